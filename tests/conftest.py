@@ -1,0 +1,35 @@
+"""What holds for every test: Hypothesis profiles, and a guard against what a test leaves behind."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.house.leaks import Snapshot
+
+# A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
+# is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
+settings.register_profile(
+    "default", derandomize=True, deadline=None, max_examples=60, database=None, print_blob=True
+)
+settings.register_profile("ci", settings.get_profile("default"))
+settings.register_profile(
+    "deep",
+    derandomize=False,
+    deadline=None,
+    max_examples=2_000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a socket, a thread or a child process behind."""
+    before = Snapshot.take()
+    yield
+    left = before.left_behind()
+    if left:
+        pytest.fail("left behind: " + "; ".join(left), pytrace=False)
