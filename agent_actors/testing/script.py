@@ -1,0 +1,434 @@
+"""The language in which tests say what a model answers.
+
+A *turn* is one answer of a model: a text, one step, or a sequence of steps. Steps are made by the
+functions below (`say`, `call`, `pause`, `fail` …) and are values, so that one turn can be played
+any number of times. `ScriptedModel` plays turns in memory, `ScriptedEndpoint` plays them over
+HTTP; both see a turn as `play` spells it out: neutral deltas, and the things that happen between
+them. `finished` tells what the whole answer of a turn is, without assembling any fragment: an
+oracle for those who assemble.
+
+Example:
+    `[say("Let me look.", chunks=3), call("get_weather", {"city": "Paris"}), usage(12, 7)]`
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, zip_longest
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+import trio
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import (
+    FinishDelta,
+    FinishReason,
+    ModelDelta,
+    ModelFinished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from agent_actors.domain.usage import Usage
+
+# The usual rule of thumb for English text, for turns that do not say what they used.
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@attrs.frozen
+class Say:
+    """Text of the answer, in the pieces in which it comes; made by `say`."""
+
+    pieces: tuple[str, ...]
+    every: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.pieces)
+
+
+@attrs.frozen
+class Think:
+    """Chain of thought, in the pieces in which it comes; made by `think`."""
+
+    pieces: tuple[str, ...]
+    every: float = 0.0
+    signature: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.pieces)
+
+
+@attrs.frozen
+class Call:
+    """A tool call, its arguments in the pieces in which they come; made by `call`."""
+
+    name: str
+    pieces: tuple[str, ...]
+    id: str | None = None
+    every: float = 0.0
+
+    @property
+    def arguments(self) -> str:
+        """The arguments' whole text."""
+        return "".join(self.pieces)
+
+
+@attrs.frozen
+class Interleave:
+    """Calls whose fragments come in turns; made by `interleave`."""
+
+    calls: tuple[Call, ...]
+
+
+@attrs.frozen
+class Pause:
+    """Nothing comes for a while; made by `pause`."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Wait:
+    """Nothing comes until an event is set; made by `wait`."""
+
+    event: trio.Event
+
+
+@attrs.frozen
+class Do:
+    """The test's own code runs at this place; made by `do`."""
+
+    action: Callable[[], object]
+
+
+@attrs.frozen
+class Hang:
+    """Nothing comes any more, and the answer does not end; made by `hang`."""
+
+
+@attrs.frozen
+class Fail:
+    """The answer breaks off with an error; made by `fail`."""
+
+    error: Exception
+
+
+@attrs.frozen
+class Used:
+    """The tokens that the answer used; made by `usage`."""
+
+    usage: Usage
+
+
+@attrs.frozen
+class Finish:
+    """The reason that the endpoint gives for the end; made by `finish`."""
+
+    reason: FinishReason
+
+
+Step: TypeAlias = Say | Think | Call | Interleave | Pause | Wait | Do | Hang | Fail | Used | Finish
+Turn: TypeAlias = str | Step | Sequence[Step]
+
+# What `play` makes of a turn: pieces of the answer, and what happens between them.
+Happening: TypeAlias = Pause | Wait | Do | Hang | Fail
+Action: TypeAlias = ModelDelta | Happening
+
+
+def say(*pieces: str, chunks: int = 0, every: float = 0.0) -> Say:
+    """The model says a text.
+
+    Args:
+        pieces: The text, a delta for each argument.
+        chunks: Send the whole text in this many deltas of about the same size instead.
+        every: Seconds to pause before each delta.
+
+    Raises:
+        ValueError: `chunks` is less than 0.
+    """
+    return Say(_cut(pieces, chunks), every)
+
+
+def think(*pieces: str, chunks: int = 0, every: float = 0.0, signature: str = "") -> Think:
+    """The model thinks aloud; arguments as for `say`.
+
+    Args:
+        pieces: The text, a delta for each argument.
+        chunks: Send the whole text in this many deltas of about the same size instead.
+        every: Seconds to pause before each delta.
+        signature: The seal of the block; it comes with the last delta, and never over an
+            OpenAI-compatible wire, which has no place for it.
+
+    Raises:
+        ValueError: `chunks` is less than 0.
+    """
+    return Think(_cut(pieces, chunks), every, signature)
+
+
+def call(
+    name: str,
+    arguments: Mapping[str, JsonValue] | str | None = None,
+    *,
+    id: str | None = None,  # noqa: A002 - the wire's own name of the field
+    split: Sequence[int] = (),
+    chunks: int = 0,
+    every: float = 0.0,
+) -> Call:
+    """The model calls a tool.
+
+    Args:
+        name: The tool's name.
+        arguments: An object; or a text, sent as it is even if it is no JSON; None is `{}`.
+        id: The call's id; None: one is made up, unlike any other of the session; empty: none is
+            sent over a wire.
+        split: Positions, in characters, at which the arguments' text is cut into fragments.
+        chunks: Cut it into this many fragments of about the same size instead.
+        every: Seconds to pause before each fragment.
+
+    Raises:
+        ValueError: `split` is not ascending or not inside the text, or given beside `chunks`, or
+            `chunks` is less than 0.
+    """
+    text = (
+        arguments
+        if isinstance(arguments, str)
+        else json.dumps(dict(arguments or {}), ensure_ascii=False, separators=(",", ":"))
+    )
+    if not split:
+        return Call(name, _cut((text,), chunks), id, every)
+    if chunks:
+        raise ValueError(f"call({name!r}): split and chunks both say where to cut; give one")
+    places = [0, *split, len(text)]
+    if places != sorted(places):
+        raise ValueError(
+            f"call({name!r}): split must ascend within 0..{len(text)}, got {list(split)}"
+        )
+    pieces = tuple(text[a:b] for a, b in pairwise(places))
+    return Call(name, pieces, id, every)
+
+
+def interleave(*calls: Call) -> Interleave:
+    """Several calls at once: a fragment of each in turns, as endpoints with parallel decoding."""
+    return Interleave(calls)
+
+
+def pause(seconds: float) -> Pause:
+    """Nothing comes for this many seconds."""
+    return Pause(seconds)
+
+
+def wait(event: trio.Event) -> Wait:
+    """Nothing comes until the event is set."""
+    return Wait(event)
+
+
+def do(action: Callable[[], object]) -> Do:
+    """Call a function when the answer has come this far; `do(event.set)` tells a test of it."""
+    return Do(action)
+
+
+def hang() -> Hang:
+    """Nothing comes any more and the answer does not end: only a deadline or a cancel helps."""
+    return Hang()
+
+
+def fail(error: Exception) -> Fail:
+    """The answer breaks off with this error, usually a `ProviderError`; `ScriptedModel` only."""
+    return Fail(error)
+
+
+def usage(
+    input_tokens: int, output_tokens: int, *, cache_read_tokens: int = 0, reasoning_tokens: int = 0
+) -> Used:
+    """The tokens that the answer used; a turn without it has them estimated."""
+    return Used(
+        Usage(
+            input_tokens,
+            output_tokens,
+            cache_read_tokens=cache_read_tokens,
+            reasoning_tokens=reasoning_tokens,
+        )
+    )
+
+
+def finish(reason: FinishReason) -> Finish:
+    """The reason that the endpoint gives for the end, told after the rest of the turn.
+
+    A turn without it ends with `tool_calls` if it has calls, else with `stop`.
+    """
+    return Finish(reason)
+
+
+def steps_of(turn: Turn) -> tuple[Step, ...]:
+    """The turn as a tuple of steps."""
+    if isinstance(turn, str):
+        return (say(turn),)
+    return (turn,) if isinstance(turn, Step) else tuple(turn)
+
+
+def play(turn: Turn, *, call_id: Callable[[int], str], input_tokens: int = 0) -> list[Action]:
+    """Spell a turn out, delta by delta.
+
+    Every fragment of a call carries its slot as `index`, and its id and name: a wire that sends
+    them but once leaves them out. The finish and the usage stand at the end; usage is marked as
+    estimated if the turn does not tell it. Nothing follows a `hang` or a `fail`.
+
+    Args:
+        turn: What to play.
+        call_id: Makes the id of a call that has none, from its slot (counted from 0).
+        input_tokens: The estimate of the request's tokens.
+    """
+    actions: list[Action] = []
+    slots = _Slots(call_id)
+    used: Usage | None = None
+    reason: FinishReason | None = None
+    for step in steps_of(turn):
+        match step:
+            case Say():
+                actions += _paced(step.every, [TextDelta(piece) for piece in step.pieces])
+            case Think():
+                actions += _paced(step.every, _thoughts(step))
+            case Call():
+                actions += slots.fragments(step)
+            case Interleave():
+                actions += _in_turns([slots.fragments(one) for one in step.calls])
+            case Pause() | Wait() | Do():
+                actions.append(step)
+            case Hang() | Fail():
+                return [*actions, step]
+            case Used():
+                used = step.usage
+            case Finish():
+                reason = step.reason
+            case _:
+                assert_never(step)
+    actions.append(FinishDelta(reason or ("tool_calls" if slots.taken else "stop")))
+    actions.append(UsageDelta(used or _estimate(turn, input_tokens)))
+    return actions
+
+
+def finished(
+    turn: Turn,
+    *,
+    call_id: Callable[[int], str],
+    input_tokens: int = 0,
+    model: str = "",
+    response_id: str = "",
+) -> ModelFinished:
+    """The whole answer of a turn, as whoever assembles its fragments must give it.
+
+    Text that is not parted by something else is one block. A call whose arguments are no JSON
+    object is a `ToolUseError`. Arguments as for `play`.
+    """
+    blocks: list[AssistantBlock] = []
+    slot = 0
+    for step in steps_of(turn):
+        match step:
+            case Say() if step.text:
+                _add_text(blocks, step.text)
+            case Think() if step.text:
+                blocks.append(ThinkingBlock(step.text, step.signature))
+            case Call() | Interleave():
+                for one in step.calls if isinstance(step, Interleave) else (step,):
+                    blocks.append(_use(one, call_id(slot) if one.id is None else one.id))
+                    slot += 1
+            case _:
+                pass
+    reason, used = _ending(turn, has_calls=slot > 0)
+    return ModelFinished(
+        tuple(blocks), reason, used or _estimate(turn, input_tokens), model, response_id
+    )
+
+
+@attrs.define(eq=False)
+class _Slots:
+    call_id: Callable[[int], str]
+    taken: int = 0
+
+    def fragments(self, call: Call) -> list[Action]:
+        slot = self.taken
+        self.taken += 1
+        name_of = self.call_id(slot) if call.id is None else call.id
+        return _paced(
+            call.every, [ToolCallDelta(slot, name_of, call.name, piece) for piece in call.pieces]
+        )
+
+
+def _ending(turn: Turn, *, has_calls: bool) -> tuple[FinishReason, Usage | None]:
+    reason: FinishReason = "tool_calls" if has_calls else "stop"
+    used: Usage | None = None
+    for step in steps_of(turn):
+        if isinstance(step, Finish):
+            reason = step.reason
+        elif isinstance(step, Used):
+            used = step.usage
+    return reason, used
+
+
+def _estimate(turn: Turn, input_tokens: int) -> Usage:
+    characters = 0
+    for step in steps_of(turn):
+        if isinstance(step, Say | Think):
+            characters += len(step.text)
+        elif isinstance(step, Call):
+            characters += len(step.arguments)
+        elif isinstance(step, Interleave):
+            characters += sum(len(one.arguments) for one in step.calls)
+    return Usage(input_tokens, characters // _CHARACTERS_PER_TOKEN, estimated=True)
+
+
+def _use(call: Call, id_: str) -> AssistantBlock:
+    if not call.arguments.strip():
+        return ToolUseBlock(id_, call.name, {})
+    try:
+        arguments: JsonObject | object = json.loads(call.arguments)
+    except ValueError as error:
+        return ToolUseError(f"the arguments are no JSON: {error}", call.arguments, id_, call.name)
+    if not isinstance(arguments, dict):
+        return ToolUseError("the arguments are no JSON object", call.arguments, id_, call.name)
+    return ToolUseBlock(id_, call.name, arguments, call.arguments)
+
+
+def _add_text(blocks: list[AssistantBlock], text: str) -> None:
+    if blocks and isinstance(last := blocks[-1], TextBlock):
+        blocks[-1] = TextBlock(last.text + text)
+    else:
+        blocks.append(TextBlock(text))
+
+
+def _thoughts(step: Think) -> list[ModelDelta]:
+    *first, last = step.pieces or ("",)
+    return [*(ThinkingDelta(piece) for piece in first), ThinkingDelta(last, step.signature)]
+
+
+def _paced(every: float, deltas: Sequence[ModelDelta]) -> list[Action]:
+    if not every:
+        return list(deltas)
+    return [action for delta in deltas for action in (Pause(every), delta)]
+
+
+def _in_turns(streams: Sequence[Sequence[Action]]) -> Iterator[Action]:
+    for row in zip_longest(*streams):
+        yield from (action for action in row if action is not None)
+
+
+def _cut(pieces: Sequence[str], chunks: int) -> tuple[str, ...]:
+    if chunks < 0:
+        raise ValueError(f"chunks must not be negative, got {chunks}")
+    if not chunks:
+        return tuple(pieces) or ("",)
+    text = "".join(pieces)
+    places = [len(text) * number // chunks for number in range(chunks + 1)]
+    return tuple(text[a:b] for a, b in pairwise(places))
