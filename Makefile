@@ -1,0 +1,106 @@
+# Every target makes the environment it needs; `make` alone prints the targets.
+#
+#   PYTHON=python3.12 make test                    another interpreter (3.11 or newer), for a new .venv
+#   make demo BASE_URL=http://localhost:1234/v1 MODEL=qwen3-32b       a real endpoint for the demo
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+EXTRAS := cli,testing
+CODE    = $(wildcard agent_actors benchmarks docs scripts tests)
+
+# A stamp is newer than pyproject.toml when its extras are installed. An environment that works is
+# never made anew, only added to, so that it may be in use meanwhile.
+DEMO_STAMP := $(VENV)/.installed-demo
+DEV_STAMP  := $(VENV)/.installed-dev
+
+CHECKS := lint format mypy pyright verifytypes async house docs
+
+# Each generated part of the documentation has a scripts/docs_<part>.py, which writes it, and with
+# `--check` fails when what is written is stale.
+GENERATORS = $(patsubst scripts/%.py,%,$(sort $(wildcard scripts/docs_*.py)))
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PIP_NO_INPUT = 1
+# The type checker's own program is kept inside the environment, so that `clean` removes it too.
+export PYRIGHT_PYTHON_CACHE_DIR = $(abspath $(VENV))/.pyright
+export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+define make_venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+  echo "agent_actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+       "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+@$(PY) -c 'import pip' 2>/dev/null || $(PYTHON) -m venv $(VENV) || { \
+  echo "No virtual environment could be made; on Debian and Ubuntu install python3-venv." >&2; exit 1; }
+endef
+
+.PHONY: help
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+$(DEMO_STAMP): pyproject.toml
+	$(make_venv)
+	@echo "Installing the runtime into $(VENV) ..."
+	@$(PY) -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml
+	$(make_venv)
+	@echo "Installing the runtime and the development tools into $(VENV) ..."
+	@$(PY) -m pip install --quiet --editable '.[$(EXTRAS),dev]'
+	@touch $(DEMO_STAMP) $@
+
+.PHONY: demo
+demo: $(DEMO_STAMP) ## many sessions with parallel tools against the embedded endpoint, or BASE_URL and MODEL
+	$(PY) -m agent_actors demo $(if $(BASE_URL),--base-url '$(BASE_URL)') $(if $(MODEL),--model '$(MODEL)')
+
+.PHONY: test
+test: $(DEV_STAMP) ## all tests, in parallel, then the coverage gate
+	$(PY) -m pytest -n auto --dist worksteal --cov --cov-report= --cov-report=json:coverage.json
+	$(PY) -m scripts.coverage_gate coverage.json
+
+.PHONY: test-deep
+test-deep: $(DEV_STAMP) ## all tests with many more, and new, random examples
+	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -n auto --dist worksteal
+
+.PHONY: check $(CHECKS:%=check-%)
+check: $(CHECKS:%=check-%) ## lint, format, types, async rules, layers, sizes and features; one by one: make check-lint
+	@echo "check: clean"
+
+check-lint: $(DEV_STAMP)
+	$(PY) -m ruff check .
+check-format: $(DEV_STAMP)
+	$(PY) -m ruff format --check .
+check-mypy: $(DEV_STAMP)
+	$(PY) -m mypy $(CODE)
+check-pyright: $(DEV_STAMP)
+	$(PY) -m pyright
+check-verifytypes: $(DEV_STAMP)
+	$(PY) -m pyright --verifytypes agent_actors --ignoreexternal
+check-async: $(DEV_STAMP)
+	$(PY) -m scripts.async_rules $(CODE)
+check-house: $(DEV_STAMP)
+	$(PY) -m pytest -q tests/house
+check-docs: $(DEV_STAMP)
+	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name --check"; $(PY) -m scripts.$$name --check; done
+
+.PHONY: bench
+bench: $(DEV_STAMP) ## the benchmarks, one per claim
+	@if [ -e benchmarks/__main__.py ]; then exec $(PY) -m benchmarks; else echo "There are no benchmarks yet."; fi
+
+.PHONY: docs
+docs: $(DEV_STAMP) ## write the generated parts of the documentation anew
+	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name"; $(PY) -m scripts.$$name; done
+
+.PHONY: lowest
+lowest: ## the tests with the lowest versions that pyproject.toml allows
+	PYTHON='$(PYTHON)' EXTRAS='$(EXTRAS)' bash scripts/lowest.sh
+
+.PHONY: clean
+clean: ## remove environments, caches, coverage and build products
+	rm -rf $(VENV) .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
+	rm -f .coverage .coverage.* coverage.json
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

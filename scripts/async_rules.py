@@ -1,0 +1,73 @@
+"""Run flake8-async over the folders and files given, with the rules of this project.
+
+    python -m scripts.async_rules agent_actors tests
+
+All rules are on, the optional ones below too; every one that is off has its reason here. A single
+exception in the code is a `# noqa: ASYNC<number>` with a reason beside it.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+OPTIONAL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ASYNC106": "`trio.` before every name shows what may checkpoint",
+        "ASYNC900": "an async generator over a nursery or scope breaks cancellation (PEP 533, 789)",
+        "ASYNC913": "an endless loop must have a point at which it can be cancelled",
+    }
+)
+OFF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ASYNC127": "the transport offers httpx's API by design; httpx is imported there only",
+        "ASYNC910": "an operation that needs no wait does not checkpoint: checkpoints are counted",
+        "ASYNC911": "the same, for iterables",
+        "ASYNC912": "a shielded scope around what is brief and must happen needs no cancel point",
+    }
+)
+OFF_OUTSIDE_THE_LIBRARY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ASYNC124": "tests and examples pass async functions, such as tools, with nothing to await",
+        "ASYNC900": "a test may drive a plain async generator of its own",
+    }
+)
+LIBRARY: Final = "agent_actors"
+
+
+def arguments(files: Sequence[Path], *, library: bool) -> list[str]:
+    """The command line of flake8-async for these files, which lie in the library or outside it."""
+    off = set(OFF) if library else {*OFF, *OFF_OUTSIDE_THE_LIBRARY}
+    enable = ["ASYNC1", "ASYNC2", "ASYNC3", "ASYNC4", *sorted(set(OPTIONAL) - off)]
+    return [
+        f"--enable={','.join(enable)}",
+        f"--disable={','.join(sorted(off))}",
+        *map(str, files),
+    ]
+
+
+def python_files(root: Path) -> list[Path]:
+    """The Python files under `root`, or `root` itself where it is one."""
+    return [root] if root.is_file() else sorted(root.rglob("*.py"))
+
+
+def main(roots: Sequence[str]) -> int:
+    """Check every Python file under `roots`; 0 when all are clean."""
+    status = 0
+    for library in (True, False):
+        files = [
+            file
+            for root in map(Path, roots)
+            if (root.parts[:1] == (LIBRARY,)) is library
+            for file in python_files(root)
+        ]
+        if files:
+            command = [sys.executable, "-m", "flake8_async", *arguments(files, library=library)]
+            status |= subprocess.run(command, check=False).returncode
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

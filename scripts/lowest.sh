@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Run the tests with the lowest version of every direct dependency, to prove the floors in
+# pyproject.toml. Floors are chosen for Python 3.11; on a newer one some lack wheels.
+#
+# Environment: PYTHON (default python3), EXTRAS (default cli,testing). Arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+python="${PYTHON:-python3}"
+extras="${EXTRAS:-cli,testing}"
+venv=.venv-lowest
+uv="$venv/uv/bin/uv"
+
+# uv has an environment of its own: its presence must not be part of what is proven.
+if [[ ! -x "$uv" ]]; then
+  "$python" -m venv "$venv/uv"
+  "$venv/uv/bin/python" -m pip install --quiet uv
+fi
+if [[ ! -x "$venv/env/bin/python" ]]; then
+  "$uv" venv --quiet --python "$python" "$venv/env"
+fi
+
+"$uv" pip install --python "$venv/env/bin/python" --resolution lowest-direct \
+  --editable ".[$extras,dev]"
+"$uv" pip list --python "$venv/env/bin/python"
+
+if (($# == 0)); then
+  set -- -n auto --dist worksteal
+fi
+exec "$venv/env/bin/python" -m pytest "$@"

@@ -1,0 +1,136 @@
+"""Every row of a finished group of features.tsv is shown by a test."""
+
+import textwrap
+from pathlib import PurePosixPath
+from typing import Final
+
+import pytest
+
+from tests.house.features import Marks, Row, marks, parse_rows, shortfalls
+from tests.house.tree import python_files, read
+
+GROUPS: Final = frozenset(
+    {
+        "foundation",
+        "streams",
+        "faces",
+        "hooks",
+        "sessions",
+        "later-knowledge",
+        "later-mcp-telemetry",
+        "later-server",
+        "later-subagents-compaction",
+        "later-toolbox",
+    }
+)
+FINISHED_GROUPS: Final = frozenset({"foundation"})
+
+
+def test_every_row_of_a_finished_group_has_a_test_and_every_id_a_row() -> None:
+    tests = {
+        path: marks(path, read(path))
+        for path in python_files()
+        if path.startswith("tests/") and PurePosixPath(path).match("test_*.py")
+    }
+    missing = shortfalls(parse_rows(read("tests/features.tsv")), tests, FINISHED_GROUPS)
+    assert not missing, "\n".join(missing)
+
+
+def test_the_table_knows_the_groups_of_the_design_and_no_others() -> None:
+    rows = parse_rows(read("tests/features.tsv"))
+    assert {group for row in rows for group in row.groups} == GROUPS
+    assert FINISHED_GROUPS <= GROUPS
+
+
+HEADER: Final = "id\tdesign\tcapability\tgroup\tweight\n"
+
+
+def test_a_row_may_belong_to_several_groups() -> None:
+    assert parse_rows(HEADER + 'A-1\tone\ta "quoted" thing\ta,b\tmust\n') == [
+        Row("A-1", 'a "quoted" thing', frozenset({"a", "b"}))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id\tgroup\n", "columns"),
+        (HEADER + "A-1\tone\n", "line 2: 5 fields expected, got 2"),
+        (HEADER + "A-1\to\tc\tg\tw\n" * 2, "line 3: A-1 stands there twice"),
+    ],
+)
+def test_a_table_of_another_form_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_rows(text)
+
+
+def of(source: str) -> Marks:
+    return marks("t.py", textwrap.dedent(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@pytest.mark.feature('A-1', 'A-2')\ndef test_x(): ...",
+        "@mark.feature('A-1')\n@pytest.mark.feature('A-2')\nasync def test_x(): ...",
+        "class TestX:\n    @pytest.mark.feature('A-1', 'A-2')\n    def test_x(self): ...",
+        "@pytest.mark.feature('A-1', 'A-2')\nclass TestX: ...",
+        "pytestmark = [pytest.mark.slow, pytest.mark.feature('A-1', 'A-2')]",
+        """
+        @pytest.mark.parametrize("x", [
+            pytest.param(1, marks=pytest.mark.feature("A-1")),
+            pytest.param(2, marks=[pytest.mark.feature("A-2")]),
+        ])
+        def test_x(x): ...
+        """,
+    ],
+)
+def test_marks_are_read_wherever_pytest_takes_them(source: str) -> None:
+    assert of(source) == Marks(frozenset({"A-1", "A-2"}), ())
+
+
+@pytest.mark.parametrize("mark", ["skip", "skip(reason='later')", "xfail(strict=True)"])
+def test_a_test_that_never_passes_shows_nothing(mark: str) -> None:
+    source = f"@pytest.mark.{mark}\n@pytest.mark.feature('A-1')\ndef test_x(): ..."
+    assert of(source).ids == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("@pytest.mark.feature('A-1')\ndef helper(): ...", "on what is no test"),
+        ("wanted = pytest.mark.feature('A-1')", "on what is no test"),
+        ("@pytest.mark.feature()\ndef test_x(): ...", "takes ids, and at least one"),
+        ("@pytest.mark.feature('A', id='B')\ndef test_x(): ...", "takes ids"),
+        ("@pytest.mark.feature(*IDS)\ndef test_x(): ...", "written out as strings"),
+    ],
+)
+def test_a_mark_that_cannot_be_trusted_is_a_problem(source: str, problem: str) -> None:
+    (found,) = of(source).problems
+    assert found.startswith("t.py:1:")
+    assert problem in found
+
+
+ROWS: Final = [
+    Row("A-1", "one", frozenset({"a"})),
+    Row("A-2", "two", frozenset({"a", "b"})),
+    Row("A-3", "three", frozenset({"b"})),
+]
+
+
+def test_a_row_counts_for_each_finished_group_that_it_is_in() -> None:
+    tests = {"t.py": Marks(frozenset({"A-1"}), ())}
+    assert shortfalls(ROWS, tests, frozenset({"a"})) == ["A-2 has no test: two"]
+    assert shortfalls(ROWS, tests, frozenset({"b"})) == [
+        "A-2 has no test: two",
+        "A-3 has no test: three",
+    ]
+    assert shortfalls(ROWS, tests, frozenset()) == []
+
+
+def test_an_unknown_id_in_a_test_is_named() -> None:
+    tests = {"t.py": Marks(frozenset({"A-9"}), ("t.py:1: a problem",))}
+    assert shortfalls(ROWS, tests, frozenset()) == [
+        "t.py:1: a problem",
+        "t.py: A-9 is no row of features.tsv",
+    ]

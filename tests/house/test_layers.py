@@ -1,0 +1,131 @@
+"""Imports run downward only, and each outside package stays in its room."""
+
+import ast
+import textwrap
+
+import pytest
+
+from tests.house.layers import ADAPTERS, LAYERS, RANKS, imports, violations
+from tests.house.tree import library_files, read
+
+
+def test_every_file_imports_only_what_its_room_may_know() -> None:
+    bad = [found for path in library_files() for found in violations(path, read(path))]
+    assert not bad, "\n".join(bad)
+
+
+def test_every_room_has_one_rank() -> None:
+    rooms = [room for layer in LAYERS for room in layer.rooms]
+    assert len(rooms) == len(set(rooms)) == len(RANKS)
+    assert set(rooms) > ADAPTERS
+    assert RANKS["cli"] > RANKS["runtime"] > RANKS["abc"] > RANKS["domain"] == RANKS["errors"]
+
+
+def of(path: str, source: str) -> list[str]:
+    return violations(f"agent_actors/{path}", textwrap.dedent(source))
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "reason"),
+    [
+        ("domain/x.py", "from agent_actors.codec import events", "domain is below codec"),
+        ("domain/x.py", "from agent_actors import codec", "domain is below codec"),
+        ("domain/x.py", "import agent_actors.codec.events", "domain is below codec"),
+        ("runtime/x.py", "import agent_actors", "runtime is below __init__"),
+        ("runtime/x.py", "from agent_actors import open_runtime", "runtime is below __init__"),
+        ("runtime/x.py", "from agent_actors.testing import y", "runtime is below testing"),
+        ("abc.py", "def f():\n    import agent_actors.transport.x", "abc is below transport"),
+        ("hooks/x.py", "import_module('agent_actors.abc')", "hooks is below abc"),
+        ("sessions/x.py", "from agent_actors.project import y", "blind to each other"),
+        ("actors/x.py", "from agent_actors.providers import y", "blind to each other"),
+        ("mcp/x.py", "from agent_actors.toolbox import y", "blind to each other"),
+        ("domain/x.py", "from agent_actors.utils import y", "'utils' is no room"),
+        ("utils/x.py", "", "'utils' is no room"),
+        ("codec/x.py", "from .schema import y", "relative import"),
+        ("runtime/driver.py", "from agent_actors.providers.openai import client", "only agent_"),
+        ("protocol/x.py", "import trio", "no trio"),
+        ("protocol/x.py", "import os.path", "no os"),
+        ("protocol/x.py", "from time import monotonic", "no time"),
+        ("protocol/x.py", "import random", "no random"),
+        ("hooks/x.py", "import trio", "below abc"),
+        ("tools/x.py", "from trio import Event", "below abc"),
+        ("providers/x.py", "import httpx", "httpx belongs to transport/"),
+        ("testing/x.py", "import hypothesis", "testing/strategies alone"),
+        ("cli/x.py", "from hypothesis import given", "testing/strategies alone"),
+        ("runtime/x.py", "import asyncio", "no asyncio"),
+        ("runtime/x.py", "import anyio", "no anyio"),
+        ("runtime/x.py", "from rich.table import Table", "only cli/ imports it"),
+        ("domain/x.py", "from typing import Any", "`Any` belongs to codec/"),
+        ("domain/x.py", "import typing\nx: typing.Any", "`Any` belongs to codec/"),
+    ],
+)
+def test_a_bad_import_is_found(path: str, source: str, reason: str) -> None:
+    (found,) = of(path, source)
+    assert reason in found
+    assert found.startswith(f"agent_actors/{path}:")
+
+
+def test_an_import_for_types_alone_counts_as_one() -> None:
+    (found,) = of(
+        "domain/x.py",
+        """
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from agent_actors.runtime import Runtime
+        """,
+    )
+    assert "domain is below runtime" in found
+
+
+def test_sans_io_holds_for_types_too() -> None:
+    source = "import typing\nif typing.TYPE_CHECKING:\n    import httpx\nelse:\n    import os\n"
+    assert len(of("protocol/x.py", source)) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("__init__.py", "from agent_actors.runtime.runtime import open_runtime as open_runtime"),
+        ("__main__.py", "from agent_actors.cli import main"),
+        ("cli/x.py", "import agent_actors\nfrom agent_actors.testing import y\nimport rich"),
+        ("domain/x.py", "from agent_actors.domain.y import Z\nfrom agent_actors import errors"),
+        ("errors.py", "from agent_actors.domain.ids import RunId"),
+        ("runtime/wiring.py", "from agent_actors.providers.openai import client"),
+        ("runtime/driver.py", "from agent_actors.actors import hook_bus\nimport trio"),
+        ("abc.py", "import trio"),
+        ("transport/x.py", "import httpx"),
+        ("providers/x.py", "if TYPE_CHECKING:\n    import httpx"),
+        ("testing/strategies.py", "import hypothesis"),
+        ("testing/strategies/chunks.py", "from hypothesis import strategies"),
+        ("codec/x.py", "from typing import Any"),
+        ("mcp/x.py", "import mcp\nimport anyio"),
+        ("domain/x.py", "import msgspec, attrs, os"),
+    ],
+)
+def test_a_good_import_is_left_alone(path: str, source: str) -> None:
+    assert of(path, source) == []
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    source = """
+    import a, b.c
+    from d import e
+    class K:
+        try:
+            import f
+        except ImportError:
+            from g import h
+    if TYPE_CHECKING:
+        import i
+    importlib.import_module("j")
+    """
+    found = {(i.module, i.typing_only) for i in imports(ast.parse(textwrap.dedent(source)))}
+    assert found == {
+        ("a", False),
+        ("b.c", False),
+        ("d", False),
+        ("f", False),
+        ("g", False),
+        ("i", True),
+        ("j", False),
+    }

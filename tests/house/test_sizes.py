@@ -1,0 +1,51 @@
+"""Functions and files stay small."""
+
+from tests.house.sizes import FILE_LINES, FUNCTION_LINES, oversized
+from tests.house.tree import python_files, read
+
+
+def test_functions_and_files_are_within_their_sizes() -> None:
+    bad = [found for path in python_files() for found in oversized(path, read(path))]
+    assert not bad, "\n".join(bad)
+
+
+def function(lines: int, *, head: str = "def f() -> None:", docstring: str = "") -> str:
+    body = [f"    {docstring}"] * bool(docstring) + ["    pass"] * (lines - 1)
+    return "\n".join([head, *body]) + "\n"
+
+
+def test_a_function_may_have_the_limit_and_not_a_line_more() -> None:
+    assert oversized("x.py", function(FUNCTION_LINES)) == []
+    (found,) = oversized("x.py", function(FUNCTION_LINES + 1))
+    assert found == f"x.py:1: f has {FUNCTION_LINES + 1} lines; at most {FUNCTION_LINES}"
+
+
+def test_an_async_method_counts_as_a_function() -> None:
+    method = function(FUNCTION_LINES + 1, head="async def g() -> None:")
+    source = "class K:\n" + "".join(f"    {line}\n" for line in method.splitlines())
+    (found,) = oversized("x.py", source)
+    assert found.startswith("x.py:2: g has")
+
+
+def test_a_docstring_is_not_counted() -> None:
+    docstring = '"""One.\n\n' + "    More.\n" * 40 + '    """'
+    assert oversized("x.py", function(FUNCTION_LINES, docstring=docstring)) == []
+    assert len(oversized("x.py", function(FUNCTION_LINES + 1, docstring=docstring))) == 1
+
+
+def test_a_function_with_a_reason_may_be_longer() -> None:
+    long = FUNCTION_LINES + 1
+    assert oversized("x.py", function(long, head="def f() -> None:  # size: one table")) == []
+    assert len(oversized("x.py", function(long, head="def f() -> None:  # size:"))) == 1
+
+
+def test_a_file_may_have_the_limit_and_not_a_line_more() -> None:
+    assert oversized("x.py", "x = 1\n" * FILE_LINES) == []
+    (found,) = oversized("x.py", "x = 1\n" * (FILE_LINES + 1))
+    assert found == f"x.py:1: {FILE_LINES + 1} lines; a file has at most {FILE_LINES}"
+
+
+def test_a_file_with_a_reason_in_its_head_may_be_longer() -> None:
+    body = "x = 1\n" * FILE_LINES
+    assert oversized("x.py", "# size: a table of the standard\n" + body) == []
+    assert len(oversized("x.py", body + "# size: too late\n")) == 1

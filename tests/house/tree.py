@@ -1,0 +1,43 @@
+"""The files of the project, as the checks of the house see them."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+# Where there is no git, as in an unpacked source archive, all but these are walked.
+_NOT_OURS: Final = frozenset({"__pycache__", "build", "dist", "htmlcov"})
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """Every file that is tracked, or would be once added, named from the root, in order."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        found = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if not _skipped(path)]
+    else:
+        found = listed.stdout.split("\0")
+    return tuple(sorted({name for name in found if name and (ROOT / name).is_file()}))
+
+
+def _skipped(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    return any(part in _NOT_OURS or part.startswith(".") for part in parts)
+
+
+def python_files() -> tuple[str, ...]:
+    """Every Python file of the project."""
+    return tuple(name for name in files() if name.endswith(".py"))
+
+
+def library_files() -> tuple[str, ...]:
+    """Every Python file of the library itself."""
+    return tuple(name for name in python_files() if name.startswith("agent_actors/"))
+
+
+def read(name: str) -> str:
+    """The text of a file."""
+    return (ROOT / name).read_text(encoding="utf-8")
