@@ -1,0 +1,216 @@
+"""The ports: what the runtime asks of the world, as Protocols.
+
+Adapters (`providers`, `stores`, `transport`) implement them, `runtime/wiring.py` plugs them
+together, and `tests/contracts/` holds one suite per port that runs over every implementation.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import attrs
+
+from agent_actors.domain.events import AnyEvent, Event
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.errors import SessionError
+
+
+class ModelSink(Protocol):
+    """Takes the pieces of an answer while it streams.
+
+    `feed` is synchronous and is called in the reading task, once per network read. Who feeds
+    checks `full` before it reads more, and waits in `wait_room` while it is set.
+    """
+
+    @property
+    def full(self) -> bool:
+        """True while the reader is too far behind to take more."""
+        ...
+
+    def feed(self, deltas: Sequence[ModelDelta]) -> None:
+        """Take these pieces. What it raises ends the stream, and the run."""
+        ...
+
+    async def wait_room(self) -> None:
+        """Return when `full` is no longer set.
+
+        Cancellation: safe.
+        """
+        ...
+
+
+@runtime_checkable
+class ModelProvider(Protocol):
+    """A model behind some wire. Works without a runtime too."""
+
+    @property
+    def name(self) -> str:
+        """What errors and statistics call it: usually the endpoint's URL."""
+        ...
+
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+
+        Raises:
+            ProviderError: Whatever failed on the model's side.
+
+        Cancellation: closes the connection; what `sink` got stays there.
+        """
+        ...
+
+    async def complete(self, request: ModelRequest) -> ModelFinished:
+        """Ask the model and wait for the whole answer.
+
+        Raises:
+            ProviderError: Whatever failed on the model's side.
+
+        Cancellation: closes the connection.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close what it holds; idempotent."""
+        ...
+
+
+@attrs.frozen
+class HttpRequest:
+    """A POST of bytes.
+
+    Attributes:
+        url: The whole URL.
+        headers: Names in any case.
+        body: The content.
+    """
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class ByteSink(Protocol):
+    """Takes an HTTP answer while it comes in, in the reading task."""
+
+    @property
+    def full(self) -> bool:
+        """True while the reader is too far behind to take more."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """True when nothing more is wanted: the rest is drained briefly or dropped."""
+        ...
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The answer's head; header names in lower case."""
+        ...
+
+    def feed(self, data: bytes) -> None:
+        """One read's worth of the body."""
+        ...
+
+    async def wait_room(self) -> None:
+        """Return when `full` is no longer set.
+
+        Cancellation: safe.
+        """
+        ...
+
+
+@attrs.frozen
+class ExchangeStatistics:
+    """What a `ByteExchange` is doing.
+
+    Attributes:
+        live: Exchanges under way.
+        opened: Exchanges begun so far.
+    """
+
+    live: int
+    opened: int
+
+
+class ByteExchange(Protocol):
+    """HTTP as the runtime needs it: one request, its answer fed to a sink."""
+
+    async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
+        """Send the request and feed its answer to `sink` until it ends or `sink.done`.
+
+        Raises:
+            ProviderConnectError: No connection, or it broke.
+            ProviderDeadlineError: No connection within the connect deadline.
+            ProviderProtocolError: What came is not HTTP.
+
+        Cancellation: closes the connection at once.
+        """
+        ...
+
+    def statistics(self) -> ExchangeStatistics:
+        """A snapshot."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection; idempotent."""
+        ...
+
+
+@attrs.frozen
+class LogAppend:
+    """Records to append to one session's log, all or none.
+
+    Attributes:
+        session_id: The session.
+        expected_seq: The `seq` of the log's last record; 0 for an empty log.
+        fence: The writer's fencing number; one lower than the log's highest is refused.
+        events: The records, whose `seq` go on from `expected_seq`.
+    """
+
+    session_id: str
+    expected_seq: int
+    fence: int
+    events: tuple[Event, ...]
+
+
+# What became of one LogAppend: None if it is in the log, else why it is not.
+AppendOutcome: TypeAlias = SessionError | None
+
+
+class SessionStore(Protocol):
+    """Keeps the logs of sessions. Called by the SessionLog actor only, one append at a time."""
+
+    @property
+    def durable(self) -> bool:
+        """False if the records live in memory only: evicting a session then forgets it."""
+        ...
+
+    async def open(self) -> int:
+        """Make ready, and return the epoch: a number that grows with every opening.
+
+        Raises:
+            SessionStoreError: The store cannot be used.
+        """
+        ...
+
+    async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
+        """The session's records with `seq` above `after_seq`, in order; none if it is unknown.
+
+        Raises:
+            SessionStoreError: They cannot be read.
+        """
+        ...
+
+    async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
+        """Commit appends of several sessions together; each stands or falls alone.
+
+        Returns:
+            One outcome per append, in order. `SessionFenced` for a stale `expected_seq` or
+            `fence`, `SessionStoreError` for what could not be written.
+        """
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Forget the session; nothing happens if it is unknown."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what it holds; idempotent."""
+        ...

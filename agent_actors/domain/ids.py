@@ -1,0 +1,62 @@
+"""Identifiers: their types, and how they are made.
+
+Run, request and event ids are UUIDv7 (RFC 9562): they sort by time, so a log read by id reads in
+order. The clock and the entropy are injected, so that tests can foresee every id.
+"""
+
+from collections.abc import Callable
+from typing import Final, NewType, Protocol
+
+import attrs
+
+SessionId = NewType("SessionId", str)
+RunId = NewType("RunId", str)
+RequestId = NewType("RequestId", str)
+EventId = NewType("EventId", str)
+CallId = NewType("CallId", str)
+
+# 48 bits of a UUIDv7 serve as a counter (RFC 9562, 6.2, method 1): seeded below half of its
+# range, it cannot overflow within a millisecond.
+_COUNTER_BITS: Final = 48
+_COUNTER_SEED_MASK: Final = (1 << (_COUNTER_BITS - 1)) - 1
+
+
+class Ids(Protocol):
+    """Makes ids; all of one source differ, and later ones sort after earlier ones."""
+
+    def new(self) -> str:
+        """The next id."""
+        ...
+
+
+@attrs.define(eq=False)
+class Uuid7Ids:
+    """UUIDv7 from a clock and a source of random bits; strictly increasing within one object.
+
+    Args:
+        clock: Wall clock, in seconds since the epoch. If it goes back, ids do not.
+        random_bits: Called with a number of bits; gives an unsigned integer of that size.
+    """
+
+    _clock: Callable[[], float]
+    _random_bits: Callable[[int], int]
+    _millis: int = attrs.field(default=-1, init=False)
+    _counter: int = attrs.field(default=0, init=False)
+    _prefix: str = attrs.field(default="", init=False)
+
+    def new(self) -> str:
+        """The next id, as 36 characters in the usual grouping."""
+        millis = int(self._clock() * 1000)
+        if millis > self._millis:
+            self._start_millisecond(millis)
+        self._counter += 1
+        return f"{self._prefix}{self._counter:012x}"
+
+    def _start_millisecond(self, millis: int) -> None:
+        self._millis = millis
+        self._counter = self._random_bits(_COUNTER_BITS) & _COUNTER_SEED_MASK
+        entropy = self._random_bits(26)
+        high = f"{millis & 0xFFFFFFFFFFFF:012x}"
+        version = 0x7000 | (entropy >> 14)
+        variant = 0x8000 | (entropy & 0x3FFF)
+        self._prefix = f"{high[:8]}-{high[8:]}-{version:04x}-{variant:04x}-"

@@ -1,0 +1,299 @@
+"""Messages and chains of them: one conversation model for every provider.
+
+A message is a role and a tuple of blocks; `content`, `tool_calls` and the like are views of the
+blocks. A chain (`Messages`) is immutable: every builder returns a longer one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, TypeAlias, get_args, overload
+
+import attrs
+
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import MessageError
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
+
+# The common rule of thumb for English text; FEATURES calls for exactly this heuristic.
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+def valid_role(role: str) -> bool:
+    """True for `system`, `user`, `assistant` and `tool`."""
+    return role in ROLES
+
+
+def user_input_role(role: str) -> bool:
+    """True for the roles in which a caller may speak: `system` and `user`."""
+    return role in USER_INPUT_ROLES
+
+
+@attrs.frozen
+class Message:
+    """One message.
+
+    Attributes:
+        role: `system`, `user`, `assistant` or `tool`; `validate` checks it.
+        blocks: Its parts, in order.
+    """
+
+    role: Role
+    blocks: tuple[ContentBlock, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """Its text: text blocks joined; for a tool message, the result as text."""
+        if len(self.blocks) == 1 and isinstance(self.blocks[0], TextBlock):
+            return self.blocks[0].text
+        return "".join(
+            block.text for block in self.blocks if isinstance(block, TextBlock | ToolResultBlock)
+        )
+
+    @property
+    def tool_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that it makes, in the model's order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolUseBlock))
+
+    @property
+    def tool_call_id(self) -> str:
+        """For a tool message, the id of the call that it answers; else empty."""
+        return next((b.tool_use_id for b in self.blocks if isinstance(b, ToolResultBlock)), "")
+
+    @property
+    def name(self) -> str:
+        """For a tool message, the tool's name; else empty."""
+        return next((b.name for b in self.blocks if isinstance(b, ToolResultBlock)), "")
+
+    def validate(self, *, index: int | None = None) -> None:
+        """Check this message by itself.
+
+        Raises:
+            MessageError: Naming the rule that is broken and, if given, the index.
+        """
+        fault = _fault_of(self)
+        if fault:
+            where = "" if index is None else f"message {index}: "
+            raise MessageError(where + fault, index=index)
+
+    def estimate_tokens(self) -> int:
+        """A rough count: a quarter of the content's characters, and of the raw arguments'."""
+        calls = sum(len(c.arguments_text) // _CHARACTERS_PER_TOKEN for c in self.tool_calls)
+        return len(self.content) // _CHARACTERS_PER_TOKEN + calls
+
+    def pretty(self) -> str:
+        """For a person's eye: a heading by role, the content, and each call on a line."""
+        if self.role == "tool":
+            heading = f"[Tool: {self.name} (call_id={self.tool_call_id})]"
+        else:
+            heading = _HEADINGS.get(self.role, f"[{self.role}]")
+        calls = [f"  -> {c.name}({c.arguments_text}) (call_id={c.id})" for c in self.tool_calls]
+        return "\n".join([f"{heading} {self.content}".rstrip(), *calls])
+
+
+_HEADINGS: Final[dict[Role, str]] = {
+    "system": "[System]",
+    "user": "[Human]",
+    "assistant": "[AI]",
+}
+
+
+def _fault_of(message: Message) -> str:
+    if not valid_role(message.role):
+        return f"unknown role {message.role!r}; expected one of {', '.join(ROLES)}"
+    if message.role == "tool":
+        return _fault_of_tool(message)
+    if message.role == "assistant":
+        return _fault_of_assistant(message)
+    has_image = any(isinstance(block, ImageBlock) for block in message.blocks)
+    if not message.content.strip() and not has_image:
+        return f"a {message.role} message needs content, and this one is empty"
+    return ""
+
+
+def _fault_of_tool(message: Message) -> str:
+    results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
+    if not results or not all(result.tool_use_id for result in results):
+        return "a tool message needs the id of the call that it answers (tool_call_id)"
+    if not all(result.name for result in results):
+        return "a tool message needs the name of its tool"
+    return ""
+
+
+def _fault_of_assistant(message: Message) -> str:
+    if not message.content and not message.tool_calls:
+        return "an assistant message needs content or tool calls, and this one has neither"
+    for position, call in enumerate(message.tool_calls):
+        if not call.id:
+            return f"tool call {position} ({call.name or 'unnamed'}) has no id"
+        if not call.name:
+            return f"tool call {position} ({call.id}) has no name"
+    return ""
+
+
+def system(text: str) -> Message:
+    """A system message."""
+    return Message("system", (TextBlock(text),))
+
+
+def user(content: str | Iterable[ContentBlock]) -> Message:
+    """A user message, from text or from blocks."""
+    return Message("user", _blocks(content))
+
+
+def assistant(
+    content: str | Iterable[ContentBlock] = (), tool_calls: Iterable[ToolUseBlock] = ()
+) -> Message:
+    """An assistant message, from text or blocks, and the calls that it makes."""
+    return Message("assistant", (*_blocks(content), *tool_calls))
+
+
+def tool(
+    tool_call_id: str,
+    name: str,
+    content: str | JsonObject | list[JsonValue],
+    *,
+    is_error: bool = False,
+) -> Message:
+    """A tool message: what one call gave back."""
+    return Message("tool", (ToolResultBlock(tool_call_id, content, is_error, name),))
+
+
+def _blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
+    if isinstance(content, str):
+        return (TextBlock(content),) if content else ()
+    return tuple(content)
+
+
+def _as_tuple(items: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(items)
+
+
+@attrs.frozen
+class Messages(Sequence[Message]):
+    """An immutable chain of messages, built fluently.
+
+    Example:
+        `Messages().system("Be brief.").user("Hello?").assistant("Hello.")`
+    """
+
+    _items: tuple[Message, ...] = attrs.field(default=(), converter=_as_tuple)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Messages": ...
+    def __getitem__(self, index: int | slice) -> "Message | Messages":
+        if isinstance(index, slice):
+            return Messages(self._items[index])
+        return self._items[index]
+
+    def append(self, *messages: Message) -> "Messages":
+        """This chain, and these messages after it."""
+        return Messages((*self._items, *messages))
+
+    def system(self, text: str) -> "Messages":
+        """This chain, and a system message after it."""
+        return self.append(system(text))
+
+    def user(self, content: str | Iterable[ContentBlock]) -> "Messages":
+        """This chain, and a user message after it."""
+        return self.append(user(content))
+
+    def assistant(
+        self, content: str | Iterable[ContentBlock] = (), tool_calls: Iterable[ToolUseBlock] = ()
+    ) -> "Messages":
+        """This chain, and an assistant message after it."""
+        return self.append(assistant(content, tool_calls))
+
+    def tool(
+        self,
+        tool_call_id: str,
+        name: str,
+        content: str | JsonObject | list[JsonValue],
+        *,
+        is_error: bool = False,
+    ) -> "Messages":
+        """This chain, and what one call gave back after it."""
+        return self.append(tool(tool_call_id, name, content, is_error=is_error))
+
+    def by_role(self, role: Role) -> "Messages":
+        """Those of one role, in order."""
+        return Messages(message for message in self._items if message.role == role)
+
+    def system_messages(self) -> "Messages":
+        """Those of the system."""
+        return self.by_role("system")
+
+    def user_messages(self) -> "Messages":
+        """Those of the user."""
+        return self.by_role("user")
+
+    def assistant_messages(self) -> "Messages":
+        """Those of the assistant."""
+        return self.by_role("assistant")
+
+    def tool_messages(self) -> "Messages":
+        """Those that hold tool results."""
+        return self.by_role("tool")
+
+    def last(self) -> Message | None:
+        """The last message; None if there is none."""
+        return self._items[-1] if self._items else None
+
+    def last_content(self) -> str:
+        """The last message's text; empty if there is none."""
+        return self._items[-1].content if self._items else ""
+
+    def as_tuple(self) -> tuple[Message, ...]:
+        """The messages as a tuple."""
+        return self._items
+
+    def validate(self) -> None:
+        """Check each message by itself.
+
+        Raises:
+            MessageError: For the first message that breaks a rule, naming both.
+        """
+        for index, message in enumerate(self._items):
+            message.validate(index=index)
+
+    def validate_user_input(self) -> None:
+        """Check that this is what a caller may send: not empty, and only user and system speak.
+
+        Raises:
+            MessageError: Naming the message and the rule.
+        """
+        if not self._items:
+            raise MessageError("expected at least one user or system message, and there is none")
+        for index, message in enumerate(self._items):
+            if not user_input_role(message.role):
+                raise MessageError(
+                    f"message {index}: role {message.role!r} is not for callers; "
+                    "expected user or system",
+                    index=index,
+                )
+            message.validate(index=index)
+
+    def estimate_tokens(self) -> int:
+        """The sum of the messages' rough counts (see `Message.estimate_tokens`)."""
+        return sum(message.estimate_tokens() for message in self._items)
+
+    def pretty(self) -> str:
+        """For a person's eye: each message under its heading."""
+        return "\n".join(message.pretty() for message in self._items)

@@ -1,0 +1,161 @@
+"""What is asked of a model, and what comes back: whole, and piece by piece.
+
+Pieces (`ModelDelta`) are neutral: providers translate their wire into them, assembly makes blocks
+of them, readers see them. What is vendor-shaped rises no higher than `providers/<name>/`.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from agent_actors.domain.blocks import AssistantBlock
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.usage import Usage
+
+# How an answer ended. `stop` and `tool_calls` are hints of the endpoint; whether there are calls
+# is known from the blocks alone. `length` means that the answer was cut at max_tokens.
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refused", "unknown"]
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
+
+_EMPTY: Final[Mapping[str, JsonValue]] = {}
+
+
+@attrs.frozen
+class ModelSettings:
+    """How to sample; None anywhere means that the field is not sent.
+
+    Attributes:
+        model: The model's name, as the endpoint knows it.
+        max_tokens: The most tokens of one answer.
+        temperature: 0 is sent; None is not.
+        top_p: Nucleus sampling.
+        stop: Texts at which the answer ends.
+        seed: For endpoints that sample repeatably.
+        presence_penalty: Between -2 and 2.
+        frequency_penalty: Between -2 and 2.
+        tool_choice: `auto`, `none`, `required` or the name of a tool.
+        parallel_tool_calls: Whether one answer may hold several calls.
+        extra_body: Further fields of the request's body, sent as they are.
+    """
+
+    model: str
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    extra_body: Mapping[str, JsonValue] = _EMPTY
+
+
+@attrs.frozen
+class ModelRequest:
+    """One call of a model.
+
+    Attributes:
+        messages: The conversation, without the system prompt.
+        settings: How to sample.
+        system_prompt: Sent before everything else; empty: none is sent.
+        tools: The tools on offer.
+        turn: The number of this model call in its session's life; made-up call ids carry it.
+        known_call_ids: The ids of earlier calls of the session; a colliding new id is rewritten.
+    """
+
+    messages: Messages
+    settings: ModelSettings
+    system_prompt: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    turn: int = 1
+    known_call_ids: AbstractSet[str] = frozenset()
+
+
+@attrs.frozen
+class TextDelta:
+    """More text of the answer."""
+
+    text: str
+
+
+@attrs.frozen
+class ThinkingDelta:
+    """More of the model's chain of thought.
+
+    Attributes:
+        text: Its text.
+        signature: The provider's seal, if it came with this piece.
+        extra: What the provider wants echoed back with the block.
+    """
+
+    text: str
+    signature: str = ""
+    extra: Mapping[str, JsonValue] = _EMPTY
+
+
+@attrs.frozen
+class ToolCallDelta:
+    """A fragment of a tool call, as loose as endpoints send it.
+
+    Attributes:
+        index: The slot that the endpoint names; None if it names none.
+        id: The call's id; empty if this fragment has none.
+        name: The tool's name or a part of it; empty if this fragment has none.
+        arguments: A piece of JSON text, or a whole object, or None.
+        extra: What the provider wants echoed back with the call.
+    """
+
+    index: int | None = None
+    id: str = ""
+    name: str = ""
+    arguments: str | JsonObject | None = None
+    extra: Mapping[str, JsonValue] = _EMPTY
+
+
+@attrs.frozen
+class UsageDelta:
+    """Token counts so far; a later one replaces an earlier one."""
+
+    usage: Usage
+
+
+@attrs.frozen
+class FinishDelta:
+    """The endpoint says how the answer ends; a hint, since endpoints err here."""
+
+    reason: FinishReason
+
+
+ModelDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | UsageDelta | FinishDelta
+
+
+@attrs.frozen
+class ModelFinished:
+    """One whole answer of a model.
+
+    Attributes:
+        blocks: Its parts; calls that cannot be carried out stand as `ToolUseError`.
+        finish_reason: How it ended.
+        usage: Tokens; `estimated` where the endpoint gave none.
+        model: The model's name as the endpoint gave it; empty if it gave none.
+        response_id: The endpoint's id of the answer; empty if it gave none.
+        done: True if the model itself ends the run, even though it called tools.
+    """
+
+    blocks: tuple[AssistantBlock, ...]
+    finish_reason: FinishReason = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+    response_id: str = ""
+    done: bool = False
+
+    @property
+    def text(self) -> str:
+        """The answer's text blocks, joined."""
+        return "".join(block.text for block in self.blocks if block.type == "text")

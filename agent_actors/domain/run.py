@@ -1,0 +1,118 @@
+"""Runs: why they stop, what a tool may know of its run, and what a caller gets at the end."""
+
+from enum import StrEnum
+
+import attrs
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.usage import Usage
+
+
+class StopReason(StrEnum):
+    """Why a run ended with a result; with a detail: `budget:<what>`, `blocked:<phase>`."""
+
+    COMPLETED = "completed"
+    MAX_ITERATIONS = "max_iterations"
+    LENGTH = "length"
+    REFUSED = "refused"
+    AWAITING_APPROVAL = "awaiting_approval"
+    INTERRUPTED = "interrupted"
+    ROLLED_BACK = "rolled_back"
+
+
+class CancelReason(StrEnum):
+    """Why a run was cancelled; trio is told of it too."""
+
+    CALLER = "caller"
+    READER_LEFT = "reader_left"
+    READER_STALLED = "reader_stalled"
+    INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+    SHUTDOWN = "shutdown"
+    DEADLINE = "deadline"
+    LEASE_LOST = "lease_lost"
+
+
+@attrs.frozen
+class RunInfo:
+    """A run as its tools and hooks see it; a snapshot.
+
+    Attributes:
+        session_id: The session.
+        run_id: The run.
+        request_id: The caller's id of the request, or one that was made.
+        iteration: The number of model calls so far.
+        started_at: Wall clock, in seconds since the epoch.
+        last_output: The text of the model's last answer; empty before the first.
+        agent_name: The agent's name; empty for a root run without one.
+    """
+
+    session_id: str
+    run_id: str
+    request_id: str
+    iteration: int
+    started_at: float
+    last_output: str = ""
+    agent_name: str = ""
+
+
+@attrs.frozen
+class ToolCallResult:
+    """One tool call of a run and what became of it.
+
+    Attributes:
+        id: The call's id.
+        name: The tool's name.
+        input: The arguments that the tool got.
+        content: What the model was told.
+        is_error: True if the call failed.
+        data: Structured data that the tool kept beside the text; None if there is none.
+        started_at: Wall clock, in seconds since the epoch; 0 if the call never started.
+        completed_at: Likewise, at its end.
+        duration: Seconds between the two, by a clock that never goes back.
+    """
+
+    id: str
+    name: str
+    input: JsonObject
+    content: str | JsonObject | list[JsonValue]
+    is_error: bool = False
+    data: JsonValue = None
+    started_at: float = 0.0
+    completed_at: float = 0.0
+    duration: float = 0.0
+
+
+@attrs.frozen
+class RunResult:
+    """What a run came to.
+
+    Attributes:
+        text: The text of the model's last answer.
+        stop_reason: Why it ended; see `StopReason`.
+        messages: The session's whole history after the run, always valid.
+        tool_calls: The run's calls, in the model's order.
+        usage: The run's tokens, summed over its model calls.
+        iterations: The number of model calls.
+        duration: Seconds from start to end.
+        session_id: The session.
+        run_id: The run.
+        request_id: The caller's id of the request, or one that was made.
+    """
+
+    text: str
+    stop_reason: str
+    messages: Messages
+    tool_calls: tuple[ToolCallResult, ...]
+    usage: Usage
+    iterations: int
+    duration: float
+    session_id: str
+    run_id: str
+    request_id: str
+
+    @property
+    def output(self) -> str:
+        """The text: the name that other runtimes use."""
+        return self.text

@@ -1,0 +1,298 @@
+"""Every error of the house, named by condition and by side: ours, theirs, the caller's.
+
+    AgentError
+    ├── ConfigError                  the caller built something that cannot work
+    │   └── SchemaError              a type or schema that has no JSON Schema here
+    ├── MessageError                 a message or a chain of messages breaks a rule
+    ├── EventError                   text that should be an event
+    │   ├── InvalidEventError        it is no event at all
+    │   └── UnknownEventTypeError    an event of a type this version does not know
+    ├── ToolArgumentsError           arguments that do not fit a tool's schema
+    ├── ProviderError                the model's side; names the endpoint
+    │   ├── ProviderConnectError     no connection, or it broke
+    │   ├── ProviderStatusError      an answer other than 2xx
+    │   ├── ProviderProtocolError    an answer that is not the protocol
+    │   ├── ProviderInBandError      an error told inside a 200
+    │   └── ProviderDeadlineError    nothing came in time: connect, first token, idle, total
+    ├── SessionError                 one session; names it
+    │   ├── SessionBusy              another run holds it
+    │   ├── SessionSuspended         it waits for answers
+    │   ├── SessionStoreError        the log did not take, or did not give, its records
+    │   └── SessionFenced            a newer lease wrote meanwhile
+    ├── HookError                    a hook raised or overran its deadline
+    ├── PromptBlocked                a hook refused the prompt
+    ├── RunStopped                   the run was ended from outside
+    │   ├── RunDeadlineExceeded      `run_timeout` passed
+    │   ├── RuntimeShutdown          its runtime closed
+    │   └── ReaderStalled            its reader took nothing for too long
+    └── RuntimeFailure               the runtime itself
+        ├── ActorCrashed             an actor's own loop raised: a bug of ours
+        └── RuntimeClosed            it takes no more work
+
+A message says what was expected, what came, where, and what to do. Tool failures are values
+(a tool result with `is_error`), never exceptions of a run.
+"""
+
+from typing import Final, Literal
+
+DeadlineKind = Literal["connect", "first_token", "idle", "total"]
+
+_OPTION_OF: Final[dict[DeadlineKind, str]] = {
+    "connect": "connect_timeout",
+    "first_token": "first_token_timeout",
+    "idle": "idle_timeout",
+    "total": "total_timeout",
+}
+_WAITED_FOR: Final[dict[DeadlineKind, str]] = {
+    "connect": "a connection",
+    "first_token": "the first token",
+    "idle": "the next token",
+    "total": "the end of the answer",
+}
+
+
+class AgentError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class ConfigError(AgentError):
+    """Options, a tool or a call that cannot work; raised where it is made, before any I/O."""
+
+
+class SchemaError(ConfigError):
+    """A type hint or a schema that cannot be turned into, or used as, a JSON Schema."""
+
+
+class MessageError(AgentError):
+    """A message, or a chain of messages, that breaks a rule of conversations.
+
+    Attributes:
+        index: Position of the message in its chain, counted from 0; None for a lone message.
+    """
+
+    def __init__(self, message: str, *, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class EventError(AgentError):
+    """Text read back that should be an event and is not one."""
+
+
+class InvalidEventError(EventError):
+    """Not JSON, not an object, without a type, or with a field of the wrong shape."""
+
+
+class UnknownEventTypeError(EventError):
+    """A well-formed event of a type that this version does not know; raised by strict loading.
+
+    Attributes:
+        type: The type that was read.
+    """
+
+    def __init__(self, type: str) -> None:  # noqa: A002 - the wire's own name of the field
+        super().__init__(
+            f"unknown event type {type!r}: written by a newer version, or not an event of ours; "
+            "load with strict=False to keep it as UnknownEvent"
+        )
+        self.type = type
+
+
+class ToolArgumentsError(AgentError):
+    """Arguments that do not fit a tool's schema.
+
+    Attributes:
+        tool: Name of the tool.
+        field: Path of the offending field, such as `items[0].name`; empty for the whole object.
+    """
+
+    def __init__(self, message: str, *, tool: str, field: str = "") -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.field = field
+
+
+class ProviderError(AgentError):
+    """The model's side failed.
+
+    Attributes:
+        endpoint: The URL, or the name, of what was asked.
+    """
+
+    def __init__(self, message: str, *, endpoint: str) -> None:
+        super().__init__(f"{endpoint}: {message}")
+        self.endpoint = endpoint
+
+
+class ProviderConnectError(ProviderError):
+    """No connection could be made, or it broke before the answer was whole."""
+
+
+class ProviderStatusError(ProviderError):
+    """The endpoint answered with a status other than 2xx.
+
+    Attributes:
+        status: The HTTP status.
+        body_message: The error message found in the body, else its beginning.
+        headers: The response's headers, names in lower case.
+    """
+
+    def __init__(
+        self, *, endpoint: str, status: int, body_message: str, headers: dict[str, str]
+    ) -> None:
+        super().__init__(f"HTTP {status}: {body_message or '(empty body)'}", endpoint=endpoint)
+        self.status = status
+        self.body_message = body_message
+        self.headers = headers
+
+
+class ProviderProtocolError(ProviderError):
+    """The endpoint answered 2xx with something that is not the protocol, or cut it short."""
+
+
+class ProviderInBandError(ProviderError):
+    """The endpoint told of an error inside an answer that began with status 200.
+
+    Attributes:
+        code: The endpoint's own code, as text; empty if it gave none.
+    """
+
+    def __init__(self, message: str, *, endpoint: str, code: str = "") -> None:
+        super().__init__(message, endpoint=endpoint)
+        self.code = code
+
+
+class ProviderDeadlineError(ProviderError):
+    """Nothing came in time.
+
+    Attributes:
+        kind: Which deadline: `connect`, `first_token`, `idle` or `total`.
+        seconds: How long was waited, in seconds.
+    """
+
+    def __init__(self, *, endpoint: str, kind: DeadlineKind, seconds: float) -> None:
+        super().__init__(
+            f"waited {seconds:g} s for {_WAITED_FOR[kind]} (option {_OPTION_OF[kind]})",
+            endpoint=endpoint,
+        )
+        self.kind: DeadlineKind = kind
+        self.seconds = seconds
+
+
+class SessionError(AgentError):
+    """One session cannot do what was asked.
+
+    Attributes:
+        session_id: The session.
+    """
+
+    def __init__(self, message: str, *, session_id: str) -> None:
+        super().__init__(f"session {session_id!r}: {message}")
+        self.session_id = session_id
+
+
+class SessionBusy(SessionError):
+    """Another run holds the session.
+
+    Attributes:
+        run_id: The run that holds it.
+    """
+
+    def __init__(self, *, session_id: str, run_id: str, reason: str = "") -> None:
+        why = reason or "wait for it, or pass on_busy='queue'"
+        super().__init__(f"run {run_id} is using it; {why}", session_id=session_id)
+        self.run_id = run_id
+
+
+class SessionSuspended(SessionError):
+    """The session's last run ended with open questions; answer them first."""
+
+
+class SessionStoreError(SessionError):
+    """The store did not take, or did not give, the session's records.
+
+    After a failed append its outcome is unknown: the next run reads the log's tail again first.
+    """
+
+
+class SessionFenced(SessionError):
+    """A newer lease, or another writer, appended meanwhile; what this writer held back is void."""
+
+
+class HookError(AgentError):
+    """A hook raised, or overran its deadline.
+
+    Attributes:
+        hook: Name of the hook, `<unnamed>` if it has none.
+        phase: The phase in which it ran.
+    """
+
+    def __init__(self, message: str, *, hook: str, phase: str) -> None:
+        super().__init__(f"hook {hook} in {phase}: {message}")
+        self.hook = hook
+        self.phase = phase
+
+
+class PromptBlocked(AgentError):
+    """A hook refused the prompt; the message is its reason."""
+
+
+class RunStopped(AgentError):
+    """The run was ended from outside before it had an answer; its history is valid."""
+
+
+class RunDeadlineExceeded(RunStopped):
+    """`run_timeout` passed; it bounds a run's model calls and tools together.
+
+    Attributes:
+        seconds: The deadline, in seconds.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the run did not finish within {seconds:g} s (option run_timeout)")
+        self.seconds = seconds
+
+
+class RuntimeShutdown(RunStopped):
+    """The runtime closed while the run was under way."""
+
+    def __init__(self) -> None:
+        super().__init__("the runtime closed while the run was under way")
+
+
+class ReaderStalled(RunStopped):
+    """The reader of a run's events took nothing for longer than `reader_stall`.
+
+    Attributes:
+        seconds: How long was waited, in seconds.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the reader took no event for {seconds:g} s (option reader_stall); "
+            "read faster, or use run() if you do not need the events"
+        )
+        self.seconds = seconds
+
+
+class RuntimeFailure(AgentError):
+    """The runtime itself cannot go on."""
+
+
+class ActorCrashed(RuntimeFailure):
+    """An actor's own loop raised. This is a bug of ours; the cause is chained.
+
+    Attributes:
+        actor: Name of the actor.
+    """
+
+    def __init__(self, actor: str) -> None:
+        super().__init__(f"actor {actor} crashed; this is a bug in agent_actors, please report it")
+        self.actor = actor
+
+
+class RuntimeClosed(RuntimeFailure):
+    """The runtime is closed, or closing, and takes no new work."""
+
+    def __init__(self, what: str = "the runtime") -> None:
+        super().__init__(f"{what} is closed and takes no new work; open a new runtime")

@@ -1,0 +1,406 @@
+"""The agent loop as a transition table: events in, commands out, no awaits.
+
+The machine knows one run's place in the loop: whether the model is thinking, which calls are
+open, and what has to be recorded next. It knows nothing of tasks, clocks, stores or wires: the
+driver feeds it and carries out the commands that come back, in order. `TABLE` is the loop; the
+diagram in the docs is drawn from it, and an event that the table does not have for a state
+raises. What changes here changes in `TABLE` first.
+
+    ready ──UserInput──▶ model ──ModelFinished──▶ tools ──ToolFinished──▶ model … ──▶ done
+
+Input that comes while the run is under way waits for the next turn boundary. Permission is kept
+per call, so that calls that need no asking go on while one waits for its answer.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeAlias, TypeVar
+
+import attrs
+
+from agent_actors.domain.blocks import ContentBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.json import JsonObject
+from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.run import StopReason, ToolCallResult
+
+
+class State(StrEnum):
+    """Where the run stands."""
+
+    READY = "ready"
+    MODEL = "model"
+    TOOLS = "tools"
+    DONE = "done"
+
+
+# ---- events in ----
+
+
+@attrs.frozen
+class UserInput:
+    """The caller speaks: first to start the run, later to steer it."""
+
+    text: str
+    blocks: tuple[ContentBlock, ...] = ()
+
+
+@attrs.frozen
+class ToolFinished:
+    """A call ended, well or not."""
+
+    result: ToolCallResult
+
+
+@attrs.frozen
+class DecisionNeeded:
+    """A call may not run before somebody has decided."""
+
+    call_id: str
+    question: str
+
+
+@attrs.frozen
+class Decided:
+    """Somebody decided: the call runs, with this input if given, or is refused with a reason."""
+
+    call_id: str
+    allowed: bool
+    input: JsonObject | None = None
+    reason: str = ""
+
+
+@attrs.frozen
+class Interrupted:
+    """The run is to end now. Tools that still ran have been joined, and their results fed."""
+
+    stop_reason: str
+    why: str
+
+
+@attrs.frozen
+class BudgetExceeded:
+    """A budget is used up: the run ends at once, with `budget:<what>` as its stop reason."""
+
+    what: str
+
+
+TurnEvent: TypeAlias = (
+    UserInput
+    | ModelFinished
+    | ToolFinished
+    | DecisionNeeded
+    | Decided
+    | Interrupted
+    | BudgetExceeded
+)
+
+# ---- commands out ----
+
+
+@attrs.frozen
+class UserEntry:
+    """Record what the caller said."""
+
+    text: str
+    blocks: tuple[ContentBlock, ...] = ()
+
+
+@attrs.frozen
+class AnswerEntry:
+    """Record the model's answer."""
+
+    answer: ModelFinished
+
+
+@attrs.frozen
+class CallEntry:
+    """Record that a tool is about to be called."""
+
+    call: ToolUseBlock
+
+
+@attrs.frozen
+class ResultEntry:
+    """Record what a call gave; `synthetic` where the machine answers in the tool's place."""
+
+    result: ToolCallResult
+    synthetic: bool = False
+
+
+Entry: TypeAlias = UserEntry | AnswerEntry | CallEntry | ResultEntry
+
+
+@attrs.frozen
+class Append:
+    """Commit these entries together, before anything that follows."""
+
+    entries: tuple[Entry, ...]
+
+
+@attrs.frozen
+class CallModel:
+    """Ask the model; answer with `ModelFinished`."""
+
+    iteration: int
+
+
+@attrs.frozen
+class StartTool:
+    """Run this call; answer with `ToolFinished` or `DecisionNeeded`."""
+
+    call: ToolUseBlock
+
+
+@attrs.frozen
+class Ask:
+    """Ask whether this call may run; answer with `Decided`."""
+
+    call: ToolUseBlock
+    question: str
+
+
+@attrs.frozen
+class Finish:
+    """The run is over."""
+
+    stop_reason: str
+
+
+Command: TypeAlias = Append | CallModel | StartTool | Ask | Finish
+
+
+class IllegalTransition(Exception):
+    """The driver fed an event that the state does not have: a bug, never a user's fault."""
+
+    def __init__(self, state: State, event: object, detail: str = "") -> None:
+        super().__init__(f"{type(event).__name__} in state {state.value}{detail}")
+        self.state = state
+        self.event = event
+
+
+_STOP_OF: Final[Mapping[FinishReason, StopReason]] = {
+    "stop": StopReason.COMPLETED,
+    "tool_calls": StopReason.COMPLETED,
+    "unknown": StopReason.COMPLETED,
+    "length": StopReason.LENGTH,
+    "refused": StopReason.REFUSED,
+}
+
+
+@attrs.define(eq=False)
+class TurnMachine:
+    """One run of the agent loop.
+
+    Args:
+        max_iterations: The most model calls of the run.
+    """
+
+    max_iterations: int
+    state: State = attrs.field(default=State.READY, init=False)
+    iteration: int = attrs.field(default=0, init=False)
+    _open: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
+    _asking: set[str] = attrs.field(factory=set[str], init=False)
+    _waiting: list[UserInput] = attrs.field(factory=list[UserInput], init=False)
+
+    @property
+    def open_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that have no result yet, in the model's order."""
+        return tuple(self._open.values())
+
+    @property
+    def untaken(self) -> tuple[UserInput, ...]:
+        """Input that came while the run was under way and that no turn has taken yet."""
+        return tuple(self._waiting)
+
+    def feed(self, event: TurnEvent) -> list[Command]:
+        """Take one event; return what to do, in order.
+
+        Raises:
+            IllegalTransition: The table has no such event for the state, or it names a call
+                that is not open.
+        """
+        transition = TABLE[self.state].get(type(event))
+        if transition is None:
+            raise IllegalTransition(self.state, event)
+        before = self.state
+        commands = transition.action(self, event)
+        if self.state not in transition.to:
+            raise IllegalTransition(before, event, f" led to {self.state.value}")
+        return commands
+
+    # Actions: the cells of TABLE.
+
+    def start(self, event: UserInput) -> list[Command]:
+        """The first input: record it, ask the model."""
+        return [Append((UserEntry(event.text, event.blocks),)), *self._call_model()]
+
+    def wait_for_boundary(self, event: UserInput) -> list[Command]:
+        """Input under way: keep it for the next turn."""
+        self._waiting.append(event)
+        return []
+
+    def take_answer(self, answer: ModelFinished) -> list[Command]:
+        """The model answered: record it, answer broken calls, start the others."""
+        entries: list[Entry] = [AnswerEntry(answer)]
+        refused: list[Entry] = []
+        for block in answer.blocks:
+            if isinstance(block, ToolUseBlock):
+                self._open[block.id] = block
+                entries.append(CallEntry(block))
+            elif isinstance(block, ToolUseError):
+                call = block.as_tool_use()
+                entries.append(CallEntry(call))
+                refused.append(_synthetic(call, block.error))
+        if answer.done:
+            refused.extend(self._close_open("the model ended the run before this call ran"))
+        append = Append((*entries, *refused))
+        if self._open:
+            self.state = State.TOOLS
+            return [append, *(StartTool(call) for call in self._open.values())]
+        if (refused or self._waiting) and not answer.done:
+            return [append, *self._next_turn()]
+        return [append, *self._finish(_STOP_OF[answer.finish_reason])]
+
+    def take_result(self, event: ToolFinished) -> list[Command]:
+        """A call ended: record it; after the last one, the next turn."""
+        self._take_call(event.result.id, event)
+        append = Append((ResultEntry(event.result),))
+        return [append] if self._open else [append, *self._next_turn()]
+
+    def ask(self, event: DecisionNeeded) -> list[Command]:
+        """A call needs a decision first."""
+        call = self._open.get(event.call_id)
+        if call is None or event.call_id in self._asking:
+            raise IllegalTransition(self.state, event, f": call {event.call_id} is not running")
+        self._asking.add(event.call_id)
+        return [Ask(call, event.question)]
+
+    def decide(self, event: Decided) -> list[Command]:
+        """The decision came: start the call, or answer it with the refusal."""
+        if event.call_id not in self._asking:
+            raise IllegalTransition(self.state, event, f": call {event.call_id} is not asked about")
+        self._asking.discard(event.call_id)
+        if event.allowed:
+            call = self._open[event.call_id]
+            if event.input is not None:
+                call = attrs.evolve(call, input=event.input)
+                self._open[event.call_id] = call
+            return [StartTool(call)]
+        call = self._take_call(event.call_id, event)
+        append = Append((_synthetic(call, event.reason or "the call was refused"),))
+        return [append] if self._open else [append, *self._next_turn()]
+
+    def interrupt(self, event: Interrupted) -> list[Command]:
+        """Close what is open and finish."""
+        entries = self._close_open(event.why)
+        append: list[Command] = [Append(tuple(entries))] if entries else []
+        return [*append, *self._finish(event.stop_reason)]
+
+    def exceed(self, event: BudgetExceeded) -> list[Command]:
+        """A budget is used up: likewise."""
+        what = f"budget:{event.what}"
+        return self.interrupt(Interrupted(what, f"the run's budget is used up: {event.what}"))
+
+    # Steps that actions share.
+
+    def _next_turn(self) -> list[Command]:
+        if self.iteration >= self.max_iterations:
+            return self._finish(StopReason.MAX_ITERATIONS)
+        entries = tuple(UserEntry(item.text, item.blocks) for item in self._waiting)
+        self._waiting.clear()
+        append: list[Command] = [Append(entries)] if entries else []
+        return [*append, *self._call_model()]
+
+    def _call_model(self) -> list[Command]:
+        self.state = State.MODEL
+        self.iteration += 1
+        return [CallModel(self.iteration)]
+
+    def _finish(self, stop_reason: str) -> list[Command]:
+        self.state = State.DONE
+        return [Finish(stop_reason)]
+
+    def _take_call(self, call_id: str, event: TurnEvent) -> ToolUseBlock:
+        call = self._open.pop(call_id, None)
+        if call is None:
+            raise IllegalTransition(self.state, event, f": call {call_id} is not open")
+        self._asking.discard(call_id)
+        return call
+
+    def _close_open(self, why: str) -> list[Entry]:
+        entries: list[Entry] = [_synthetic(call, why) for call in self._open.values()]
+        self._open.clear()
+        self._asking.clear()
+        return entries
+
+
+def _synthetic(call: ToolUseBlock, why: str) -> ResultEntry:
+    result = ToolCallResult(call.id, call.name, call.input, why, is_error=True)
+    return ResultEntry(result, synthetic=True)
+
+
+# ---- the table ----
+
+
+@attrs.frozen
+class Transition:
+    """One cell: what to do, and the states it may lead to."""
+
+    action: Callable[[TurnMachine, TurnEvent], list[Command]]
+    to: tuple[State, ...]
+
+
+_E = TypeVar("_E")
+_Cell: TypeAlias = tuple[type, Transition]
+
+
+def _on(
+    event_type: type[_E], action: Callable[[TurnMachine, _E], list[Command]], *to: State
+) -> _Cell:
+    def act(machine: TurnMachine, event: TurnEvent) -> list[Command]:
+        assert isinstance(event, event_type)  # `feed` found this cell by the event's type
+        return action(machine, event)
+
+    return event_type, Transition(act, to)
+
+
+_ENDINGS: Final = (
+    _on(Interrupted, TurnMachine.interrupt, State.DONE),
+    _on(BudgetExceeded, TurnMachine.exceed, State.DONE),
+)
+
+TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
+    State.READY: dict(
+        (
+            _on(UserInput, TurnMachine.start, State.MODEL),
+            *_ENDINGS,
+        )
+    ),
+    State.MODEL: dict(
+        (
+            _on(UserInput, TurnMachine.wait_for_boundary, State.MODEL),
+            _on(ModelFinished, TurnMachine.take_answer, State.MODEL, State.TOOLS, State.DONE),
+            *_ENDINGS,
+        )
+    ),
+    State.TOOLS: dict(
+        (
+            _on(UserInput, TurnMachine.wait_for_boundary, State.TOOLS),
+            _on(ToolFinished, TurnMachine.take_result, State.TOOLS, State.MODEL, State.DONE),
+            _on(DecisionNeeded, TurnMachine.ask, State.TOOLS),
+            _on(Decided, TurnMachine.decide, State.TOOLS, State.MODEL, State.DONE),
+            *_ENDINGS,
+        )
+    ),
+    State.DONE: {},
+}
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, an arrow for each way that it allows."""
+    lines = ["stateDiagram-v2", f"    [*] --> {State.READY}"]
+    for state, cells in TABLE.items():
+        for event_type, transition in cells.items():
+            lines += [f"    {state} --> {to}: {event_type.__name__}" for to in transition.to]
+    lines.append(f"    {State.DONE} --> [*]")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,131 @@
+"""A session's state as the fold of its records, and the history that is always valid.
+
+`history = close_open(fold(log))`: records keep the order in which things happened; the fold puts
+tool results into the model's order; a call without a result is answered by a synthetic error, so
+that an endpoint never refuses the session. Nothing else is ever sent or returned. A fold grows by
+`apply`, one record at a time, and knows nothing of stores, runs or locks.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    ContentBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseError,
+)
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantMessage,
+    ToolResult,
+    UsageEvent,
+    UserMessage,
+)
+from agent_actors.domain.messages import Message, Messages
+from agent_actors.domain.usage import Usage
+
+UNFINISHED: Final = "the run ended before this call had a result"
+
+
+@attrs.define(eq=False)
+class SessionState:
+    """What a session's records add up to.
+
+    Attributes:
+        last_seq: `seq` of the last record; 0 if there is none.
+        last_ts: Its time; 0 if there is none.
+        turns: The number of model answers so far.
+        usage: Tokens of all model calls.
+        call_ids: The ids of all calls so far.
+    """
+
+    last_seq: int = 0
+    last_ts: float = 0.0
+    turns: int = 0
+    usage: Usage = Usage()
+    call_ids: set[str] = attrs.field(factory=set[str])
+    _messages: list[Message] = attrs.field(factory=list[Message])
+    _answer: Message | None = None
+    _results: dict[str, ToolResultBlock | None] = attrs.field(
+        factory=dict[str, "ToolResultBlock | None"]
+    )
+
+    def apply(self, record: AnyEvent) -> None:
+        """Take the next record. Types that do not bear on the state are passed over."""
+        if record.seq is not None:
+            self.last_seq = record.seq
+        self.last_ts = max(self.last_ts, record.ts)
+        if isinstance(record, UserMessage):
+            self._close_answer()
+            self._messages.append(_user_message(record))
+        elif isinstance(record, AssistantMessage):
+            self._close_answer()
+            self._take_answer(record)
+        elif isinstance(record, ToolResult):
+            self._take_result(record)
+        elif isinstance(record, UsageEvent):
+            self.usage += record.usage
+
+    def history(self) -> Messages:
+        """The conversation, valid as it stands: open calls are closed by synthetic errors."""
+        if self._answer is None:
+            return Messages(self._messages)
+        return Messages((*self._messages, self._answer, *self._result_messages()))
+
+    def _take_answer(self, record: AssistantMessage) -> None:
+        self.turns += 1
+        blocks = tuple(_as_sent(block) for block in record.blocks)
+        message = Message("assistant", blocks)
+        calls = message.tool_calls
+        if not calls and not message.content:
+            return  # an empty answer is no message: endpoints refuse it
+        self.call_ids.update(call.id for call in calls)
+        if not calls:
+            self._messages.append(message)
+            return
+        self._answer = message
+        self._results = dict.fromkeys(call.id for call in calls)
+
+    def _take_result(self, record: ToolResult) -> None:
+        if record.tool_use_id not in self._results:
+            return  # its call was closed already; one answer a call is all that endpoints take
+        self._results[record.tool_use_id] = ToolResultBlock(
+            record.tool_use_id, record.content, record.is_error, record.name
+        )
+        if all(self._results.values()):
+            self._close_answer()
+
+    def _close_answer(self) -> None:
+        if self._answer is not None:
+            self._messages += (self._answer, *self._result_messages())
+            self._answer = None
+            self._results = {}
+
+    def _result_messages(self) -> Iterable[Message]:
+        assert self._answer is not None
+        for call in self._answer.tool_calls:
+            result = self._results[call.id]
+            if result is None:
+                result = ToolResultBlock(call.id, UNFINISHED, is_error=True, name=call.name)
+            yield Message("tool", (result,))
+
+
+def fold(records: Iterable[AnyEvent]) -> SessionState:
+    """The state that these records add up to."""
+    state = SessionState()
+    for record in records:
+        state.apply(record)
+    return state
+
+
+def _user_message(record: UserMessage) -> Message:
+    blocks: tuple[ContentBlock, ...] = record.blocks or (TextBlock(record.text),)
+    return Message("user", blocks)
+
+
+def _as_sent(block: AssistantBlock) -> ContentBlock:
+    return block.as_tool_use() if isinstance(block, ToolUseError) else block
