@@ -22,8 +22,7 @@ GENERATORS = $(patsubst scripts/%.py,%,$(sort $(wildcard scripts/docs_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_NO_INPUT = 1
-# The type checker's own program is kept inside the environment, so that `clean` removes it too.
-export PYRIGHT_PYTHON_CACHE_DIR = $(abspath $(VENV))/.pyright
+# pyright brings its own program in the wheel; it need not look whether there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
@@ -31,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 define make_venv
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-  echo "agent_actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+  echo "agent_actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." \
        "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 @$(PY) -c 'import pip' 2>/dev/null || $(PYTHON) -m venv $(VENV) || { \
   echo "No virtual environment could be made; on Debian and Ubuntu install python3-venv." >&2; exit 1; }
@@ -78,8 +77,9 @@ check-mypy: $(DEV_STAMP)
 	$(PY) -m mypy $(CODE)
 check-pyright: $(DEV_STAMP)
 	$(PY) -m pyright
+# It looks for the package with the `python` of the path, whatever the configuration says.
 check-verifytypes: $(DEV_STAMP)
-	$(PY) -m pyright --verifytypes agent_actors --ignoreexternal
+	PATH="$(abspath $(VENV))/bin:$$PATH" pyright --verifytypes agent_actors --ignoreexternal
 check-async: $(DEV_STAMP)
 	$(PY) -m scripts.async_rules $(CODE)
 check-house: $(DEV_STAMP)
