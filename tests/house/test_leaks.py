@@ -42,7 +42,13 @@ def test_a_running_thread_is_named_until_it_has_ended() -> None:
         assert before.left_behind(grace=0) == ["thread 'straggler'"]
     finally:
         go_on.set()
-    # No join: the grace is for what was told to end and is about to.
+        thread.join()
+    assert before.left_behind(grace=0) == []
+
+
+def test_what_is_about_to_end_is_given_the_time() -> None:
+    before = Snapshot.take()
+    threading.Timer(0.01, int).start()
     assert before.left_behind() == []
 
 
