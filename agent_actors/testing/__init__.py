@@ -1,12 +1,31 @@
 """The testing kit: models and endpoints that follow a script, and cancellation at every step.
 
 Everything here is public and needs no extra package. Hypothesis strategies stand apart, in
-`agent_actors.testing.strategies`, which the extra `testing` installs.
+`agent_actors.testing.strategies`, for which the extra `testing` installs Hypothesis.
 """
 
+from agent_actors.testing.endpoint import EndpointScript as EndpointScript
+from agent_actors.testing.endpoint import ReplyTurn as ReplyTurn
+from agent_actors.testing.endpoint import ScriptedEndpoint as ScriptedEndpoint
 from agent_actors.testing.model import ModelScript as ModelScript
 from agent_actors.testing.model import ScriptedModel as ScriptedModel
 from agent_actors.testing.model import ScriptExhausted as ScriptExhausted
+from agent_actors.testing.replies import EndpointRequest as EndpointRequest
+from agent_actors.testing.replies import Reply as Reply
+from agent_actors.testing.replies import ReplyStep as ReplyStep
+from agent_actors.testing.replies import body as body
+from agent_actors.testing.replies import chunk as chunk
+from agent_actors.testing.replies import comment as comment
+from agent_actors.testing.replies import disconnect as disconnect
+from agent_actors.testing.replies import disconnect_after as disconnect_after
+from agent_actors.testing.replies import hang_up as hang_up
+from agent_actors.testing.replies import html as html
+from agent_actors.testing.replies import in_band_error as in_band_error
+from agent_actors.testing.replies import not_http as not_http
+from agent_actors.testing.replies import raw as raw
+from agent_actors.testing.replies import reply as reply
+from agent_actors.testing.replies import silent as silent
+from agent_actors.testing.replies import status as status
 from agent_actors.testing.script import Step as Step
 from agent_actors.testing.script import Turn as Turn
 from agent_actors.testing.script import call as call

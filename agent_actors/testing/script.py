@@ -14,7 +14,7 @@ Example:
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never, cast
 
 import attrs
 import trio
@@ -278,6 +278,73 @@ def steps_of(turn: Turn) -> tuple[Step, ...]:
     return (turn,) if isinstance(turn, Step) else tuple(turn)
 
 
+@attrs.define(eq=False)
+class Player:
+    """Spells one turn out, step by step; `play` does it for a whole turn.
+
+    Args:
+        call_id: Makes the id of a call that has none, from its slot (counted from 0).
+        input_tokens: The estimate of the request's tokens.
+
+    Attributes:
+        ended: True once a step has hung or failed: nothing follows it.
+    """
+
+    call_id: Callable[[int], str]
+    input_tokens: int = 0
+    ended: bool = attrs.field(default=False, init=False)
+    _slots: int = attrs.field(default=0, init=False)
+    _characters: int = attrs.field(default=0, init=False)
+    _used: Usage | None = attrs.field(default=None, init=False)
+    _reason: FinishReason | None = attrs.field(default=None, init=False)
+
+    def actions(self, step: Step) -> Sequence[Action]:
+        """What one step comes to; nothing once the turn has ended."""
+        if self.ended:
+            return ()
+        match step:
+            case Say():
+                self._characters += len(step.text)
+                return _paced(step.every, [TextDelta(piece) for piece in step.pieces])
+            case Think():
+                self._characters += len(step.text)
+                return _paced(step.every, _thoughts(step))
+            case Call():
+                return self._fragments(step)
+            case Interleave():
+                return list(_in_turns([self._fragments(one) for one in step.calls]))
+            case Pause() | Wait() | Do():
+                return (step,)
+            case Hang() | Fail():
+                self.ended = True
+                return (step,)
+            case Used():
+                self._used = step.usage
+            case Finish():
+                self._reason = step.reason
+            case _:
+                assert_never(step)
+        return ()
+
+    def ending(self) -> Sequence[Action]:
+        """The finish and the usage; nothing once the turn has ended."""
+        if self.ended:
+            return ()
+        tokens = self._characters // _CHARACTERS_PER_TOKEN
+        used = self._used or Usage(self.input_tokens, tokens, estimated=True)
+        reason = self._reason or ("tool_calls" if self._slots else "stop")
+        return (FinishDelta(reason), UsageDelta(used))
+
+    def _fragments(self, call: Call) -> Sequence[Action]:
+        slot = self._slots
+        self._slots += 1
+        self._characters += len(call.arguments)
+        id_ = self.call_id(slot) if call.id is None else call.id
+        return _paced(
+            call.every, [ToolCallDelta(slot, id_, call.name, piece) for piece in call.pieces]
+        )
+
+
 def play(turn: Turn, *, call_id: Callable[[int], str], input_tokens: int = 0) -> list[Action]:
     """Spell a turn out, delta by delta.
 
@@ -290,33 +357,9 @@ def play(turn: Turn, *, call_id: Callable[[int], str], input_tokens: int = 0) ->
         call_id: Makes the id of a call that has none, from its slot (counted from 0).
         input_tokens: The estimate of the request's tokens.
     """
-    actions: list[Action] = []
-    slots = _Slots(call_id)
-    used: Usage | None = None
-    reason: FinishReason | None = None
-    for step in steps_of(turn):
-        match step:
-            case Say():
-                actions += _paced(step.every, [TextDelta(piece) for piece in step.pieces])
-            case Think():
-                actions += _paced(step.every, _thoughts(step))
-            case Call():
-                actions += slots.fragments(step)
-            case Interleave():
-                actions += _in_turns([slots.fragments(one) for one in step.calls])
-            case Pause() | Wait() | Do():
-                actions.append(step)
-            case Hang() | Fail():
-                return [*actions, step]
-            case Used():
-                used = step.usage
-            case Finish():
-                reason = step.reason
-            case _:
-                assert_never(step)
-    actions.append(FinishDelta(reason or ("tool_calls" if slots.taken else "stop")))
-    actions.append(UsageDelta(used or _estimate(turn, input_tokens)))
-    return actions
+    player = Player(call_id, input_tokens)
+    actions = [action for step in steps_of(turn) for action in player.actions(step)]
+    return [*actions, *player.ending()]
 
 
 def finished(
@@ -331,6 +374,9 @@ def finished(
 
     Text that is not parted by something else is one block. A call whose arguments are no JSON
     object is a `ToolUseError`. Arguments as for `play`.
+
+    Raises:
+        ValueError: The turn hangs or fails.
     """
     blocks: list[AssistantBlock] = []
     slot = 0
@@ -346,59 +392,22 @@ def finished(
                     slot += 1
             case _:
                 pass
-    reason, used = _ending(turn, has_calls=slot > 0)
-    return ModelFinished(
-        tuple(blocks), reason, used or _estimate(turn, input_tokens), model, response_id
-    )
-
-
-@attrs.define(eq=False)
-class _Slots:
-    call_id: Callable[[int], str]
-    taken: int = 0
-
-    def fragments(self, call: Call) -> list[Action]:
-        slot = self.taken
-        self.taken += 1
-        name_of = self.call_id(slot) if call.id is None else call.id
-        return _paced(
-            call.every, [ToolCallDelta(slot, name_of, call.name, piece) for piece in call.pieces]
-        )
-
-
-def _ending(turn: Turn, *, has_calls: bool) -> tuple[FinishReason, Usage | None]:
-    reason: FinishReason = "tool_calls" if has_calls else "stop"
-    used: Usage | None = None
-    for step in steps_of(turn):
-        if isinstance(step, Finish):
-            reason = step.reason
-        elif isinstance(step, Used):
-            used = step.usage
-    return reason, used
-
-
-def _estimate(turn: Turn, input_tokens: int) -> Usage:
-    characters = 0
-    for step in steps_of(turn):
-        if isinstance(step, Say | Think):
-            characters += len(step.text)
-        elif isinstance(step, Call):
-            characters += len(step.arguments)
-        elif isinstance(step, Interleave):
-            characters += sum(len(one.arguments) for one in step.calls)
-    return Usage(input_tokens, characters // _CHARACTERS_PER_TOKEN, estimated=True)
+    *_, finish_delta, usage_delta = play(turn, call_id=call_id, input_tokens=input_tokens)
+    if not (isinstance(finish_delta, FinishDelta) and isinstance(usage_delta, UsageDelta)):
+        raise ValueError("a turn that hangs or fails has no whole answer")
+    return ModelFinished(tuple(blocks), finish_delta.reason, usage_delta.usage, model, response_id)
 
 
 def _use(call: Call, id_: str) -> AssistantBlock:
     if not call.arguments.strip():
         return ToolUseBlock(id_, call.name, {})
     try:
-        arguments: JsonObject | object = json.loads(call.arguments)
+        arguments: object = json.loads(call.arguments)
     except ValueError as error:
         return ToolUseError(f"the arguments are no JSON: {error}", call.arguments, id_, call.name)
     if not isinstance(arguments, dict):
         return ToolUseError("the arguments are no JSON object", call.arguments, id_, call.name)
-    return ToolUseBlock(id_, call.name, arguments, call.arguments)
+    return ToolUseBlock(id_, call.name, cast(JsonObject, arguments), call.arguments)
 
 
 def _add_text(blocks: list[AssistantBlock], text: str) -> None:

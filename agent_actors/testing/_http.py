@@ -1,0 +1,298 @@
+"""The server's side of one HTTP/1.1 connection, as small as a scripted endpoint needs it.
+
+Owns one socket and the bytes read from it. It knows nothing of scripts. The socket is a plain
+non-blocking one, waited for through trio: a write that fits into the kernel's buffer costs one
+system call and no task switch, so that one process serves a thousand streams. While a response
+is under way the client is watched: `linger` ends as soon as it has gone.
+"""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Final
+
+import attrs
+import trio
+
+# Far above any client's head; whatever is longer is no HTTP.
+_MAX_HEAD: Final = 65_536
+# Above the largest body a test may want; a length beyond it is a mistake of the client.
+_MAX_BODY: Final = 64 * 1024 * 1024
+_READ_SIZE: Final = 65_536
+# SO_LINGER on with 0 seconds: closing then sends RST.
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class ClientGone(Exception):
+    """The client closed or broke the connection."""
+
+
+class BadRequest(Exception):
+    """What the client sent is not HTTP/1.1, or uses a part of it that is not served here."""
+
+
+class HangUp(Exception):
+    """The script ends the connection here.
+
+    Attributes:
+        reset: By RST, not in order.
+    """
+
+    def __init__(self, *, reset: bool) -> None:
+        super().__init__()
+        self.reset = reset
+
+
+@attrs.frozen
+class IncomingRequest:
+    """A request as it came; header names in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def wants_close(self) -> bool:
+        """True if the client says that it is its last request."""
+        return self.headers.get("connection", "").lower() == "close"
+
+
+class Connection:
+    """One client.
+
+    Args:
+        sock: Connected and non-blocking; it belongs to this object from now on.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._buffer = bytearray()
+        with contextlib.suppress(OSError):  # the client may have gone already
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    async def read_request(self) -> IncomingRequest | None:
+        """The next request; None if the client closed instead of sending one.
+
+        Raises:
+            BadRequest: What came is no request.
+            ClientGone: The client broke off within one.
+        """
+        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+            if len(self._buffer) > _MAX_HEAD:
+                raise BadRequest(f"no end of the head within {_MAX_HEAD} bytes")
+            if not await self._read():
+                if self._buffer:
+                    raise ClientGone
+                return None
+        method, target, headers = _parse_head(bytes(self._buffer[:end]))
+        del self._buffer[: end + 4]
+        return IncomingRequest(method, target, headers, await self._read_body(headers))
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it.
+
+        Raises:
+            ClientGone: The client closed or broke the connection.
+        """
+        rest = memoryview(data)
+        while rest:
+            try:
+                sent = self._sock.send(rest)
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._sock)
+            except OSError as error:
+                raise ClientGone from error
+            else:
+                rest = rest[sent:]
+
+    async def linger(self, seconds: float) -> None:
+        """Let this much time pass.
+
+        Raises:
+            ClientGone: The client closed or broke the connection meanwhile.
+        """
+        with trio.move_on_after(seconds):
+            await self._until_gone()
+            raise ClientGone
+
+    async def wait(self, event: trio.Event) -> None:
+        """Wait until the event is set.
+
+        Raises:
+            ClientGone: The client closed or broke the connection meanwhile.
+        """
+        gone = False
+
+        async def watch() -> None:
+            nonlocal gone
+            await self._until_gone()
+            gone = True
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            await event.wait()
+            nursery.cancel_scope.cancel()
+        if gone:
+            raise ClientGone
+
+    def close(self, *, reset: bool = False) -> None:
+        """Close it, in order or by RST; idempotent."""
+        if reset:
+            with contextlib.suppress(OSError):  # the client may have reset it first
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._sock.close()
+
+    async def _read_body(self, headers: Mapping[str, str]) -> bytes:
+        if "transfer-encoding" in headers:
+            return b"".join([piece async for piece in _Chunks(self)])
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > _MAX_BODY:
+            raise BadRequest(f"content-length is {length!r}")
+        return await self.take(int(length))
+
+    async def take(self, size: int) -> bytes:
+        """The next `size` bytes.
+
+        Raises:
+            ClientGone: The client broke off before them.
+        """
+        while len(self._buffer) < size:
+            await self._read_more()
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    async def take_line(self) -> bytes:
+        """The bytes up to the next CRLF, which is dropped.
+
+        Raises:
+            ClientGone: The client broke off before it.
+        """
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            await self._read_more()
+        line = await self.take(end + 2)
+        return line[:-2]
+
+    async def _read_more(self) -> None:
+        if not await self._read():
+            raise ClientGone
+
+    async def _read(self) -> bool:
+        """Read what there is into the buffer; False if nothing will come any more."""
+        while True:
+            await trio.lowlevel.wait_readable(self._sock)
+            try:
+                data = self._sock.recv(_READ_SIZE)
+            except BlockingIOError:  # pragma: no cover - a wake-up may be for nothing
+                continue
+            except OSError:
+                return False
+            self._buffer += data
+            return bool(data)
+
+    async def _until_gone(self) -> None:
+        while await self._read():
+            pass
+
+
+class _Chunks:
+    """The pieces of a request's body in chunked transfer encoding."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __aiter__(self) -> "_Chunks":
+        return self
+
+    async def __anext__(self) -> bytes:
+        line = await self._connection.take_line()
+        try:
+            size = int(line.split(b";")[0], 16)
+        except ValueError:
+            raise BadRequest(f"expected the size of a chunk, got {line[:40]!r}") from None
+        if size == 0:
+            while await self._connection.take_line():
+                pass
+            raise StopAsyncIteration
+        piece = await self._connection.take(size)
+        await self._connection.take_line()
+        return piece
+
+
+class Writer:
+    """Writes one response, cut into pieces and cut off as its script says.
+
+    Args:
+        connection: Whom to write to.
+        split: Sizes of the writes, taken in turns, with a chance for the client to read after
+            each; empty: as they come.
+        cut: How many bytes to write, head and framing included, before hanging up; None: all.
+        reset: Hang up by RST.
+    """
+
+    def __init__(
+        self, connection: Connection, *, split: Sequence[int], cut: int | None, reset: bool
+    ) -> None:
+        self._connection = connection
+        self._sizes: Iterator[int] | None = cycle(split) if split else None
+        self._left = cut
+        self._reset = reset
+
+    async def write(self, data: bytes) -> None:
+        """Write it.
+
+        Raises:
+            ClientGone: The client closed or broke the connection.
+            HangUp: The response is to be cut off here.
+        """
+        if self._left is not None:
+            data, rest = data[: self._left], data[self._left :]
+            self._left -= len(data)
+            await self._write(data)
+            if rest or not self._left:
+                raise HangUp(reset=self._reset)
+        else:
+            await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
+        if self._sizes is None:
+            await self._connection.send(data)
+            return
+        start = 0
+        while start < len(data):
+            size = next(self._sizes)
+            await self._connection.send(data[start : start + size])
+            start += size
+            await trio.lowlevel.checkpoint()
+
+
+def chunk(data: bytes) -> bytes:
+    """Data framed as one chunk of the chunked transfer encoding."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+def response_head(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
+    """The status line and the headers."""
+    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {headers[name]}" for name in headers)]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def _parse_head(head: bytes) -> tuple[str, str, Mapping[str, str]]:
+    first, *lines = head.decode("latin-1").lstrip("\r\n").split("\r\n")
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        raise BadRequest(f"expected a request line, got {first[:80]!r}")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise BadRequest(f"expected a header, got {line[:80]!r}")
+        headers[name.strip().lower()] = value.strip()
+    return parts[0], parts[1], headers

@@ -1,0 +1,290 @@
+"""How a scripted reply becomes the bytes of an OpenAI-compatible answer.
+
+Pure: a reply and its request in, segments out. A segment is bytes to write at once or something
+that happens between two writes; chunks that nothing parts stand in one segment, so that a server
+writes them together. The shapes are those of the chat completions API, clean; quirks come from
+the reply's own steps and its `transform`.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+import attrs
+import msgspec
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import (
+    FinishDelta,
+    FinishReason,
+    ModelDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from agent_actors.domain.usage import Usage
+from agent_actors.testing.replies import (
+    Chunk,
+    Comment,
+    Disconnect,
+    EndpointRequest,
+    InBandError,
+    Raw,
+    Reply,
+    ReplyStep,
+    Transform,
+)
+from agent_actors.testing.script import (
+    Action,
+    Do,
+    Fail,
+    Hang,
+    Happening,
+    Pause,
+    Player,
+    Wait,
+)
+
+Segment: TypeAlias = bytes | Happening | Disconnect
+# An item of a stream before it is bytes: the JSON of an event, or something else in its place.
+_Item: TypeAlias = Chunk | Comment | Raw | Disconnect | Happening
+
+_FINISH: Final[dict[FinishReason, str]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "refused": "content_filter",
+}
+# The usual rule of thumb for English text; a request's body is close enough to its text.
+_BYTES_PER_TOKEN: Final = 4
+
+
+def render(answer: Reply, request: EndpointRequest) -> list[Segment]:
+    """The body of the answer, in the order in which it is written."""
+    if answer.content is not None:
+        return [answer.content]
+    if not request.streams:
+        return _whole(answer, request)
+    items = list(_items(answer.steps, request))
+    if answer.transform is not None:
+        items = _transformed(items, answer.transform)
+    if answer.done and not _ends_early(answer.steps):
+        items.append(Raw(b"data: [DONE]%b%b" % ((answer.newline.encode(),) * 2)))
+    return list(_joined(items, answer.newline.encode()))
+
+
+def call_id_for(request: EndpointRequest) -> Callable[[int], str]:
+    """Makes call ids that differ within a session, though the endpoint keeps none."""
+    count = len(request.messages)
+    return lambda slot: f"call_{count}_{slot}"
+
+
+def encode_json(value: JsonValue) -> bytes:
+    """JSON text; half a surrogate pair, which UTF-8 has no form for, is escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _ends_early(steps: Iterable[ReplyStep]) -> bool:
+    return any(isinstance(step, Disconnect | InBandError | Hang) for step in steps)
+
+
+def _player(request: EndpointRequest) -> Player:
+    return Player(call_id_for(request), len(request.content) // _BYTES_PER_TOKEN)
+
+
+def _items(steps: Iterable[ReplyStep], request: EndpointRequest) -> Iterator[_Item]:
+    shape = _Shape(request)
+    player = _player(request)
+    yield Chunk(shape.choice({"role": "assistant", "content": ""}))
+    for step in steps:
+        if isinstance(step, InBandError):
+            yield Chunk(step.value)
+            return
+        if isinstance(step, Disconnect):
+            yield step
+            return
+        if isinstance(step, Chunk | Comment | Raw):
+            yield step
+        else:
+            yield from shape.items(player.actions(step))
+    yield from shape.items(player.ending())
+
+
+@attrs.define(eq=False)
+class _Shape:
+    """Makes the chunks of one answer; knows which calls have begun."""
+
+    request: EndpointRequest
+    _begun: set[int | None] = attrs.field(factory=set[int | None], init=False)
+
+    def items(self, actions: Iterable[Action]) -> Iterator[_Item]:
+        for action in actions:
+            if isinstance(action, Pause | Wait | Do | Hang | Fail):
+                yield action
+            else:
+                yield from self._chunks(action)
+
+    def choice(self, delta: JsonObject, finish_reason: str | None = None) -> JsonObject:
+        return self._envelope(
+            [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]
+        )
+
+    def _envelope(self, choices: list[JsonValue], **more: JsonValue) -> JsonObject:
+        return {
+            "id": f"chatcmpl-{self.request.number}",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": self.request.model,
+            "choices": choices,
+            **more,
+        }
+
+    def _chunks(self, delta: ModelDelta) -> Iterator[Chunk]:
+        if isinstance(delta, TextDelta):
+            yield Chunk(self.choice({"content": delta.text}))
+        elif isinstance(delta, ThinkingDelta):
+            yield Chunk(self.choice({"reasoning_content": delta.text}))
+        elif isinstance(delta, ToolCallDelta):
+            yield Chunk(self.choice({"tool_calls": [self._fragment(delta)]}))
+        elif isinstance(delta, FinishDelta):
+            if delta.reason in _FINISH:
+                yield Chunk(self.choice({}, _FINISH[delta.reason]))
+        elif self.request.wants_usage or not delta.usage.estimated:
+            yield Chunk(self._envelope([], usage=_usage(delta.usage)))
+
+    def _fragment(self, delta: ToolCallDelta) -> JsonObject:
+        if delta.index in self._begun:
+            return {"index": delta.index, "function": {"arguments": delta.arguments}}
+        self._begun.add(delta.index)
+        named: JsonObject = {"id": delta.id} if delta.id else {}
+        return {
+            "index": delta.index,
+            **named,
+            "type": "function",
+            "function": {"name": delta.name, "arguments": delta.arguments},
+        }
+
+
+def _usage(usage: Usage) -> JsonObject:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+def _transformed(items: list[_Item], transform: Transform) -> list[_Item]:
+    """The chunks as `transform` gives them back; what stood behind the n-th still does."""
+    chunks: list[JsonObject] = []
+    others: list[tuple[int, _Item]] = []
+    for item in items:
+        if isinstance(item, Chunk) and isinstance(item.value, dict):
+            chunks.append(item.value)
+        else:
+            others.append((len(chunks), item))
+    result: list[_Item] = [Chunk(value) for value in transform(chunks)]
+    for place, item in reversed(others):
+        result.insert(min(place, len(result)), item)
+    return result
+
+
+def _joined(items: Iterable[_Item], newline: bytes) -> Iterator[Segment]:
+    waiting: list[bytes] = []
+    for item in items:
+        if isinstance(item, Chunk):
+            waiting.append(b"data: %b%b%b" % (encode_json(item.value), newline, newline))
+        elif isinstance(item, Comment):
+            waiting.append(b":%b%b%b" % (item.text.encode(), newline, newline))
+        elif isinstance(item, Raw):
+            waiting.append(item.data)
+        else:
+            if waiting:
+                yield b"".join(waiting)
+                waiting.clear()
+            yield item
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _whole(answer: Reply, request: EndpointRequest) -> list[Segment]:
+    """The answer of a request that wants no stream: what happens, then one JSON object."""
+    player = _player(request)
+    segments: list[Segment] = []
+    gathered = _Gathered()
+    for step in answer.steps:
+        if isinstance(step, InBandError):
+            return [*segments, encode_json(step.value)]
+        if isinstance(step, Disconnect):
+            return [*segments, step]
+        if isinstance(step, Raw):
+            segments.append(step.data)
+        elif not isinstance(step, Chunk | Comment):
+            segments += gathered.take(player.actions(step))
+    segments += gathered.take(player.ending())
+    completion: list[JsonObject] = [gathered.completion(request)]
+    if answer.transform is not None:
+        changed = answer.transform(completion)
+        return [*segments, b"".join(encode_json(value) for value in changed)]
+    return [*segments, encode_json(completion[0])]
+
+
+@attrs.define(eq=False)
+class _Gathered:
+    """The parts of a whole answer."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: dict[int, ToolCallDelta] = attrs.Factory(dict[int, ToolCallDelta])
+    reason: str | None = None
+    usage: Usage = Usage()
+
+    def take(self, actions: Iterable[Action]) -> Iterator[Happening]:
+        for action in actions:
+            if isinstance(action, Pause | Wait | Do | Hang | Fail):
+                yield action
+            else:
+                self._add(action)
+
+    def _add(self, delta: ModelDelta) -> None:
+        if isinstance(delta, TextDelta):
+            self.text += delta.text
+        elif isinstance(delta, ThinkingDelta):
+            self.thinking += delta.text
+        elif isinstance(delta, ToolCallDelta):
+            self._add_fragment(delta)
+        elif isinstance(delta, FinishDelta):
+            self.reason = _FINISH.get(delta.reason)
+        else:
+            self.usage = delta.usage
+
+    def _add_fragment(self, delta: ToolCallDelta) -> None:
+        slot = delta.index or 0
+        so_far = self.calls[slot].arguments if slot in self.calls else ""
+        self.calls[slot] = attrs.evolve(delta, arguments=f"{so_far}{delta.arguments}")
+
+    def completion(self, request: EndpointRequest) -> JsonObject:
+        message: JsonObject = {"role": "assistant", "content": self.text or None}
+        if self.thinking:
+            message["reasoning_content"] = self.thinking
+        if self.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.calls.values()
+            ]
+        return {
+            "id": f"chatcmpl-{request.number}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": request.model,
+            "choices": [{"index": 0, "message": message, "finish_reason": self.reason}],
+            "usage": _usage(self.usage),
+        }
