@@ -12,6 +12,7 @@ no task is ready would jump while bytes are under way.
 import contextlib
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self, TypeAlias, assert_never, cast
@@ -92,7 +93,7 @@ class ScriptedEndpoint:
         self._failures: list[Exception] = []
         self._changed = trio.lowlevel.ParkingLot()
         self._listener: socket.socket | None = None
-        self._tasks = trio.open_nursery()
+        self._tasks: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self.requests: list[EndpointRequest] = []
         self.connections = 0
@@ -127,6 +128,7 @@ class ScriptedEndpoint:
             if self._listening:
                 listener.listen(_BACKLOG)
             self._port = listener.getsockname()[1]
+            self._tasks = trio.open_nursery()
             self._nursery = await self._tasks.__aenter__()
         except BaseException:
             listener.close()
@@ -147,6 +149,7 @@ class ScriptedEndpoint:
         The body's own exception passes as it is; the script's failures become its notes.
         """
         assert self._nursery is not None
+        assert self._tasks is not None
         assert self._listener is not None
         self._nursery.cancel_scope.cancel()
         # The nursery is not told of the body's exception, which it would wrap into a group. Its

@@ -220,7 +220,10 @@ def call(
 
 
 def interleave(*calls: Call) -> Interleave:
-    """Several calls at once: a fragment of each in turns, as endpoints with parallel decoding."""
+    """Several calls at once: a fragment of each in turns, as endpoints with parallel decoding.
+
+    Their longest `every` is paused before each round of fragments.
+    """
     return Interleave(calls)
 
 
@@ -310,9 +313,9 @@ class Player:
                 self._characters += len(step.text)
                 return _paced(step.every, _thoughts(step))
             case Call():
-                return self._fragments(step)
+                return _paced(step.every, self._fragments(step))
             case Interleave():
-                return list(_in_turns([self._fragments(one) for one in step.calls]))
+                return list(self._in_turns(step.calls))
             case Pause() | Wait() | Do():
                 return (step,)
             case Hang() | Fail():
@@ -335,14 +338,19 @@ class Player:
         reason = self._reason or ("tool_calls" if self._slots else "stop")
         return (FinishDelta(reason), UsageDelta(used))
 
-    def _fragments(self, call: Call) -> Sequence[Action]:
+    def _fragments(self, call: Call) -> list[ModelDelta]:
         slot = self._slots
         self._slots += 1
         self._characters += len(call.arguments)
         id_ = self.call_id(slot) if call.id is None else call.id
-        return _paced(
-            call.every, [ToolCallDelta(slot, id_, call.name, piece) for piece in call.pieces]
-        )
+        return [ToolCallDelta(slot, id_, call.name, piece) for piece in call.pieces]
+
+    def _in_turns(self, calls: Sequence[Call]) -> Iterator[Action]:
+        every = max((call.every for call in calls), default=0.0)
+        for row in zip_longest(*[self._fragments(call) for call in calls]):
+            if every:
+                yield Pause(every)
+            yield from (delta for delta in row if delta is not None)
 
 
 def play(turn: Turn, *, call_id: Callable[[int], str], input_tokens: int = 0) -> list[Action]:
@@ -426,11 +434,6 @@ def _paced(every: float, deltas: Sequence[ModelDelta]) -> list[Action]:
     if not every:
         return list(deltas)
     return [action for delta in deltas for action in (Pause(every), delta)]
-
-
-def _in_turns(streams: Sequence[Sequence[Action]]) -> Iterator[Action]:
-    for row in zip_longest(*streams):
-        yield from (action for action in row if action is not None)
 
 
 def _cut(pieces: Sequence[str], chunks: int) -> tuple[str, ...]:

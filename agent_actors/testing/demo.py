@@ -1,0 +1,63 @@
+"""A script that serves any number of sessions at once, each by what it has said so far.
+
+It keeps no state: a conversation that ends with tool results gets its answer, any other gets calls
+of the tools that it offers. The command line's demo and the benchmarks run against it.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import cycle, islice
+from typing import Final
+
+from agent_actors.domain.json import JsonObject
+from agent_actors.testing.replies import EndpointRequest, Reply, reply
+from agent_actors.testing.script import Call, call, interleave, say, usage
+
+# The prompt that the usage tells of; its size means nothing.
+_PROMPT_TOKENS: Final = 120
+_FRAGMENTS_PER_CALL: Final = 3
+_OPENING: Final = "I will look that up."
+_ANSWER: Final = "All tools have answered, and this is what their answers come to."
+
+
+def demo_script(
+    tools: int = 8,
+    *,
+    tool_names: Sequence[str] | None = None,
+    arguments: Callable[[int], JsonObject] | None = None,
+    deltas: int = 50,
+    every: float = 0.01,
+) -> Callable[[EndpointRequest], Reply]:
+    """A script for `ScriptedEndpoint`: parallel tool calls, then an answer that streams.
+
+    Args:
+        tools: How many calls the first answer makes, fragments interleaved.
+        tool_names: The tools to call, in turns; None: those that the request offers. With none
+            to call, the answer comes at once.
+        arguments: The arguments of a call, from its position; None: `{"item": <position>}`.
+        deltas: The deltas of the answer's text.
+        every: Seconds between two deltas.
+
+    Returns:
+        A function of the request.
+    """
+    argue = arguments or _item
+
+    def answer(request: EndpointRequest) -> Reply:
+        names = request.tool_names if tool_names is None else tool_names
+        if tools and names and not request.new_results:
+            calls = [_call(names[slot % len(names)], argue(slot), every) for slot in range(tools)]
+            opening = say(_OPENING, chunks=len(_OPENING.split()), every=every)
+            return reply(opening, interleave(*calls), usage(_PROMPT_TOKENS, 10 * tools))
+        words = islice(cycle(_ANSWER.split()), deltas)
+        pieces = (f"{word} " for word in words)
+        return reply(say(*pieces, every=every), usage(_PROMPT_TOKENS, deltas))
+
+    return answer
+
+
+def _item(position: int) -> JsonObject:
+    return {"item": position}
+
+
+def _call(name: str, arguments: JsonObject, every: float) -> Call:
+    return call(name, arguments, chunks=_FRAGMENTS_PER_CALL, every=every)
