@@ -1,0 +1,112 @@
+"""Python values as plain JSON values.
+
+Owns what counts as JSON-able. Knows the blocks of `domain`, attrs classes, dataclasses and enums;
+what it does not know it refuses by name rather than turn into text by `str`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Any, cast
+
+import attrs
+
+from agent_actors.codec.blocks import dump_block
+from agent_actors.domain.blocks import ImageBlock, TextBlock
+from agent_actors.domain.json import JsonObject, JsonValue
+
+
+def to_json(value: object) -> JsonValue:
+    """The value as JSON, sharing nothing with it that can change.
+
+    Taken as they are: str, int, bool, None, finite floats. Mappings with str keys become dicts;
+    lists and tuples lists; sets lists in a stable order; attrs and dataclass instances objects
+    of their fields; enums their values; text and image blocks their dict form. Lone surrogates
+    in text, which no JSON text can carry, are replaced.
+
+    Raises:
+        TypeError: Naming the type, and where in the value it is.
+    """
+    try:
+        return _plain(value, "")
+    except RecursionError:
+        raise TypeError(
+            f"{type(value).__name__} is nested too deeply for JSON, or contains itself"
+        ) from None
+
+
+def clean_text(text: str) -> str:
+    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD.
+
+    Files named in another encoding, and endpoints that cut emojis in two, make such text; it
+    could be neither sent nor stored.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _plain(value: object, path: str) -> JsonValue:
+    match value:
+        case Enum():  # before str and int: members of StrEnum and IntEnum are those too
+            return _plain(value.value, path)
+        case None | bool() | int():
+            return value
+        case str():
+            return clean_text(value)
+        case float():
+            return _finite(value, path)
+        case TextBlock() | ImageBlock():
+            return _plain(dump_block(value), path)
+        case Mapping():
+            items = cast(Mapping[object, object], value).items()
+            return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in items}
+        case list() | tuple():
+            return [
+                _plain(item, f"{path}[{index}]")
+                for index, item in enumerate(cast(Sequence[object], value))
+            ]
+        case set() | frozenset():
+            ordered = sorted(cast(AbstractSet[object], value), key=repr)
+            return [_plain(item, f"{path}[]") for item in ordered]
+        case _:
+            return {name: _plain(item, f"{path}.{name}") for name, item in _fields(value, path)}
+
+
+def _finite(value: float, path: str) -> float:
+    if not math.isfinite(value):
+        raise TypeError(f"{value} is no JSON number{_at(path)}")
+    return value
+
+
+def _key(key: object, path: str) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a key of type {type(key).__name__} is no JSON key{_at(path)}; use str")
+    return clean_text(key)
+
+
+def _fields(value: object, path: str) -> list[tuple[str, object]]:
+    if isinstance(value, type):
+        raise TypeError(f"the class {value.__name__} is no JSON value{_at(path)}")
+    cls = cast(Any, type(value))
+    if attrs.has(cls):
+        return [(f.alias or f.name, getattr(value, f.name)) for f in attrs.fields(cls)]
+    if dataclasses.is_dataclass(value):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    raise TypeError(
+        f"a value of type {type(value).__name__} is no JSON{_at(path)}; expected text, numbers, "
+        "bools, None, lists, dicts, dataclasses, attrs classes or blocks"
+    )
+
+
+def _at(path: str) -> str:
+    return f" (at {path.lstrip('.')})" if path else ""
+
+
+def to_json_object(value: Mapping[str, object]) -> JsonObject:
+    """Like `to_json`, for a mapping."""
+    return {_key(key, ""): _plain(item, key) for key, item in value.items()}

@@ -1,0 +1,238 @@
+"""JSON arguments into annotated types: strict, with the path of what does not fit.
+
+Nothing is converted in silence: "3" is no int, 1 is no bool. An int is taken for a float, and a
+float without a fraction for an int, as JSON Schema has it. Of a union, a member of the value's own
+type is taken first, then the first that fits. Classes take no unknown fields.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Final, Literal, cast, get_args, get_origin
+
+import cattrs
+from cattrs import cols
+
+from agent_actors.codec.hints import Parameter, is_union, type_name
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import ToolArgumentsError
+
+# Enough to recognise a value by, and little enough not to crowd a model's context.
+_SHOWN_CHARACTERS: Final = 80
+
+_JSON_NAMES: Final[Mapping[type, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+    tuple: "array",
+}
+
+
+def structure_arguments(
+    parameters: Iterable[Parameter], arguments: JsonObject, *, tool: str
+) -> dict[str, Any]:
+    """The arguments in the parameters' types; those absent are left to the defaults.
+
+    Raises:
+        ToolArgumentsError: Naming the field that does not fit, is missing or is unknown.
+    """
+    unknown = dict(arguments)
+    structured: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.name in unknown:
+            value = unknown.pop(parameter.name)
+            structured[parameter.name] = _structured(value, parameter, tool)
+        elif parameter.required:
+            raise ToolArgumentsError(
+                f"field {parameter.name}: required, and missing", tool=tool, field=parameter.name
+            )
+    for name in unknown:
+        raise ToolArgumentsError(f"field {name:.80}: unknown", tool=tool, field=name)
+    return structured
+
+
+def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
+    try:
+        return _CONVERTER.structure(value, parameter.hint)
+    except Exception as error:  # noqa: BLE001 - a user's own validators may raise anything
+        field, fault = _fault(error, parameter.name)
+        raise ToolArgumentsError(f"field {field}: {fault}", tool=tool, field=field) from None
+
+
+def _fault(error: BaseException, path: str) -> tuple[str, str]:
+    """The first thing that is wrong, and where: cattrs tells both in nested groups with notes."""
+    while isinstance(error, cattrs.BaseValidationError):
+        first = error.exceptions[0]
+        for note in getattr(first, "__notes__", ()):
+            if isinstance(note, cattrs.AttributeValidationNote):
+                path = f"{path}.{note.name}"
+            elif isinstance(note, cattrs.IterableValidationNote):
+                path = f"{path}[{note.index}]"
+        error = first
+    if isinstance(error, KeyError):
+        return path, "required, and missing"
+    if isinstance(error, cattrs.ForbiddenExtraKeysError):
+        return path, f"unknown fields: {', '.join(sorted(error.extra_fields))}"
+    return path, str(error) or type(error).__name__
+
+
+def describe_value(value: object) -> str:
+    """A JSON value by its JSON type and, if short, itself."""
+    name = _JSON_NAMES.get(type(value), type(value).__name__)
+    if isinstance(value, dict | list | tuple) or value is None:
+        return name
+    shown = repr(value)
+    return f"{name} {shown}" if len(shown) <= _SHOWN_CHARACTERS else name
+
+
+def _misfit(hint: Any, value: object) -> TypeError:
+    return TypeError(f"expected {type_name(hint)}, got {describe_value(value)}")
+
+
+def _exactly(kind: type) -> Callable[[Any, Any], Any]:
+    def hook(value: Any, hint: Any) -> Any:
+        if type(value) is not kind:
+            raise _misfit(hint, value)
+        return value
+
+    return hook
+
+
+def _int(value: Any, hint: Any) -> int:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    raise _misfit(hint, value)
+
+
+def _float(value: Any, hint: Any) -> float:
+    if type(value) is float or type(value) is int:
+        return float(value)
+    raise _misfit(hint, value)
+
+
+def _anything(value: Any, _hint: Any) -> Any:
+    return value
+
+
+def _literal(value: Any, hint: Any) -> Any:
+    for option in get_args(hint):
+        plain = option.value if isinstance(option, Enum) else option
+        if plain == value and type(plain) is type(value):
+            return option
+    options = ", ".join(repr(getattr(option, "value", option)) for option in get_args(hint))
+    raise ValueError(f"expected one of {options}, got {describe_value(value)}")
+
+
+def _enum(value: Any, hint: Any) -> Any:
+    for member in hint:
+        if member.value == value and type(member.value) is type(value):
+            return member
+    options = ", ".join(repr(member.value) for member in hint)
+    raise ValueError(f"expected one of {options}, got {describe_value(value)}")
+
+
+def _union(value: Any, hint: Any) -> Any:
+    members = get_args(hint)
+    if type(value) in members:
+        return value
+    for member in members:
+        try:
+            return _CONVERTER.structure(value, member)
+        except Exception:  # noqa: BLE001 - a user's own validators may raise anything
+            continue
+    names = " or ".join(type_name(member) for member in members)
+    raise TypeError(f"expected {names}, got {describe_value(value)}")
+
+
+def _array(factory: Callable[[Any, cattrs.Converter], Callable[[Any, Any], Any]]) -> Any:
+    """A factory of hooks that take arrays only: a text is no list of characters."""
+
+    def strict_factory(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+        inner = factory(hint, converter)
+
+        def hook(value: Any, hint: Any) -> Any:
+            if not isinstance(value, list | tuple):
+                raise _misfit(hint, value)
+            return inner(value, hint)
+
+        return hook
+
+    return strict_factory
+
+
+def _list_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    return cols.list_structure_factory(_generic(list, _item(hint)), converter)
+
+
+def _set_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    as_list = _list_hook(hint, converter)
+    collect: Any = frozenset if hint is frozenset or get_origin(hint) is frozenset else set
+    return lambda value, _hint: collect(as_list(value, list))
+
+
+def _tuple_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    arguments = get_args(hint)
+    if hint != tuple[()] and (not arguments or arguments[-1] is Ellipsis):
+        return cols.homogenous_tuple_structure_factory(
+            _generic(tuple, (_item(hint), ...)), converter
+        )
+
+    def hook(value: Any, hint: Any) -> Any:
+        if len(value) != len(arguments):
+            raise ValueError(f"expected {len(arguments)} items, got {len(value)}")
+        return tuple(_CONVERTER.structure(v, t) for v, t in zip(value, arguments, strict=True))
+
+    return hook
+
+
+def _generic(origin: Any, arguments: Any) -> Any:
+    return origin[arguments]
+
+
+def _item(hint: Any) -> Any:
+    return (*get_args(hint), Any)[0]
+
+
+def _dict_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    values = (*get_args(hint), Any, Any)[1]
+    inner = cast(Any, cols).mapping_structure_factory(_generic(dict, (str, values)), converter)
+
+    def hook(value: Any, hint: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _misfit(hint, value)
+        return inner(value, hint)
+
+    return hook
+
+
+def _is(*kinds: Any) -> Callable[[Any], bool]:
+    """True for these types themselves, never for their subclasses: an IntEnum is no int here."""
+    return lambda hint: (get_origin(hint) or hint) in kinds
+
+
+def _converter() -> cattrs.Converter:
+    converter = cattrs.Converter(forbid_extra_keys=True, use_alias=True, detailed_validation=True)
+    for kind in (str, bool):
+        converter.register_structure_hook_func(_is(kind), _exactly(kind))
+    converter.register_structure_hook_func(_is(None, type(None)), _exactly(type(None)))
+    converter.register_structure_hook_func(_is(int), _int)
+    converter.register_structure_hook_func(_is(float), _float)
+    converter.register_structure_hook_func(_is(object, Any), _anything)
+    converter.register_structure_hook_func(_is(Literal), _literal)
+    converter.register_structure_hook_func(
+        lambda hint: isinstance(hint, type) and issubclass(hint, Enum), _enum
+    )
+    converter.register_structure_hook_func(is_union, _union)
+    converter.register_structure_hook_factory(_is(list), _array(_list_hook))
+    converter.register_structure_hook_factory(_is(set, frozenset), _array(_set_hook))
+    converter.register_structure_hook_factory(_is(tuple), _array(_tuple_hook))
+    converter.register_structure_hook_factory(_is(dict), _dict_hook)
+    return converter
+
+
+_CONVERTER: Final = _converter()

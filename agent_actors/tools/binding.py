@@ -1,0 +1,135 @@
+"""How a call's arguments reach a handler: as one dict, or by name in the annotated types."""
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, Union, get_args, get_origin
+
+import attrs
+
+from agent_actors.codec.hints import Parameter, callable_target, resolved_hints
+from agent_actors.codec.structure import structure_arguments
+from agent_actors.domain.json import JsonObject
+from agent_actors.errors import ConfigError, SchemaError
+from agent_actors.tools.context import ToolContext
+
+Handler: TypeAlias = Callable[..., object]
+
+
+class Binding(Protocol):
+    """Calls a handler with a call's arguments."""
+
+    @property
+    def takes_context(self) -> bool:
+        """True if the handler wants a `ToolContext`."""
+        ...
+
+    def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
+        """Call it, and return what it returns: for an async handler, an awaitable.
+
+        Raises:
+            ToolArgumentsError: An argument does not fit the parameter's type.
+        """
+        ...
+
+
+@attrs.frozen
+class OneDict:
+    """The handler takes one dict, and perhaps the context after it."""
+
+    takes_context: bool
+
+    @classmethod
+    def of(cls, handler: Handler, *, tool: str) -> "OneDict":
+        """Read off the handler's signature whether it takes the context.
+
+        Raises:
+            ConfigError: It cannot be called with one dict, or with a dict and a context.
+        """
+        try:
+            signature = inspect.signature(handler)
+        except (TypeError, ValueError):
+            return cls(takes_context=False)  # some builtins tell no signature
+        for takes_context in (False, True):
+            if _takes(signature, 1 + takes_context):
+                wants = takes_context or _second_is_context(handler, signature)
+                return cls(takes_context=wants)
+        raise ConfigError(
+            f"tool {tool!r}: the handler must take one dict of arguments, and optionally a "
+            f"ToolContext after it; its signature is {signature}"
+        )
+
+    def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
+        """Call it with the dict, and the context if it takes one."""
+        return handler(arguments, context) if self.takes_context else handler(arguments)
+
+
+@attrs.frozen
+class ByName:
+    """The handler takes each argument by name, in its annotated type.
+
+    Attributes:
+        tool: The tool's name, for messages.
+        parameters: The parameters that arguments fill.
+        context_parameter: The one that takes the context; None if there is none.
+    """
+
+    tool: str
+    parameters: tuple[Parameter, ...]
+    context_parameter: str | None
+
+    @property
+    def takes_context(self) -> bool:
+        """True if a parameter is annotated `ToolContext`."""
+        return self.context_parameter is not None
+
+    def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
+        """Call it with the arguments structured, and the context where it wants it."""
+        named = structure_arguments(self.parameters, arguments, tool=self.tool)
+        if self.context_parameter is not None:
+            named[self.context_parameter] = context
+        return handler(**named)
+
+
+def is_context_hint(hint: object) -> bool:
+    """True for `ToolContext`, and for a union of it with None."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return any(argument is ToolContext for argument in get_args(hint))
+    return hint is ToolContext
+
+
+def runs_async(handler: Handler, *, tool: str) -> bool:
+    """True if calling the handler gives a coroutine.
+
+    Raises:
+        ConfigError: It is no callable, or a generator, which has no one result.
+    """
+    if not callable(handler):
+        raise ConfigError(f"tool {tool!r}: the handler must be callable; got {handler!r:.80}")
+    target = callable_target(handler)
+    if inspect.isasyncgenfunction(target) or inspect.isgeneratorfunction(target):
+        raise ConfigError(
+            f"tool {tool!r}: the handler is a generator, and a call has one result; return it, "
+            "and tell of progress with ToolContext.report"
+        )
+    return inspect.iscoroutinefunction(target)
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*(None,) * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _second_is_context(handler: Handler, signature: inspect.Signature) -> bool:
+    """A second parameter with a default gets the context only if its hint says so."""
+    if not _takes(signature, 2):
+        return False
+    second = [*signature.parameters][1:2]
+    try:
+        hints = resolved_hints(callable_target(handler))
+    except SchemaError:
+        return False  # the dict form needs no hints, so one that cannot be read is no fault
+    return bool(second) and is_context_hint(hints.get(second[0]))

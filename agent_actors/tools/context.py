@@ -1,0 +1,102 @@
+"""What a tool may know of the run that it serves. Free of trio: the executor implements it."""
+
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.run import RunInfo
+
+
+class ToolContext(Protocol):
+    """The call and the run that a handler serves; every member may be used from a thread too."""
+
+    @property
+    def session_id(self) -> str:
+        """The session."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        ...
+
+    @property
+    def request_id(self) -> str:
+        """The caller's id of the request."""
+        ...
+
+    @property
+    def call_id(self) -> str:
+        """The id of this call, unique in its session: good as an idempotency key."""
+        ...
+
+    @property
+    def tool_name(self) -> str:
+        """The name under which the tool was called."""
+        ...
+
+    @property
+    def cwd(self) -> Path:
+        """The working directory of the run's options, absolute."""
+        ...
+
+    @property
+    def run(self) -> RunInfo:
+        """The run as it stands now."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the call was cancelled: a handler in a thread looks here and returns."""
+        ...
+
+    def report(self, progress: JsonValue) -> None:
+        """Tell the run's readers how far the call is; never blocks, a slow reader may miss it."""
+        ...
+
+
+@attrs.frozen
+class DetachedContext:
+    """The context of a call that no run asked for: `Tool.execute` in manual mode."""
+
+    tool_name: str
+
+    @property
+    def session_id(self) -> str:
+        """Empty: there is no session."""
+        return ""
+
+    @property
+    def run_id(self) -> str:
+        """Empty: there is no run."""
+        return ""
+
+    @property
+    def request_id(self) -> str:
+        """Empty: there is no request."""
+        return ""
+
+    @property
+    def call_id(self) -> str:
+        """Empty: there is no call of a model."""
+        return ""
+
+    @property
+    def cwd(self) -> Path:
+        """The process's working directory."""
+        return Path.cwd()
+
+    @property
+    def run(self) -> RunInfo:
+        """An empty one."""
+        return RunInfo("", "", "", iteration=0, started_at=0.0)
+
+    @property
+    def cancelled(self) -> bool:
+        """False: nobody can cancel it through here."""
+        return False
+
+    def report(self, progress: JsonValue) -> None:
+        """Nobody listens."""

@@ -1,0 +1,120 @@
+"""`@tool`: a tool from a function."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Final, TypedDict, Unpack, overload
+
+from agent_actors.codec.docstrings import parse_docstring
+from agent_actors.codec.hints import callable_target, parameters_of
+from agent_actors.codec.schema import parameters_schema
+from agent_actors.errors import ConfigError, SchemaError
+from agent_actors.tools.binding import ByName, Handler, is_context_hint
+from agent_actors.tools.tool import OnCancel, Tool, Validator, check_name
+
+# Tells "not given" from None, which means a tool without a schema.
+_FROM_HINTS: Final[Mapping[str, object]] = {}
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options that every form of `@tool` takes; see `Tool`."""
+
+    timeout: float | None
+    exclusive: bool
+    max_concurrency: int | None
+    on_cancel: OnCancel
+    validator: Validator | None
+
+
+@overload
+def tool(function: Handler, /) -> Tool: ...
+@overload
+def tool(
+    name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Handler], Tool]: ...
+@overload
+def tool(
+    name: str,
+    description: str,
+    input_schema: Mapping[str, object] | None,
+    **options: Unpack[ToolOptions],
+) -> Callable[[Handler], Tool]: ...
+def tool(
+    name: Handler | str | None = None,
+    description: str | None = None,
+    input_schema: Mapping[str, object] | None = _FROM_HINTS,
+    **options: Unpack[ToolOptions],
+) -> Tool | Callable[[Handler], Tool]:
+    """Make a `Tool` of a function: from its hints, or from a schema.
+
+    Typed form, `@tool` or `@tool(timeout=5)`: name, description and schema come from the
+    function's name, docstring and hints, and the arguments arrive by name in their annotated
+    types. A parameter annotated `ToolContext` gets the context and is not in the schema. No
+    unknown arguments are taken.
+
+    Dict form, `@tool("name", "description", {...})`: the handler takes one dict, and optionally
+    the `ToolContext` second. The schema is a JSON Schema of an object, or short:
+    `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int,
+    "required": False}}`. A default tells the model what absence means; the dict holds what came.
+
+    Args:
+        name: The tool's name; the function's own if not given.
+        description: For the model; the docstring without its sections if not given.
+        input_schema: Makes it the dict form; None: any object is taken unchecked.
+        **options: `timeout`, `exclusive`, `max_concurrency`, `on_cancel`, `validator`; see `Tool`.
+
+    Raises:
+        ConfigError: Naming the tool and what about it cannot work.
+    """
+    if name is not None and not isinstance(name, str):
+        return _typed(name, None, None, {})
+    given = name
+
+    def decorate(function: Handler) -> Tool:
+        if input_schema is _FROM_HINTS:
+            return _typed(function, given, description, options)
+        return Tool(
+            _name(function, given),
+            _described(function, description),
+            input_schema,
+            function,
+            **options,
+        )
+
+    return decorate
+
+
+def _typed(
+    function: Handler, name: str | None, description: str | None, options: ToolOptions
+) -> Tool:
+    if isinstance(function, type) or not callable(function):
+        raise ConfigError(f"@tool needs a function; got {function!r:.80}")
+    name = _name(function, name)
+    check_name(name)
+    try:
+        parameters = parameters_of(function)
+        contexts = [item.name for item in parameters if is_context_hint(item.hint)]
+        taken = tuple(item for item in parameters if item.name not in contexts)
+        schema = parameters_schema(taken)
+    except SchemaError as error:
+        raise SchemaError(f"tool {name!r}: {error}") from None
+    if len(contexts) > 1:
+        raise ConfigError(f"tool {name!r}: one ToolContext is enough; got {', '.join(contexts)}")
+    binding = ByName(name, taken, contexts[0] if contexts else None)
+    return Tool(
+        name, _described(function, description), schema, function, binding=binding, **options
+    )
+
+
+def _name(function: Handler, name: str | None) -> str:
+    if name is not None:
+        return name
+    own = getattr(function, "__name__", None)
+    if own is None:
+        raise ConfigError(f"{function!r:.80} has no name of its own; say @tool(name=...)")
+    return str(own)
+
+
+def _described(function: Handler, description: str | None) -> str:
+    if description is not None:
+        return description
+    return parse_docstring(inspect.getdoc(callable_target(function))).description
