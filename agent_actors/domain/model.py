@@ -79,9 +79,15 @@ class ModelRequest:
 
 @attrs.frozen
 class TextDelta:
-    """More text of the answer."""
+    """More text of the answer.
+
+    Attributes:
+        text: The text; empty if only `extra` came.
+        extra: What the provider wants echoed back with the block.
+    """
 
     text: str
+    extra: Mapping[str, JsonValue] = _EMPTY
 
 
 @attrs.frozen

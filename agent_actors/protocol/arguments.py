@@ -1,0 +1,164 @@
+r"""Arguments of a tool call: from the text that came to one JSON object, or to why there is none.
+
+Owns the meaning of argument text, and knows nothing of slots, streams or tools. What does not parse
+whole is never guessed at: it becomes `BadArguments`, which no tool ever sees. What endpoints do to
+well-formed arguments is undone:
+
+- nothing, blanks and `null` mean no arguments;
+- an object inside a JSON string (`"\"{…}\""`) is taken out of it;
+- objects one after another are told apart at their boundaries: an empty one beside others, and an
+  exact repeat, are noise; what remains are calls of their own.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Final, Never, TypeAlias, cast
+
+import attrs
+import msgspec
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.protocol.text import mend_surrogates
+
+_MAX_WRAPPINGS: Final = 3
+"""How many JSON strings an object may be wrapped in: two were seen, more is no accident."""
+
+
+@attrs.frozen
+class GoodArguments:
+    """Arguments that can be handed to a tool.
+
+    Attributes:
+        input: The object.
+        raw: Its text as it came; empty where no text came that says exactly this.
+    """
+
+    input: JsonObject
+    raw: str = ""
+
+
+@attrs.frozen
+class BadArguments:
+    """Arguments that can not.
+
+    Attributes:
+        error: What is wrong, for a person and for the model.
+        raw: The text as it came.
+    """
+
+    error: str
+    raw: str
+
+
+ParsedArguments: TypeAlias = GoodArguments | BadArguments
+
+
+def parse_arguments(text: str) -> tuple[ParsedArguments, ...]:
+    """Parse the arguments of one call; more than one result means that several calls were in it."""
+    return _parse(mend_surrogates(text), _MAX_WRAPPINGS)
+
+
+def is_complete_object(text: str) -> bool:
+    """True if the text is one or more whole JSON objects, or a string that holds such."""
+    return text.rstrip().endswith(("}", '"')) and all(
+        isinstance(parsed, GoodArguments) for parsed in parse_arguments(text)
+    )
+
+
+def dump_object(value: Mapping[str, JsonValue]) -> str:
+    """The object as JSON text."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _parse(text: str, wrappings: int) -> tuple[ParsedArguments, ...]:
+    if text.strip() in {"", "null"}:
+        return (GoodArguments({}),)
+    try:
+        value = cast(JsonValue, msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return _parse_slowly(text)
+    if isinstance(value, dict):
+        return (GoodArguments(value, text),)
+    if isinstance(value, str) and wrappings:
+        inner = _parse(value, wrappings - 1)
+        if all(isinstance(parsed, GoodArguments) for parsed in inner):
+            return inner
+    return (BadArguments(f"expected a JSON object of arguments, got {_kind(value)}", text),)
+
+
+def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
+    """What the strict parser refused: objects in a row, and escapes of lone surrogates."""
+    found: list[GoodArguments] = []
+    start = _skip_blanks(text, 0)
+    while start < len(text):
+        try:
+            value, end = cast(tuple[JsonValue, int], _DECODER.raw_decode(text, start))
+        except (ValueError, RecursionError) as error:
+            if found and text[start] == "{":
+                return (*_distinct(found), BadArguments(_why(error), text[start:]))
+            return (BadArguments(_why(error), text),)
+        if not isinstance(value, dict):
+            return (BadArguments(f"expected one JSON object of arguments, got more: {text}", text),)
+        found.append(_mended(value, text[start:end]))
+        start = _skip_blanks(text, end)
+    return tuple(_distinct(found))
+
+
+def _distinct(found: list[GoodArguments]) -> list[GoodArguments]:
+    """Without empty objects beside others, and without repeats."""
+    kept: dict[str, GoodArguments] = {}
+    for arguments in found:
+        if arguments.input:
+            kept.setdefault(json.dumps(arguments.input, sort_keys=True), arguments)
+    return list(kept.values()) or found[:1]
+
+
+def _mended(value: JsonObject, raw: str) -> GoodArguments:
+    mended = cast(JsonObject, _mend(value))
+    return GoodArguments(mended, raw if mended == value else "")
+
+
+def _mend(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return mend_surrogates(value)
+    if isinstance(value, list):
+        return [_mend(item) for item in value]
+    if isinstance(value, dict):
+        return {mend_surrogates(key): _mend(item) for key, item in value.items()}
+    return value
+
+
+def _skip_blanks(text: str, start: int) -> int:
+    while start < len(text) and text[start] in " \t\r\n":
+        start += 1
+    return start
+
+
+def _kind(value: JsonValue) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    return "a string" if isinstance(value, str) else "an array"
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "the arguments are nested too deeply"
+    return f"the arguments are not valid JSON: {error}"
+
+
+def _refuse_constant(name: str) -> Never:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text} is out of range")
+    return number
+
+
+# Strict as the fast parser is, but for lone surrogates, which it lets through to be mended.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)

@@ -1,0 +1,328 @@
+"""Pieces of an answer become its blocks.
+
+Owns one answer of a model from its first piece to the `ModelFinished`. It knows no vendor: what is
+shaped by one is undone in `providers/<name>/`, which feeds neutral `ModelDelta`s. How text is told
+from repeated text stands in `text`, which fragment belongs to which call in `slots`, what argument
+text means in `arguments`, and how ids are made in `call_ids`.
+
+Blocks stand in the order in which they were first seen. Text goes on in the block before it as long
+as that is of its kind; thinking, or a new call, in between begins a new block. A call stands where
+its first fragment came.
+
+A call is a `ToolUseBlock` exactly if it has a name and whole arguments; what the endpoint says of
+how the answer ended is only a hint. If the answer was cut (`length`, or a stream that just ended),
+the call that came last is not whole unless its arguments say so: with none, or an empty object that
+may have been the start of more, it becomes a `ToolUseError`. What did not come whole never runs.
+
+Feeding is linear in what is fed: pieces are kept in lists and joined once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import (
+    FinishReason,
+    ModelDelta,
+    ModelFinished,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from agent_actors.domain.usage import Usage
+from agent_actors.protocol.arguments import (
+    BadArguments,
+    GoodArguments,
+    ParsedArguments,
+    dump_object,
+    parse_arguments,
+)
+from agent_actors.protocol.call_ids import CallIds
+from agent_actors.protocol.slots import Slot, SlotTable
+from agent_actors.protocol.text import TextFlow, mend_surrogates
+
+_CHARACTERS_PER_TOKEN: Final = 4
+"""The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
+
+_NOTHING: Final[Sequence[ModelDelta]] = ()
+
+_WEIGHT: Final[dict[FinishReason | None, int]] = {
+    None: 0,
+    "unknown": 1,
+    "stop": 2,
+    "tool_calls": 2,
+    "refused": 3,
+    "length": 4,
+}
+"""Endpoints repeat and contradict themselves: a heavier reason is not undone by a lighter one."""
+
+
+class _Prose:
+    """A text or thinking block while it grows."""
+
+    __slots__ = ("extra", "pieces", "signature", "thinking")
+
+    def __init__(self, *, thinking: bool) -> None:
+        self.thinking = thinking
+        self.pieces: list[str] = []
+        self.signature = ""
+        self.extra: JsonObject = {}
+
+    def shown(self, text: str) -> Sequence[ModelDelta]:
+        """Take text that is to be shown; return how."""
+        if not text:
+            return _NOTHING
+        self.pieces.append(text)
+        return (ThinkingDelta(text) if self.thinking else TextDelta(text),)
+
+    def block(self) -> AssistantBlock | None:
+        """The finished block; None if nothing came that is worth one."""
+        text = "".join(self.pieces)
+        if self.thinking:
+            if not (text or self.signature or self.extra):
+                return None
+            return ThinkingBlock(text, self.signature, extra=self.extra)
+        return TextBlock(text, extra=self.extra) if text else None
+
+
+class Assembler:
+    """Makes the blocks of one answer from its pieces.
+
+    Feed every piece and show what comes back; when no more comes, show what `flush` gives, and take
+    the answer from `finish`.
+
+    Args:
+        turn: The number of the model call in its session; made-up ids carry it.
+        known_call_ids: The ids of the session's earlier calls.
+        cumulative: True if the endpoint is known to repeat all the text in each piece.
+        prompt: What was asked, to estimate its size by if the endpoint does not count.
+    """
+
+    __slots__ = (
+        "_finish",
+        "_ids",
+        "_last_touched",
+        "_parts",
+        "_prompt",
+        "_slots",
+        "_text",
+        "_thinking",
+        "_usage",
+    )
+
+    def __init__(
+        self,
+        *,
+        turn: int = 1,
+        known_call_ids: AbstractSet[str] = frozenset(),
+        cumulative: bool = False,
+        prompt: ModelRequest | None = None,
+    ) -> None:
+        self._ids = CallIds(turn=turn, known=known_call_ids)
+        self._text = TextFlow(cumulative=cumulative)
+        self._thinking = TextFlow(cumulative=cumulative)
+        self._prompt = prompt
+        self._slots = SlotTable()
+        # If a flow holds something back, the last part is the block that it belongs to.
+        self._parts: list[_Prose | Slot] = []
+        self._last_touched: Slot | None = None
+        self._finish: FinishReason | None = None
+        self._usage: Usage | None = None
+
+    @classmethod
+    def for_request(cls, request: ModelRequest, *, cumulative: bool = False) -> "Assembler":
+        """One for the answer to this request."""
+        return cls(
+            turn=request.turn,
+            known_call_ids=request.known_call_ids,
+            cumulative=cumulative,
+            prompt=request,
+        )
+
+    @property
+    def finish_hint(self) -> FinishReason | None:
+        """How the endpoint says that the answer ends; None while it has not."""
+        return self._finish
+
+    def feed(self, delta: ModelDelta) -> Sequence[ModelDelta]:
+        """Take a piece.
+
+        Returns:
+            What is to be shown now: new text only; fragments of calls under the call's own id, with
+            its number as index and its name so far; token counts. If an endpoint sends a call's id
+            late, its fragments were shown under a made-up one, and are shown again under the id.
+        """
+        if isinstance(delta, TextDelta):
+            return self._feed_text(delta)
+        if isinstance(delta, ThinkingDelta):
+            return self._feed_thinking(delta)
+        if isinstance(delta, ToolCallDelta):
+            return self._feed_call(delta)
+        if isinstance(delta, UsageDelta):
+            self._usage = delta.usage
+            return (delta,)
+        if _WEIGHT[delta.reason] >= _WEIGHT[self._finish]:
+            self._finish = delta.reason
+        return _NOTHING
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """What is still to be shown when no more pieces come."""
+        part = self._parts[-1] if self._parts else None
+        if not isinstance(part, _Prose):
+            return _NOTHING
+        return part.shown((self._thinking if part.thinking else self._text).flush())
+
+    def finish(
+        self, *, truncated: bool = False, model: str = "", response_id: str = ""
+    ) -> ModelFinished:
+        """The whole answer; `flush` was called before.
+
+        Args:
+            truncated: True if the stream ended without a word of its end.
+            model: The model's name as the endpoint gave it.
+            response_id: The endpoint's id of the answer.
+        """
+        cut = "the answer was cut off at its token limit" if self._finish == "length" else ""
+        if truncated and not cut:
+            cut = "the stream broke off"
+        blocks: list[AssistantBlock] = []
+        for part in self._parts:
+            if isinstance(part, Slot):
+                blocks += self._calls_of(part, cut if part is self._last_touched else "")
+            elif (block := part.block()) is not None:
+                blocks.append(block)
+        return ModelFinished(
+            blocks=tuple(blocks),
+            finish_reason=self._reason(blocks),
+            usage=self._usage or self._estimated(blocks),
+            model=model,
+            response_id=response_id,
+        )
+
+    def _feed_text(self, delta: TextDelta) -> Sequence[ModelDelta]:
+        if not delta.text:
+            self._attach(delta.extra)
+            return _NOTHING
+        settled = self.flush() if self._thinking.holds else _NOTHING
+        text = self._text.feed(delta.text)
+        part = self._prose(thinking=False)
+        if delta.extra:
+            part.extra.update(delta.extra)
+        elif text is delta.text and not settled:  # nearly every piece of every stream
+            part.pieces.append(text)
+            return (delta,)
+        return [*settled, *part.shown(text)]
+
+    def _feed_thinking(self, delta: ThinkingDelta) -> Sequence[ModelDelta]:
+        if not (delta.text or delta.signature or delta.extra):
+            return _NOTHING
+        settled = self.flush() if self._text.holds else _NOTHING
+        text = self._thinking.feed(delta.text) if delta.text else ""
+        part = self._prose(thinking=True)
+        part.signature += delta.signature
+        part.extra.update(delta.extra)
+        return [*settled, *part.shown(text)]
+
+    def _prose(self, *, thinking: bool) -> _Prose:
+        """The block in which text of this kind goes on, or a new one."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _Prose) and last.thinking == thinking:
+            return last
+        part = _Prose(thinking=thinking)
+        self._parts.append(part)
+        return part
+
+    def _attach(self, extra: Mapping[str, JsonValue]) -> None:
+        """Keep what came beside no text with the last text or thinking there is."""
+        for part in reversed(self._parts):
+            if isinstance(part, _Prose):
+                part.extra.update(extra)
+                return
+
+    def _feed_call(self, delta: ToolCallDelta) -> Sequence[ModelDelta]:
+        count = len(self._slots)
+        slot = self._slots.slot_of(delta)
+        settled: Sequence[ModelDelta] = _NOTHING
+        if len(self._slots) > count:
+            settled = self.flush()
+            self._parts.append(slot)
+        name_before = slot.name
+        piece = slot.add(delta)
+        if slot.is_empty:
+            return settled
+        self._last_touched = slot
+        news = bool(piece) or slot.name != name_before
+        if not slot.call_id or (slot.id and not slot.given_for):
+            slot.call_id, slot.given_for = self._ids.give(slot.number, slot.id), slot.id
+            piece, news = slot.arguments, True
+        if not news:
+            return settled
+        # Halves of characters are joined in the block; a reader must be able to encode each piece.
+        shown = ToolCallDelta(slot.number, slot.call_id, slot.name, mend_surrogates(piece))
+        return [*settled, shown]
+
+    def _calls_of(self, slot: Slot, cut: str) -> Iterator[AssistantBlock]:
+        """The calls in a slot: one, or as many as there were objects in its arguments."""
+        if slot.is_empty:
+            return
+        results = parse_arguments(slot.arguments)
+        for number, parsed in enumerate(results):
+            call_id = self._ids.give(slot.number) if number else slot.call_id
+            fault = _fault_of(slot, parsed, cut if number == len(results) - 1 else "")
+            if not fault and isinstance(parsed, GoodArguments):
+                raw = parsed.raw if slot.textual else ""
+                yield ToolUseBlock(call_id, slot.name, parsed.input, raw, extra=slot.extra)
+            else:
+                raw_data = (parsed.raw or slot.arguments) or None
+                yield ToolUseError(fault, raw_data, call_id, slot.name, extra=slot.extra)
+
+    def _reason(self, blocks: Sequence[AssistantBlock]) -> FinishReason:
+        reason = self._finish or "unknown"
+        calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in blocks)
+        if reason == "stop" and calls:
+            return "tool_calls"
+        if reason == "tool_calls" and not calls:
+            return "stop"
+        return reason
+
+    def _estimated(self, blocks: Sequence[AssistantBlock]) -> Usage:
+        thinking = sum(len(b.thinking) for b in blocks if isinstance(b, ThinkingBlock))
+        text = sum(len(b.text) for b in blocks if isinstance(b, TextBlock))
+        arguments = sum(len(slot.arguments) for slot in self._slots)
+        return Usage(
+            input_tokens=estimate_prompt_tokens(self._prompt) if self._prompt else 0,
+            output_tokens=(thinking + text + arguments) // _CHARACTERS_PER_TOKEN,
+            reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
+            estimated=True,
+        )
+
+
+def estimate_prompt_tokens(request: ModelRequest) -> int:
+    """A rough count of what a request sends: a quarter of its characters."""
+    tools = sum(
+        len(tool.name) + len(tool.description) + len(dump_object(tool.input_schema or {}))
+        for tool in request.tools
+    )
+    around = (len(request.system_prompt) + tools) // _CHARACTERS_PER_TOKEN
+    return request.messages.estimate_tokens() + around
+
+
+def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:
+    """Why this call cannot be carried out; empty if it can."""
+    if not slot.name:
+        return "the call names no tool: its function name is missing"
+    if isinstance(parsed, BadArguments):
+        return f"{cut} before the arguments of this call were whole" if cut else parsed.error
+    if cut and slot.textual and not parsed.input:
+        return f"{cut} before the arguments of this call came"
+    return ""
