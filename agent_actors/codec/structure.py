@@ -115,6 +115,11 @@ def _float(value: Any, hint: Any) -> float:
     raise _misfit(hint, value)
 
 
+def _or_enum(kind: type, hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """By class, a StrEnum or IntEnum would be taken for the text or number that it also is."""
+    return lambda value, hint: hook(value, hint) if hint is kind else _enum(value, hint)
+
+
 def _anything(value: Any, _hint: Any) -> Any:
     return value
 
@@ -217,11 +222,12 @@ def _is(*kinds: Any) -> Callable[[Any], bool]:
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, use_alias=True, detailed_validation=True)
-    for kind in (str, bool):
-        converter.register_structure_hook_func(_is(kind), _exactly(kind))
+    # By class, since cattrs' own hooks for these are, and a class is looked up before a predicate.
+    converter.register_structure_hook(str, _or_enum(str, _exactly(str)))
+    converter.register_structure_hook(int, _or_enum(int, _int))
+    converter.register_structure_hook(float, _or_enum(float, _float))
+    converter.register_structure_hook(bool, _exactly(bool))
     converter.register_structure_hook_func(_is(None, type(None)), _exactly(type(None)))
-    converter.register_structure_hook_func(_is(int), _int)
-    converter.register_structure_hook_func(_is(float), _float)
     converter.register_structure_hook_func(_is(object, Any), _anything)
     converter.register_structure_hook_func(_is(Literal), _literal)
     converter.register_structure_hook_func(
