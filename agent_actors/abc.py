@@ -177,11 +177,6 @@ AppendOutcome: TypeAlias = SessionError | None
 class SessionStore(Protocol):
     """Keeps the logs of sessions. Called by the SessionLog actor only, one append at a time."""
 
-    @property
-    def durable(self) -> bool:
-        """False if the records live in memory only: evicting a session then forgets it."""
-        ...
-
     async def open(self) -> int:
         """Make ready, and return the epoch: a number that grows with every opening.
 
@@ -205,6 +200,10 @@ class SessionStore(Protocol):
             One outcome per append, in order. `SessionFenced` for a stale `expected_seq` or
             `fence`, `SessionStoreError` for what could not be written.
         """
+        ...
+
+    def evicted(self, session_id: str) -> None:
+        """The session has left the runtime's memory: a volatile store forgets it too."""
         ...
 
     async def delete(self, session_id: str) -> None:

@@ -1,0 +1,142 @@
+"""Deadlines for many streams at the price of one sleeping task.
+
+Owns, per watched stream, when it last got something and which deadline runs. Getting something
+costs reading the clock; nothing is rescheduled. One sweeper task sleeps until the nearest
+deadline, looks who is really late, and ends when nobody is watched: a task that ticked on for
+ever would keep a virtual clock running. It does not know what streams are.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+
+import attrs
+import trio
+
+from agent_actors.errors import DeadlineKind
+
+
+@attrs.frozen
+class Deadlines:
+    """How long to wait for what, in seconds; `math.inf` for no deadline.
+
+    Attributes:
+        connect: For a connection.
+        first_token: From the start of the request to the first piece of the answer.
+        idle: Between two pieces; comments, pings and empty pieces do not count.
+        total: From the start of the request to the end of the answer.
+    """
+
+    connect: float = 10.0
+    first_token: float = 120.0
+    idle: float = 60.0
+    total: float = math.inf
+
+
+@attrs.define(eq=False)
+class Watch:
+    """One watched stream. Times are those of `trio.current_time`."""
+
+    deadlines: Deadlines
+    started: float
+    _last: float
+    _begun: bool = attrs.field(default=False, init=False)
+    _paused: bool = attrs.field(default=False, init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    expired: DeadlineKind | None = attrs.field(default=None, init=False)
+
+    def touch(self) -> None:
+        """Something that counts has come."""
+        self._begun = True
+        self._last = trio.current_time()
+
+    def pause(self) -> None:
+        """The stream is not being read: `first_token` and `idle` stand still."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """The stream is being read again; the running deadline begins anew."""
+        self._paused = False
+        self._last = trio.current_time()
+
+    def next_deadline(self) -> tuple[float, DeadlineKind]:
+        """When this stream is late as things stand, and for what."""
+        total = self.started + self.deadlines.total
+        if self._paused:
+            return total, "total"
+        kind: DeadlineKind = "idle" if self._begun else "first_token"
+        wait = self.deadlines.idle if self._begun else self.deadlines.first_token
+        return min((total, "total"), (self._last + wait, kind))
+
+    def seconds(self) -> float:
+        """The length of the deadline that expired."""
+        if self.expired == "idle":
+            return self.deadlines.idle
+        return self.deadlines.total if self.expired == "total" else self.deadlines.first_token
+
+    def expire(self, kind: DeadlineKind) -> None:
+        """Cancel the stream for being late."""
+        self.expired = kind
+        self.scope.cancel(f"deadline: {kind}")
+
+
+class Sweeper:
+    """Watches streams and cancels those that are late.
+
+    Args:
+        start: Starts the sweeping task among its actor's own.
+    """
+
+    def __init__(self, start: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+        self._start = start
+        self._watched: set[Watch] = set()
+        self._nearest = math.inf
+        self._sleep: trio.CancelScope | None = None
+        self._sweeping = False
+
+    def watch(self, deadlines: Deadlines) -> Watch:
+        """Begin to watch a stream, from now."""
+        now = trio.current_time()
+        watch = Watch(deadlines, now, now)
+        self._watched.add(watch)
+        due, _ = watch.next_deadline()
+        # The idle deadline may turn out nearer than the first token's, once it runs.
+        due = min(due, now + deadlines.idle)
+        if not self._sweeping and due < math.inf:
+            self._sweeping = True
+            self._start(self._sweep)
+        if due < self._nearest:
+            self._nearest = due
+            if self._sleep is not None:
+                self._sleep.deadline = due
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        """The stream has ended."""
+        self._watched.discard(watch)
+        if not self._watched and self._sleep is not None:
+            self._sleep.cancel("nothing to watch")
+
+    async def _sweep(self) -> None:
+        try:
+            while self._watched and self._nearest < math.inf:
+                with trio.CancelScope(deadline=self._nearest) as self._sleep:
+                    await trio.sleep_forever()
+                self._sleep = None
+                self._look()
+        finally:
+            self._sleep = None
+            self._sweeping = False
+            self._nearest = math.inf
+
+    def _look(self) -> None:
+        now = trio.current_time()
+        nearest = math.inf
+        for watch in self._watched:
+            if watch.expired is not None:
+                continue
+            due, kind = watch.next_deadline()
+            if due <= now:
+                watch.expire(kind)
+                continue
+            nearest = min(nearest, due, max(now, watch.started) + watch.deadlines.idle)
+        self._nearest = nearest

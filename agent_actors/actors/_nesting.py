@@ -1,0 +1,139 @@
+"""How a run knows its ancestors, and a call lends its slots to its children.
+
+Two context variables, inherited by every task and thread that a tool starts: the run around the
+current code, and the tool call around it. A call that waits for a child run does no work of its
+own meanwhile: it gives its slots back, so that nested runs under one cap cannot starve each
+other, and takes them again, first in line, before it goes on.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors.actors._slots import FairSlots
+
+
+@attrs.frozen(eq=False)
+class RunNode:
+    """A run and the runs around it.
+
+    Attributes:
+        session_id: The session that it holds.
+        run_id: The run.
+        runtime: Whose run it is; compared by identity only.
+        parent: The run whose tool started it; None for a root run.
+    """
+
+    session_id: str
+    run_id: str
+    runtime: object
+    parent: "RunNode | None" = None
+
+    def lineage(self) -> tuple[str, ...]:
+        """The sessions of this run and of all runs around it."""
+        above = self.parent.lineage() if self.parent else ()
+        return (self.session_id, *above)
+
+
+@attrs.define(eq=False)
+class HeldSlots:
+    """The slots that one call holds, given back in the opposite order of their taking.
+
+    Attributes:
+        call_id: The call.
+    """
+
+    call_id: str
+    _held: list[tuple[FairSlots, str | None]] = attrs.field(
+        factory=list[tuple[FairSlots, "str | None"]], init=False
+    )
+    _finally: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
+    _borrowers: int = attrs.field(default=0, init=False)
+    _lent: bool = attrs.field(default=False, init=False)
+
+    async def take(self, slots: FairSlots, key: str | None) -> None:
+        """Take a slot that is lent while the call waits for a child run.
+
+        Cancellation: safe; a cancelled take holds nothing more.
+        """
+        await slots.acquire(key)
+        self._held.append((slots, key))
+
+    def at_end(self, release: Callable[[], None]) -> None:
+        """Call this at the end; it is not lent."""
+        self._finally.append(release)
+
+    def release_all(self) -> None:
+        """Give everything back."""
+        if not self._lent:
+            self._give_back()
+        self._held.clear()
+        while self._finally:
+            self._finally.pop()()
+
+    def lend(self) -> None:
+        """A child run begins: the slots are free for it."""
+        self._borrowers += 1
+        if not self._lent:
+            self._lent = True
+            self._give_back()
+
+    async def take_again(self) -> None:
+        """A child run has ended; when the last one has, take the slots again, first in line.
+
+        Cancellation: safe; the call then goes to its end without its slots.
+        """
+        self._borrowers -= 1
+        if self._borrowers:
+            return
+        taken: list[tuple[FairSlots, str | None]] = []
+        try:
+            for slots, key in self._held:
+                await slots.acquire(key, first=True)
+                taken.append((slots, key))
+        except BaseException:
+            for slots, key in reversed(taken):
+                slots.release(key)
+            raise
+        self._lent = False
+
+    def _give_back(self) -> None:
+        for slots, key in reversed(self._held):
+            slots.release(key)
+
+
+current_run: Final[ContextVar[RunNode | None]] = ContextVar("agent_actors_run", default=None)
+current_call: Final[ContextVar[HeldSlots | None]] = ContextVar("agent_actors_call", default=None)
+
+
+class lending:  # noqa: N801 - reads as a statement: `async with lending(call):`
+    """Lend a call's slots for the length of a block; nothing happens for None.
+
+    Cancellation: safe, see `HeldSlots.take_again`.
+    """
+
+    def __init__(self, call: HeldSlots | None) -> None:
+        self._call = call
+
+    async def __aenter__(self) -> None:
+        if self._call is not None:
+            self._call.lend()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._call is None:
+            return
+        try:
+            await self._call.take_again()
+        except trio.Cancelled:
+            if exc is None:
+                raise
+            # The body's own exception is the news; the cancel comes again at the next checkpoint.

@@ -1,0 +1,169 @@
+"""The loop that every actor is built on: a mailbox in front, one worker task a request behind.
+
+An `Owner` owns a mailbox, the set of requests in flight and the nursery of their workers. It does
+not know what the work is. Its loop takes a request, starts a worker in the asker's context and
+goes back to the mailbox: it never runs user code, never blocks and never limits. If the loop
+itself breaks, which only a bug of ours can do, every queued and pending request is resolved with
+`ActorCrashed`, since a reply that never comes is a hang that nothing can cancel.
+"""
+
+import contextvars
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import attrs
+import trio
+
+from agent_actors.actors._ask import Request
+from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
+from agent_actors.errors import ActorCrashed, RuntimeClosed
+
+T = TypeVar("T")
+
+# A full mailbox only makes askers wait; this many can queue in one tick without doing so.
+MAILBOX_CAPACITY: Final = 1024
+
+
+class _Job(Protocol):
+    """A request of any type, as the loop sees it."""
+
+    context: contextvars.Context
+
+    def take(self) -> bool: ...
+    def fail(self, error: Exception) -> None: ...
+    async def settled(self) -> None: ...
+    async def perform(self, lost: Callable[[], Exception]) -> None: ...
+
+
+@attrs.frozen
+class OwnerStatistics:
+    """A snapshot of an actor's loop.
+
+    Attributes:
+        mailbox: Its mailbox.
+        live: Requests that are queued or being worked on.
+    """
+
+    mailbox: MailboxStatistics
+    live: int
+
+
+class Owner:
+    """The loop of one actor.
+
+    Args:
+        name: What errors and statistics call it.
+        capacity: Letters that may wait before askers do.
+    """
+
+    def __init__(self, name: str, *, capacity: int = MAILBOX_CAPACITY) -> None:
+        self.name = name
+        self._mailbox: Mailbox[_Job] = Mailbox(capacity)
+        self._live: set[_Job] = set()
+        self._workers: trio.Nursery | None = None
+        self._failure: Exception | None = None
+        self._closed = False
+        self.ended = trio.Event()
+
+    async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Have this done by a worker and wait for the outcome.
+
+        Raises:
+            RuntimeClosed: The actor has ended, or ends before the work does.
+            ActorCrashed: The actor's loop broke.
+            Whatever the work raises.
+
+        Cancellation: withdraws the request, or cancels its worker and waits for its end.
+        """
+        return await (await self.submit(Request(work))).wait()
+
+    async def submit(self, request: Request[T]) -> Request[T]:
+        """Queue a request without waiting for its outcome.
+
+        Raises:
+            RuntimeClosed: The actor has ended.
+            ActorCrashed: The actor's loop broke.
+
+        Cancellation: safe; a cancelled submit has queued nothing.
+        """
+        self.adopt(request)  # first: a crash while this waits for room has to find it
+        try:
+            await self._mailbox.put(request)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            self._live.discard(request)
+            raise self._lost() from None
+        except BaseException:
+            self._live.discard(request)
+            raise
+        return request
+
+    def adopt(self, request: Request[T]) -> None:
+        """Answer for a request that the actor resolves itself: it fails if the actor ends.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The actor has ended.
+        """
+        if self._closed:
+            raise self._lost()
+        self._live.add(request)
+        request.on_done(partial(self._live.discard, request))
+
+    def start_background(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Start a task of the actor's own, cancelled at its end."""
+        assert self._workers is not None, f"actor {self.name} has not started"
+        self._workers.start_soon(task)
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the actor until it is closed and its last worker has ended.
+
+        Raises:
+            ActorCrashed: The loop, or a background task, broke.
+        """
+        try:
+            async with trio.open_nursery() as workers:
+                self._workers = workers
+                task_status.started()
+                await self._loop(workers)
+        except Exception as error:
+            raise self._crash(error) from error
+        finally:
+            self._closed = True
+            self._mailbox.abandon()
+            for job in tuple(self._live):
+                job.fail(self._lost())
+            self.ended.set()
+
+    def close(self) -> None:
+        """Take no more requests, and end when the last one is done. Idempotent."""
+        self._closed = True
+        self._mailbox.close()
+
+    def statistics(self) -> OwnerStatistics:
+        """A snapshot."""
+        return OwnerStatistics(mailbox=self._mailbox.statistics(), live=len(self._live))
+
+    async def _loop(self, workers: trio.Nursery) -> None:
+        try:
+            async for job in self._mailbox:
+                if job.take():
+                    job.context.run(workers.start_soon, job.perform, self._lost)
+        except Exception as error:
+            self._crash(error)  # before the nursery cancels the workers, who report it
+            raise
+        # Background tasks have no end of their own.
+        await self._drained()
+        workers.cancel_scope.cancel("actor closed")
+
+    async def _drained(self) -> None:
+        while self._live:
+            await next(iter(self._live)).settled()
+
+    def _crash(self, error: Exception) -> Exception:
+        if self._failure is None:
+            self._failure = ActorCrashed(self.name)
+            self._failure.__cause__ = error
+        return self._failure
+
+    def _lost(self) -> Exception:
+        return self._failure or RuntimeClosed(f"actor {self.name}")

@@ -1,0 +1,126 @@
+"""Slots shared fairly: a bound over all keys, a bound per key, and turns taken by key.
+
+Owns the counts and the queues of one scarce resource. Free slots go round-robin over the keys
+that wait, first come first served within a key, so that a run with 800 calls takes its turn like
+a run with one. A grant is synchronous: nothing can come between a grant and the `try` after it.
+"""
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+
+import attrs
+import trio
+
+
+@attrs.frozen
+class SlotStatistics:
+    """A snapshot of slots.
+
+    Attributes:
+        used: Slots in use.
+        peak: The most that ever were.
+        waiting: Tasks that wait for one.
+        total: The bound over all keys.
+    """
+
+    used: int
+    peak: int
+    waiting: int
+    total: float
+
+
+@attrs.define(eq=False)
+class FairSlots:
+    """A limiter with turns by key.
+
+    Args:
+        total: Slots in all; `math.inf` for no bound.
+        per_key: Slots that one key may hold; `math.inf` for no bound.
+    """
+
+    total: float
+    per_key: float = math.inf
+    _used: int = attrs.field(default=0, init=False)
+    _peak: int = attrs.field(default=0, init=False)
+    _waiting: int = attrs.field(default=0, init=False)
+    _used_by: dict[Hashable, int] = attrs.field(factory=dict[Hashable, int], init=False)
+    _queues: dict[Hashable, deque[trio.lowlevel.Task]] = attrs.field(
+        factory=dict[Hashable, "deque[trio.lowlevel.Task]"], init=False
+    )
+    # The keys that wait and are below their own bound, in the order of their turns.
+    _ready: OrderedDict[Hashable, None] = attrs.field(
+        factory=OrderedDict[Hashable, None], init=False
+    )
+
+    async def acquire(self, key: Hashable = None, *, first: bool = False) -> None:
+        """Take a slot for this key; wait for it. Does not checkpoint if there is one.
+
+        Args:
+            key: Who takes it.
+            first: Go before this key's other waiters, and take this key's turn next.
+
+        Cancellation: safe; a cancelled wait holds nothing.
+        """
+        if self._used < self.total and key not in self._queues and self._has_room(key):
+            self._take(key)
+            return
+        task = trio.lowlevel.current_task()
+        queue = self._queues.setdefault(key, deque())
+        if first:
+            queue.appendleft(task)
+        else:
+            queue.append(task)
+        self._waiting += 1
+        if self._has_room(key):
+            self._ready.setdefault(key)
+            if first:
+                self._ready.move_to_end(key, last=False)
+
+        def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            queue.remove(task)
+            self._forget_waiter(key, queue)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def release(self, key: Hashable = None) -> None:
+        """Give a slot back; whoever is next gets it now."""
+        self._used -= 1
+        left = self._used_by[key] - 1
+        if left:
+            self._used_by[key] = left
+        else:
+            del self._used_by[key]
+        if key in self._queues:
+            self._ready.setdefault(key)
+        while self._ready and self._used < self.total:
+            self._grant_next()
+
+    def statistics(self) -> SlotStatistics:
+        """A snapshot."""
+        return SlotStatistics(self._used, self._peak, self._waiting, self.total)
+
+    def _has_room(self, key: Hashable) -> bool:
+        return self._used_by.get(key, 0) < self.per_key
+
+    def _take(self, key: Hashable) -> None:
+        self._used += 1
+        self._peak = max(self._peak, self._used)
+        self._used_by[key] = self._used_by.get(key, 0) + 1
+
+    def _grant_next(self) -> None:
+        key, _ = self._ready.popitem(last=False)
+        queue = self._queues[key]
+        task = queue.popleft()
+        self._take(key)
+        self._forget_waiter(key, queue)
+        if queue and self._has_room(key):
+            self._ready[key] = None
+        trio.lowlevel.reschedule(task)
+
+    def _forget_waiter(self, key: Hashable, queue: deque[trio.lowlevel.Task]) -> None:
+        self._waiting -= 1
+        if not queue:
+            del self._queues[key]
+            self._ready.pop(key, None)

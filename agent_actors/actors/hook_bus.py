@@ -1,0 +1,224 @@
+"""HookBus: fan-out of events to observers, who can change nothing and hold up nobody.
+
+Owns the subscriptions, each with a bounded queue and a task of its own. Publishing is synchronous
+and never waits: where a queue is full its oldest event is dropped and counted. It does not know
+runs. A handler that raises, hangs or is slow harms its own subscription only: it has a deadline
+per event, and what it raises is logged and counted.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, Self, TypeAlias
+
+import attrs
+import trio
+
+from agent_actors.actors._owner import Owner
+from agent_actors.domain.events import Event
+from agent_actors.errors import RuntimeClosed
+
+Handler: TypeAlias = Callable[[Event], Awaitable[None]]
+
+QUEUE_CAPACITY: Final = 256
+# Ids remembered per subscription; a repeat farther apart than this is not noticed.
+DEDUP_WINDOW: Final = 256
+# Seconds a handler may take for one event.
+HANDLER_TIMEOUT: Final = 30.0
+
+_log: Final = logging.getLogger("agent_actors.hook_bus")
+
+
+@attrs.frozen
+class SubscriptionStatistics:
+    """A snapshot of one subscription.
+
+    Attributes:
+        queued: Events that wait.
+        delivered: Events whose handler returned.
+        dropped: Events that were dropped because the queue was full.
+        duplicates: Events that had been seen before.
+        failed: Events whose handler raised or overran its deadline.
+    """
+
+    queued: int
+    delivered: int
+    dropped: int
+    duplicates: int
+    failed: int
+
+
+@attrs.frozen
+class BusStatistics:
+    """A snapshot of the bus.
+
+    Attributes:
+        subscriptions: Open subscriptions.
+        published: Events published so far.
+    """
+
+    subscriptions: int
+    published: int
+
+
+class Subscription:
+    """One observer's place on the bus; leaving its `with` block unsubscribes."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        types: tuple[type[Event], ...],
+        session_id: str | None,
+        capacity: int,
+        timeout: float,
+    ) -> None:
+        self._handler = handler
+        self._types = types or (Event,)
+        self._session_id = session_id
+        self._timeout = timeout
+        self._send, self._receive = trio.open_memory_channel[Event](capacity)
+        self._seen: OrderedDict[object, None] = OrderedDict()
+        self._delivered = self._dropped = self._duplicates = self._failed = 0
+        self.ended = trio.Event()
+
+    def offer(self, event: Event) -> None:
+        """Queue an event that fits; for the bus."""
+        if not isinstance(event, self._types):
+            return
+        if self._session_id is not None and event.session_id != self._session_id:
+            return
+        if self._is_repeat(event):
+            self._duplicates += 1
+            return
+        try:
+            self._send.send_nowait(event)
+        except trio.WouldBlock:
+            self._receive.receive_nowait()
+            self._dropped += 1
+            self._send.send_nowait(event)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            return  # closed meanwhile
+
+    async def deliver(self) -> None:
+        """Call the handler for each event until the subscription is closed and drained."""
+        with self._receive:
+            async for event in self._receive:
+                await self._deliver_one(event)
+
+    def close(self) -> None:
+        """Take no more events; queued ones are still delivered. Idempotent."""
+        self._send.close()
+
+    def statistics(self) -> SubscriptionStatistics:
+        """A snapshot."""
+        return SubscriptionStatistics(
+            queued=self._send.statistics().current_buffer_used,
+            delivered=self._delivered,
+            dropped=self._dropped,
+            duplicates=self._duplicates,
+            failed=self._failed,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _deliver_one(self, event: Event) -> None:
+        try:
+            with trio.move_on_after(self._timeout) as deadline:
+                await self._handler(event)
+        except Exception:  # noqa: BLE001 - an observer harms only its own subscription
+            self._failed += 1
+            _log.exception("an observer raised on %s", event.type)
+            return
+        if deadline.cancelled_caught:
+            self._failed += 1
+            _log.error("an observer overran its %g s on %s", self._timeout, event.type)
+        else:
+            self._delivered += 1
+
+    def _is_repeat(self, event: Event) -> bool:
+        keys: list[object] = [event.id]
+        if event.seq is not None:
+            keys.append((event.session_id, event.seq))
+        repeat = any(key in self._seen for key in keys)
+        for key in keys:
+            self._seen[key] = None
+            self._seen.move_to_end(key)
+        while len(self._seen) > 2 * DEDUP_WINDOW:
+            self._seen.popitem(last=False)
+        return repeat
+
+
+class HookBus:
+    """The bus of one runtime."""
+
+    def __init__(self) -> None:
+        self.owner = Owner("hook_bus")
+        self._subscriptions: set[Subscription] = set()
+        self._published = 0
+        self._closed = False
+
+    def subscribe(
+        self,
+        handler: Handler,
+        *types: type[Event],
+        session_id: str | None = None,
+        capacity: int = QUEUE_CAPACITY,
+        timeout: float = HANDLER_TIMEOUT,
+    ) -> Subscription:
+        """Have a handler called for each event, in order, in a task of its own.
+
+        Args:
+            handler: An async function of the event.
+            types: The event classes to take; none: every event.
+            session_id: Only events of this session; None: of all.
+            capacity: Events that may wait; beyond it the oldest is dropped.
+            timeout: Seconds that the handler may take for one event.
+
+        Raises:
+            RuntimeClosed: The bus is closed.
+        """
+        if self._closed:
+            raise RuntimeClosed("the hook bus")
+        subscription = Subscription(handler, types, session_id, capacity, timeout)
+        self._subscriptions.add(subscription)
+        self.owner.start_background(partial(self._serve, subscription))
+        return subscription
+
+    def publish_nowait(self, events: Sequence[Event]) -> None:
+        """Tell the observers; never waits and never raises. After the end it does nothing."""
+        self._published += len(events)
+        for subscription in tuple(self._subscriptions):
+            for event in events:
+                subscription.offer(event)
+
+    @property
+    def has_subscribers(self) -> bool:
+        """True if anybody listens; publishing can be spared otherwise."""
+        return bool(self._subscriptions)
+
+    async def drain(self) -> None:
+        """Take no more subscriptions, and wait until what is queued has been delivered.
+
+        Cancellation: safe; what is not delivered then is dropped with the actor. Idempotent.
+        """
+        self._closed = True
+        for subscription in tuple(self._subscriptions):
+            subscription.close()
+        while self._subscriptions:
+            await next(iter(self._subscriptions)).ended.wait()
+
+    def statistics(self) -> BusStatistics:
+        """A snapshot."""
+        return BusStatistics(subscriptions=len(self._subscriptions), published=self._published)
+
+    async def _serve(self, subscription: Subscription) -> None:
+        try:
+            await subscription.deliver()
+        finally:
+            self._subscriptions.discard(subscription)
+            subscription.ended.set()

@@ -1,0 +1,355 @@
+"""SessionLog: append-only records, committed in groups.
+
+Owns the sessions in memory (an LRU with a time to live) and the one writer of the store. It does
+not know what a run does; it stamps records with `seq` and time, commits them and folds them. Two
+appends of one session never overlap, since only the holder of its lease appends.
+
+The stated exception to one worker a request: appends go to one committer, which takes whatever
+waits as one batch. An append that is in no batch yet is withdrawn on cancel; one in a batch is
+waited for. A commit that fails or overruns its deadline has an unknown outcome: the session is
+dirty, the asker gets `SessionStoreError`, and whoever opens it next reads the log's tail first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol, Self
+
+import attrs
+import trio
+
+from agent_actors.abc import LogAppend, SessionStore
+from agent_actors.actors._ask import Request
+from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
+from agent_actors.actors._owner import MAILBOX_CAPACITY, Owner
+from agent_actors.actors.session_gate import Lease
+from agent_actors.domain.events import AnyEvent, Event, EventScope
+from agent_actors.domain.ids import Ids
+from agent_actors.domain.messages import Messages
+from agent_actors.errors import SessionError, SessionStoreError
+from agent_actors.sessions import SessionState, fold
+
+# Sessions in memory. Their records cost what they cost; a session beside them, about a kilobyte.
+MAX_SESSIONS: Final = 1000
+# Seconds that an idle session stays in memory, and seconds between looks.
+SESSION_TTL: Final = 3600.0
+SWEEP_EVERY: Final = 300.0
+# Seconds for one commit or one load.
+STORE_TIMEOUT: Final = 10.0
+
+
+class Draft(Protocol):
+    """An event but for its header; `functools.partial(UserMessage, text=...)` is one."""
+
+    def __call__(self, scope: EventScope, id: str, ts: float, *, seq: int | None) -> Event:  # noqa: A002 - the header's own name
+        """The event under this header."""
+        ...
+
+
+@attrs.frozen
+class LogStatistics:
+    """A snapshot of the log.
+
+    Attributes:
+        sessions: Sessions in memory.
+        evicted: Sessions that left it so far, for want of room or of use.
+        commits: Batches committed so far.
+        records: Records committed so far.
+        failures: Appends that the store did not take.
+        appends: The mailbox of the committer.
+    """
+
+    sessions: int
+    evicted: int
+    commits: int
+    records: int
+    failures: int
+    appends: MailboxStatistics
+
+
+@attrs.define(eq=False)
+class _Loaded:
+    session_id: str
+    state: SessionState
+    users: int = 0
+    dirty: bool = False
+    last_used: float = 0.0
+
+
+@attrs.frozen(eq=False)
+class _Append:
+    loaded: _Loaded
+    append: LogAppend
+    request: Request[None]
+
+
+@attrs.define(eq=False)
+class OpenSession:
+    """A session in the hands of the run that holds its lease.
+
+    Attributes:
+        session_id: The session.
+        state: What its records add up to; for reading only.
+    """
+
+    session_id: str
+    state: SessionState
+    _loaded: _Loaded
+    _fence: int
+    _log: "SessionLog"
+    _closed: bool = attrs.field(default=False, init=False)
+
+    def history(self) -> Messages:
+        """The conversation so far; always valid."""
+        return self.state.history()
+
+    async def append(self, scope: EventScope, drafts: Sequence[Draft]) -> tuple[Event, ...]:
+        """Commit these records together, all or none, and fold them.
+
+        Returns:
+            The events, with their `seq`.
+
+        Raises:
+            SessionStoreError: The store did not take them; the outcome is unknown.
+            SessionFenced: Somebody else has appended meanwhile.
+
+        Cancellation: an append that is in no batch yet is withdrawn; else its end is waited
+        for, and a commit that went through is returned.
+        """
+        return await self._log.append(self._loaded, self._fence, scope, drafts)
+
+    def close(self) -> None:
+        """The run is done with it. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._log.put_back(self._loaded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SessionLog:
+    """The log of one runtime.
+
+    Args:
+        store: Where records are kept.
+        ids: Makes event ids.
+        wall_clock: Seconds since the epoch.
+        is_held: True for sessions with a run or a waiter; these are never evicted.
+        max_sessions: Sessions in memory.
+        session_ttl: Seconds that an idle session stays there.
+        store_timeout: Seconds for one commit or one load.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        ids: Ids,
+        wall_clock: Callable[[], float],
+        is_held: Callable[[str], bool],
+        *,
+        max_sessions: int = MAX_SESSIONS,
+        session_ttl: float = SESSION_TTL,
+        store_timeout: float = STORE_TIMEOUT,
+    ) -> None:
+        self.owner = Owner("session_log")
+        self._store = store
+        self._ids = ids
+        self._wall_clock = wall_clock
+        self._is_held = is_held
+        self._max_sessions = max_sessions
+        self._session_ttl = session_ttl
+        self._store_timeout = store_timeout
+        self._appends: Mailbox[_Append] = Mailbox(MAILBOX_CAPACITY)
+        self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
+        self._sweeping = False
+        self._evicted = self._commits = self._records = self._failures = 0
+
+    async def start(self) -> int:
+        """Open the store and start the committer; return the store's epoch.
+
+        Raises:
+            SessionStoreError: The store cannot be used.
+        """
+        epoch = await self._store.open()
+        self.owner.start_background(self._commit_loop)
+        return epoch
+
+    async def open(self, lease: Lease) -> OpenSession:
+        """The session of a lease, loaded if it is not in memory, made if it is nowhere.
+
+        Raises:
+            SessionStoreError: Its records cannot be read.
+
+        Cancellation: safe; nothing stays open.
+        """
+        session_id = lease.session_id
+        loaded = self._loaded.get(session_id)
+        if loaded is None or loaded.dirty:
+            loaded = await self.owner.ask(partial(self._load, session_id, loaded))
+        loaded.users += 1
+        self._loaded[session_id] = loaded
+        self._loaded.move_to_end(session_id)
+        self._make_room()
+        return OpenSession(session_id, loaded.state, loaded, lease.fence, self)
+
+    def peek(self, session_id: str) -> Messages | None:
+        """The history of a session that is in memory; None if it is not."""
+        loaded = self._loaded.get(session_id)
+        return loaded.state.history() if loaded else None
+
+    async def append(
+        self, loaded: _Loaded, fence: int, scope: EventScope, drafts: Sequence[Draft]
+    ) -> tuple[Event, ...]:
+        """Commit records; for `OpenSession.append`."""
+        state = loaded.state
+        ts = max(self._wall_clock(), state.last_ts)
+        first = state.last_seq + 1
+        events = tuple(
+            draft(scope, self._ids.new(), ts, seq=seq) for seq, draft in enumerate(drafts, first)
+        )
+        request: Request[None] = Request()
+        self.owner.adopt(request)
+        append = LogAppend(loaded.session_id, state.last_seq, fence, events)
+        try:
+            await self._appends.put(_Append(loaded, append, request))
+        except BaseException:
+            request.cancel("never sent")
+            raise
+        await request.wait()
+        return events
+
+    def put_back(self, loaded: _Loaded) -> None:
+        """A run is done with a session; for `OpenSession.close`."""
+        loaded.users -= 1
+        loaded.last_used = trio.current_time()
+        if not self._sweeping:
+            self._sweeping = True
+            self.owner.start_background(self._sweep)
+
+    async def aclose(self) -> None:
+        """Close the store; the actor has ended. Idempotent."""
+        await self._store.aclose()
+
+    def statistics(self) -> LogStatistics:
+        """A snapshot."""
+        return LogStatistics(
+            sessions=len(self._loaded),
+            evicted=self._evicted,
+            commits=self._commits,
+            records=self._records,
+            failures=self._failures,
+            appends=self._appends.statistics(),
+        )
+
+    # Loading and evicting.
+
+    async def _load(self, session_id: str, loaded: _Loaded | None) -> _Loaded:
+        after_seq = loaded.state.last_seq if loaded else 0
+        records: Sequence[AnyEvent] | None = None
+        try:
+            with trio.move_on_after(self._store_timeout):
+                records = await self._store.load(session_id, after_seq=after_seq)
+        except SessionError:
+            raise
+        except Exception as error:
+            raise SessionStoreError(
+                f"its records cannot be read: {_told(error)}", session_id=session_id
+            ) from error
+        if records is None:
+            raise SessionStoreError(
+                f"its records were not read within {self._store_timeout:g} s",
+                session_id=session_id,
+            )
+        if loaded is None:
+            return _Loaded(session_id, fold(records))
+        for record in records:
+            loaded.state.apply(record)
+        loaded.dirty = False
+        return loaded
+
+    def _make_room(self) -> None:
+        excess = len(self._loaded) - self._max_sessions
+        if excess <= 0:
+            return
+        for loaded in tuple(self._loaded.values()):
+            if excess and self._is_idle(loaded):
+                self._evict(loaded)
+                excess -= 1
+
+    def _is_idle(self, loaded: _Loaded) -> bool:
+        return not loaded.users and not self._is_held(loaded.session_id)
+
+    def _evict(self, loaded: _Loaded) -> None:
+        del self._loaded[loaded.session_id]
+        self._store.evicted(loaded.session_id)
+        self._evicted += 1
+
+    async def _sweep(self) -> None:
+        # Ends when no session is left, and is started again with the next one.
+        try:
+            while self._loaded:
+                await trio.sleep(SWEEP_EVERY)
+                horizon = trio.current_time() - self._session_ttl
+                for loaded in tuple(self._loaded.values()):
+                    if loaded.last_used <= horizon and self._is_idle(loaded):
+                        self._evict(loaded)
+        finally:
+            self._sweeping = False
+
+    # Committing.
+
+    async def _commit_loop(self) -> None:
+        while True:
+            batch = [await self._appends.get()]
+            try:
+                while True:
+                    batch.append(self._appends.get_nowait())
+            except trio.WouldBlock:
+                pass
+            taken = [item for item in batch if item.request.take()]
+            if taken:
+                await self._commit(taken)
+
+    async def _commit(self, batch: Sequence[_Append]) -> None:
+        outcomes: Sequence[SessionError | None] = ()
+        cause: Exception | None = None
+        try:
+            with trio.move_on_after(self._store_timeout):
+                outcomes = await self._store.append([item.append for item in batch])
+        except Exception as error:  # noqa: BLE001 - told to every asker of the batch
+            cause = error
+        self._commits += 1
+        for position, item in enumerate(batch):
+            if cause is None and position < len(outcomes):
+                self._settle(item, outcomes[position])
+            else:
+                self._settle(item, self._unknown(item, cause))
+
+    def _settle(self, item: _Append, refusal: SessionError | None) -> None:
+        if refusal is not None:
+            self._failures += 1
+            item.loaded.dirty = True
+            item.request.fail(refusal)
+            return
+        for event in item.append.events:
+            item.loaded.state.apply(event)
+        self._records += len(item.append.events)
+        item.request.resolve(None)
+
+    def _unknown(self, item: _Append, cause: Exception | None) -> SessionStoreError:
+        what = f"took longer than {self._store_timeout:g} s" if cause is None else _told(cause)
+        error = SessionStoreError(
+            f"whether its records were written is not known: {what}; "
+            "the next run on it reads the log again",
+            session_id=item.loaded.session_id,
+        )
+        error.__cause__ = cause
+        return error
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,281 @@
+"""ToolExecutor: bounded parallel tools, one worker task a call.
+
+Owns the slots of a runtime (tools, threads, abandoned threads) and their fair sharing: 16 a run,
+256 a runtime, 64 threads, free slots going round-robin by run, so that a stuck tool takes at most
+its own run's share. It does not know models, sessions or hooks. Whatever a tool does comes back
+as a `ToolCallResult`: a bad argument, an unknown tool, an exception and a missed deadline are
+results with `is_error`. Only the cancel of a call is no result: then the worker ends once the
+tool's own `finally` has, and the driver answers in its place.
+
+Sync handlers run in threads. With `on_cancel="join"` the call ends when the thread returns
+(`ctx.cancelled` tells it to); with `"abandon"` the thread is left behind and counted: the one
+exception to "nothing of a run is alive after it".
+"""
+
+import math
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors.actors._ask import Request
+from agent_actors.actors._nesting import HeldSlots, current_call
+from agent_actors.actors._owner import Owner
+from agent_actors.actors._slots import FairSlots, SlotStatistics
+from agent_actors.actors._turns import Turns
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.json import JsonValue, copy_json
+from agent_actors.domain.run import RunInfo, ToolCallResult
+from agent_actors.errors import ToolArgumentsError
+from agent_actors.tools import Tool, ToolOutput
+
+# Tool slots; a run's bound keeps one fan-out of hundreds of calls from holding up the others.
+TOOLS_PER_RUN: Final = 16
+TOOLS_PER_RUNTIME: Final = 256
+# Threads cost memory and switching; more of them make Python no faster.
+THREADS_PER_RUNTIME: Final = 64
+ABANDONED_THREADS: Final = 64
+# Seconds; long enough for a build or a crawl, short enough that a hung tool is noticed.
+DEFAULT_TOOL_TIMEOUT: Final = 300.0
+
+# Threads are bounded by slots of our own, which are fair by run; trio's limiter stays out of it.
+_UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
+
+
+@attrs.frozen
+class ToolStatistics:
+    """A snapshot of the executor.
+
+    Attributes:
+        tools: Slots for running tools.
+        threads: Slots for those that run in threads.
+        abandoned: Threads of abandonable tools that have not returned yet.
+        calls: Calls begun so far.
+    """
+
+    tools: SlotStatistics
+    threads: SlotStatistics
+    abandoned: int
+    calls: int
+
+
+@attrs.frozen(eq=False)
+class RunTools:
+    """What the calls of one run have in common.
+
+    Attributes:
+        run_id: The run, by which slots are shared.
+        tools: The tools on offer, by name.
+        cwd: The run's working directory.
+        info: Gives a snapshot of the run.
+        on_progress: Takes a call's id, its tool's name and what it reported; any thread.
+        timeout: Seconds a call may take whose tool names no deadline of its own.
+        turns: The order in which shared and exclusive calls may run.
+    """
+
+    run_id: str
+    tools: Mapping[str, Tool]
+    cwd: Path
+    info: Callable[[], RunInfo]
+    on_progress: Callable[[str, str, JsonValue], None]
+    timeout: float = DEFAULT_TOOL_TIMEOUT
+    turns: Turns = attrs.field(factory=Turns)
+
+
+@attrs.frozen(eq=False)
+class _CallContext:
+    """The `ToolContext` that a handler gets."""
+
+    run: RunInfo
+    call_id: str
+    tool_name: str
+    cwd: Path
+    on_progress: Callable[[str, str, JsonValue], None]
+    token: trio.lowlevel.TrioToken
+
+    @property
+    def session_id(self) -> str:
+        return self.run.session_id
+
+    @property
+    def run_id(self) -> str:
+        return self.run.run_id
+
+    @property
+    def request_id(self) -> str:
+        return self.run.request_id
+
+    @property
+    def cancelled(self) -> bool:
+        if trio.lowlevel.in_trio_task():
+            return trio.current_effective_deadline() == -math.inf
+        try:
+            trio.from_thread.check_cancelled()
+        except trio.Cancelled:
+            return True
+        except RuntimeError:
+            return False  # a thread that the handler started itself
+        return False
+
+    def report(self, progress: JsonValue) -> None:
+        tell = partial(self.on_progress, self.call_id, self.tool_name, copy_json(progress))
+        if trio.lowlevel.in_trio_run():
+            tell()
+        else:
+            self.token.run_sync_soon(tell)
+
+
+class ToolExecutor:
+    """The executor of one runtime.
+
+    Args:
+        wall_clock: Seconds since the epoch, for `started_at` and `completed_at`.
+        tools_per_run: Calls of one run that may run at once.
+        tools_per_runtime: Calls of all runs that may run at once.
+        threads: Sync handlers that may run at once.
+        abandoned_threads: Threads of abandonable tools that may be alive at once.
+    """
+
+    def __init__(
+        self,
+        wall_clock: Callable[[], float],
+        *,
+        tools_per_run: int = TOOLS_PER_RUN,
+        tools_per_runtime: int = TOOLS_PER_RUNTIME,
+        threads: int = THREADS_PER_RUNTIME,
+        abandoned_threads: int = ABANDONED_THREADS,
+    ) -> None:
+        self.owner = Owner("tool_executor")
+        self._wall_clock = wall_clock
+        self._slots = FairSlots(tools_per_runtime, tools_per_run)
+        self._threads = FairSlots(threads, tools_per_run)
+        self._abandonable = trio.CapacityLimiter(abandoned_threads)
+        self._by_tool: weakref.WeakKeyDictionary[Tool, FairSlots] = weakref.WeakKeyDictionary()
+        self._calls = 0
+
+    async def submit(self, run: RunTools, call: ToolUseBlock) -> Request[ToolCallResult]:
+        """Start a call without waiting for it. The caller joins it, also when cancelled.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The executor has ended.
+
+        Cancellation: safe; a cancelled submit has started nothing.
+        """
+        return await self.owner.submit(Request(partial(self._call, run, call)))
+
+    def statistics(self) -> ToolStatistics:
+        """A snapshot."""
+        return ToolStatistics(
+            tools=self._slots.statistics(),
+            threads=self._threads.statistics(),
+            abandoned=self._abandonable.borrowed_tokens,
+            calls=self._calls,
+        )
+
+    async def _call(self, run: RunTools, call: ToolUseBlock) -> ToolCallResult:
+        tool = run.tools.get(call.name)
+        if tool is None:
+            return _failed(call, _unknown_tool(call.name, run.tools))
+        try:
+            tool.check(call.input)
+        except ToolArgumentsError as error:
+            return _failed(call, str(error))
+        held = HeldSlots(call.id)
+        try:
+            await run.turns.acquire(exclusive=tool.exclusive)
+            held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
+            if tool.max_concurrency is not None:
+                await held.take(self._slots_of(tool, tool.max_concurrency), None)
+            await held.take(self._slots, run.run_id)
+            return await self._timed(run, call, tool, held)
+        finally:
+            held.release_all()
+
+    async def _timed(
+        self, run: RunTools, call: ToolUseBlock, tool: Tool, held: HeldSlots
+    ) -> ToolCallResult:
+        self._calls += 1
+        context = _CallContext(
+            run=run.info(),
+            call_id=call.id,
+            tool_name=call.name,
+            cwd=run.cwd,
+            on_progress=run.on_progress,
+            token=trio.lowlevel.current_trio_token(),
+        )
+        current_call.set(held)
+        timeout = run.timeout if tool.timeout is None else tool.timeout
+        started_at, started = self._wall_clock(), trio.current_time()
+        output = ToolOutput(
+            f"tool {call.name!r} did not finish within {timeout:g} s", is_error=True
+        )
+        with trio.move_on_after(timeout):
+            output = await self._execute(run, call, tool, held, context)
+        return ToolCallResult(
+            id=call.id,
+            name=call.name,
+            input=call.input,
+            content=output.content,
+            is_error=output.is_error,
+            data=output.data,
+            started_at=started_at,
+            completed_at=max(started_at, self._wall_clock()),
+            duration=trio.current_time() - started,
+        )
+
+    async def _execute(
+        self,
+        run: RunTools,
+        call: ToolUseBlock,
+        tool: Tool,
+        held: HeldSlots,
+        context: _CallContext,
+    ) -> ToolOutput:
+        try:
+            if tool.is_async:
+                return await tool.invoke(call.input, context)
+            work = partial(tool.invoke_sync, call.input, context)
+            if tool.on_cancel == "abandon":
+                return await self._in_abandonable_thread(work)
+            await held.take(self._threads, run.run_id)
+            return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
+        except (trio.Cancelled, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if isinstance(error, BaseExceptionGroup) and not isinstance(error, Exception):
+                raise  # cancels or interrupts, in a group of the tool's own nursery
+            return _raised(call.name, error)
+
+    async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
+        if self._abandonable.available_tokens < 1:
+            return ToolOutput(
+                f"not run: {self._abandonable.borrowed_tokens} abandoned tools are still running",
+                is_error=True,
+            )
+        return await trio.to_thread.run_sync(
+            work, abandon_on_cancel=True, limiter=self._abandonable
+        )
+
+    def _slots_of(self, tool: Tool, bound: int) -> FairSlots:
+        slots = self._by_tool.get(tool)
+        if slots is None:
+            slots = self._by_tool[tool] = FairSlots(bound)
+        return slots
+
+
+def _failed(call: ToolUseBlock, why: str) -> ToolCallResult:
+    return ToolCallResult(call.id, call.name, call.input, why, is_error=True)
+
+
+def _raised(name: str, error: BaseException) -> ToolOutput:
+    detail = str(error) or "no message"
+    return ToolOutput(f"tool {name!r} raised {type(error).__name__}: {detail}", is_error=True)
+
+
+def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
+    offered = ", ".join(sorted(tools)) or "none"
+    return f"unknown tool {name!r}; the tools on offer are: {offered}"

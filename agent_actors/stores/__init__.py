@@ -1,0 +1,1 @@
+"""Where session logs are kept: one port, one adapter a file."""
