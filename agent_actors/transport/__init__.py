@@ -1,0 +1,1 @@
+"""HTTP: the one room that imports an HTTP library. Everything else sees `abc.ByteExchange`."""

@@ -1,0 +1,304 @@
+"""HTTP by stock httpx, behind `ByteExchange`.
+
+Owns connections. It knows nothing of what the bytes mean, of retries, or of any deadline but that
+for connecting: the others stand with whoever asks, who cancels.
+
+How it works. httpcore's pool takes time quadratic in its open streams, and loses slots for good if
+a request is cancelled while it queues there. So no request ever queues: pools have no maximum, and
+each client serves at most `STREAMS_PER_CLIENT` exchanges at a time; for one more a further client
+is made, which is cheap because all share one `SSLContext`. A client that becomes empty is closed if
+another empty one is there.
+
+A response is read by hand, from one iterator that is always run to its end: by reading on, by
+closing the connection under it, or by cancelling the read. An iterator that is left suspended would
+be closed by the garbage collector, some time later, in another task.
+
+Proxies come from the environment (`HTTP_PROXY`, `NO_PROXY` …), as is httpx's default; pass your own
+client to have it otherwise. Redirects are not followed: an answer of 3xx is fed as it is.
+"""
+
+import functools
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, cast
+
+import attrs
+import httpcore
+import httpx
+import trio
+
+from agent_actors.abc import ByteSink, ExchangeStatistics, HttpRequest
+from agent_actors.errors import (
+    ConfigError,
+    ProviderConnectError,
+    ProviderDeadlineError,
+    ProviderError,
+    ProviderProtocolError,
+)
+
+STREAMS_PER_CLIENT: Final = 64
+"""Exchanges. Measured: the CPU per request of one pool triples from here to a thousand streams."""
+
+DEFAULT_CONNECT_TIMEOUT: Final = 10.0
+"""Seconds. A TCP and TLS handshake across the world takes less than one; a lost SYN costs three."""
+
+_KEEPALIVE: Final = 60.0
+"""Seconds that an idle connection is kept: agents come back after each round of tools."""
+
+_DRAIN_SECONDS: Final = 0.5
+_DRAIN_BYTES: Final = 64 * 1024
+"""What may come after the end that the sink saw, for the sake of keeping the connection: usually
+the few bytes that end the body. Whoever sends more is cut off."""
+
+_CLOSE_SECONDS: Final = 5.0
+"""Closing a socket waits for nobody; this only bounds what runs while cancellation is held off."""
+
+# How httpx words that the peer went away; the rest of its protocol errors is about malformed HTTP.
+_WENT_AWAY: Final = ("disconnected", "closed connection")
+
+
+@functools.cache
+def _verifying_context() -> ssl.SSLContext:
+    """The one context of the process: making it reads the certificates, which takes tens of ms."""
+    return httpx.create_ssl_context()
+
+
+@attrs.define(eq=False)
+class _Shard:
+    """A client and the number of exchanges that it serves now."""
+
+    client: httpx.AsyncClient
+    secure: bool
+    live: int = 0
+
+
+class HttpxExchange:
+    """`ByteExchange` on httpx.
+
+    Args:
+        client: A client of the caller's own, used for everything and never closed here. Its pool
+            limits, proxies, certificates and event hooks hold; its timeouts do not.
+        transport: What to send by instead of the network, such as `httpx.MockTransport`. It is
+            closed with this exchange.
+        connect_timeout: Seconds to connect in, TLS included; `math.inf` for no limit.
+
+    Raises:
+        ConfigError: Both `client` and `transport` were given.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: httpx.AsyncClient | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+    ) -> None:
+        if client is not None and transport is not None:
+            raise ConfigError("pass client or transport, not both: a client brings its transport")
+        own = httpx.AsyncClient(transport=transport) if transport is not None else None
+        self._single = client or own
+        self._owned_single = own
+        self._connect_timeout = connect_timeout
+        self._timeout = httpx.Timeout(
+            None, connect=None if connect_timeout == float("inf") else connect_timeout
+        )
+        self._shards: list[_Shard] = []
+        self._live = 0
+        self._opened = 0
+        self._closed = False
+
+    def statistics(self) -> ExchangeStatistics:
+        """A snapshot."""
+        return ExchangeStatistics(live=self._live, opened=self._opened)
+
+    async def aclose(self) -> None:
+        """Close every connection, also those in use; idempotent.
+
+        Cancellation: closes them all the same.
+        """
+        self._closed = True
+        shards, self._shards = self._shards, []
+        clients = [shard.client for shard in shards]
+        if self._owned_single is not None:
+            clients.append(self._owned_single)
+        with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+            for client in clients:
+                await client.aclose()
+
+    async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
+        """Send the request and feed its answer to `sink` until it ends or `sink.done`.
+
+        Raises:
+            ProviderConnectError: No connection, it broke, or this exchange is closed.
+            ProviderDeadlineError: No connection within `connect_timeout`.
+            ProviderProtocolError: What came is not HTTP.
+
+        Cancellation: closes the connection at once.
+        """
+        if self._closed:
+            raise ProviderConnectError("the exchange is closed", endpoint=request.url)
+        self._live += 1
+        self._opened += 1
+        try:
+            if self._single is not None:
+                await self._send(self._single, request, sink)
+            else:
+                await self._send_sharded(request, sink)
+        finally:
+            self._live -= 1
+
+    async def _send_sharded(self, request: HttpRequest, sink: ByteSink) -> None:
+        shard = self._shard_for(secure=request.url[:6].lower() == "https:")
+        shard.live += 1
+        try:
+            await self._send(shard.client, request, sink)
+        finally:
+            shard.live -= 1
+            if not shard.live and any(
+                not other.live and other is not shard for other in self._shards
+            ):
+                await self._drop(shard)  # noqa: ASYNC102 - shielded and bounded there
+
+    def _shard_for(self, *, secure: bool) -> _Shard:
+        for shard in self._shards:
+            if shard.secure == secure and shard.live < STREAMS_PER_CLIENT:
+                return shard
+        # Plain HTTP never looks at its context: do not read certificates for it.
+        context = _verifying_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEPALIVE
+        )
+        shard = _Shard(httpx.AsyncClient(verify=context, limits=limits), secure)
+        self._shards.append(shard)
+        return shard
+
+    async def _drop(self, shard: _Shard) -> None:
+        if shard in self._shards:
+            self._shards.remove(shard)
+            with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await shard.client.aclose()
+
+    async def _send(self, client: httpx.AsyncClient, request: HttpRequest, sink: ByteSink) -> None:
+        connecting = _Connecting()
+        try:
+            response = await client.send(
+                client.build_request(
+                    "POST",
+                    request.url,
+                    headers={"accept-encoding": "identity", **request.headers},
+                    content=request.body,
+                    timeout=self._timeout,
+                    extensions={"trace": connecting.trace},
+                ),
+                stream=True,
+                follow_redirects=False,
+            )
+            try:
+                await _feed(response, sink)
+            finally:
+                with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+                    await response.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise self._translated(error, request.url) from error
+        finally:
+            await connecting.close()  # noqa: ASYNC102 - shielded and bounded there
+
+    def _translated(self, error: Exception, url: str) -> ProviderError:
+        if isinstance(error, httpx.ConnectTimeout):
+            return ProviderDeadlineError(
+                endpoint=url, kind="connect", seconds=self._connect_timeout
+            )
+        why = _cause_of(error)
+        if isinstance(error, httpx.RemoteProtocolError) and not any(
+            words in str(error) for words in _WENT_AWAY
+        ):
+            return ProviderProtocolError(f"the answer is not HTTP: {why}", endpoint=url)
+        if isinstance(error, httpx.DecodingError):
+            return ProviderProtocolError(f"the answer could not be decoded: {why}", endpoint=url)
+        if isinstance(error, httpx.ConnectError | httpx.ProxyError):
+            return ProviderConnectError(f"could not connect: {why}", endpoint=url)
+        if isinstance(
+            error, httpx.UnsupportedProtocol | httpx.InvalidURL | httpx.LocalProtocolError
+        ):
+            return ProviderConnectError(f"the request cannot be sent: {why}", endpoint=url)
+        return ProviderConnectError(
+            f"the connection broke before the answer was whole: {why}", endpoint=url
+        )
+
+
+class _Connecting:
+    """Closes a connection whose TLS handshake was cancelled, which httpcore leaves to chance."""
+
+    def __init__(self) -> None:
+        self._stream: httpcore.AsyncNetworkStream | None = None
+
+    async def trace(self, event: str, info: Mapping[str, object]) -> None:
+        """What httpcore calls at each of its steps (its extension "trace")."""
+        if event == "connection.connect_tcp.complete":
+            stream = info["return_value"]
+            assert isinstance(stream, httpcore.AsyncNetworkStream)
+            self._stream = stream
+        elif event == "connection.start_tls.complete" or event.endswith("headers.started"):
+            self._stream = None
+
+    async def close(self) -> None:
+        """Close what was connected and then not handed on; idempotent."""
+        if self._stream is not None:
+            with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await self._stream.aclose()
+
+
+async def _feed(response: httpx.Response, sink: ByteSink) -> None:
+    """Feed the answer to the sink, and read on a little when it is done."""
+    coding = response.headers.get("content-encoding", "identity").lower()
+    chunks = response.aiter_raw() if coding == "identity" else response.aiter_bytes()
+    try:
+        sink.start(response.status_code, dict(response.headers.items()))
+        while not sink.done:
+            if sink.full:
+                await sink.wait_room()
+            data = await anext(chunks, None)
+            if data is None:
+                return
+            sink.feed(data)
+        await _drain(chunks)
+    except BaseException:
+        await _abandon(chunks)  # noqa: ASYNC102 - shielded, and cancelled from the start
+        raise
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read to the end of the body if that is near: only then can the connection be used again."""
+    room = _DRAIN_BYTES
+    with trio.move_on_after(_DRAIN_SECONDS):
+        try:
+            async for data in chunks:
+                room -= len(data)
+                if room < 0:
+                    break
+        except (httpx.HTTPError, httpx.StreamError):
+            return  # the answer was whole before; the connection is closed
+    await _abandon(chunks)
+
+
+async def _abandon(chunks: AsyncIterator[bytes]) -> None:
+    """End the iterator by cancelling its next read, which closes the connection."""
+    with trio.CancelScope(shield=True) as scope:
+        scope.cancel()
+        try:
+            async for _ in chunks:
+                pass
+        except (httpx.HTTPError, httpx.StreamError):
+            pass
+
+
+def _cause_of(error: BaseException) -> str:
+    """What lies at the bottom of an error: the libraries between tell no more than their names."""
+    text = ""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):  # one member an address that was tried
+            cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
+        text = str(cause) or text
+        cause = cause.__cause__
+    return text or type(error).__name__
