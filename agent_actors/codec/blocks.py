@@ -4,11 +4,12 @@ What stands at its default is left out, so that the common block is short.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Union, cast
 
 import attrs
 import msgspec
 
+from agent_actors.codec.mirrors import Mirror, mirror_of
 from agent_actors.domain.blocks import (
     ContentBlock,
     ImageBlock,
@@ -19,16 +20,20 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.json import JsonObject
-from agent_actors.errors import InvalidEventError
+from agent_actors.errors import MessageError
 
-_BLOCK_TYPES: Final[Mapping[str, type[ContentBlock]]] = {
-    cls.type: cls
-    for cls in (TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError, ToolResultBlock, ImageBlock)
-}
-# (name, default) by class; attrs.NOTHING: always written.
-_FIELDS: Final[Mapping[type[ContentBlock], tuple[tuple[str, object], ...]]] = {
-    cls: tuple((field.name, field.default) for field in attrs.fields(cls))
-    for cls in _BLOCK_TYPES.values()
+BLOCK_TYPES: Final[tuple[type[ContentBlock], ...]] = (
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+    ToolResultBlock,
+    ImageBlock,
+)
+_MIRRORS: Final[Mapping[Any, type[Mirror]]] = {cls: mirror_of(cls) for cls in BLOCK_TYPES}
+_ANY_BLOCK: Final[Any] = Union[tuple(_MIRRORS.values())]  # noqa: UP007 - built, not written
+_FIELDS: Final[Mapping[Any, tuple[tuple[str, object], ...]]] = {
+    cls: tuple((field.name, field.default) for field in attrs.fields(cls)) for cls in BLOCK_TYPES
 }
 
 
@@ -46,15 +51,19 @@ def load_block(data: object) -> ContentBlock:
     """The block of a dict; unknown fields are ignored.
 
     Raises:
-        InvalidEventError: It is no dict, its type is unknown, or a field has the wrong shape.
+        MessageError: It is no dict, its type is unknown, or a field has the wrong shape.
     """
-    tag = cast(dict[object, object], data).get("type") if isinstance(data, dict) else None
-    cls = _BLOCK_TYPES.get(tag) if isinstance(tag, str) else None
-    if cls is None:
-        raise InvalidEventError(
-            f"a block needs one of the types {', '.join(_BLOCK_TYPES)}; got {tag!r:.80}"
-        )
     try:
-        return msgspec.convert(data, cls)
+        return cast(ContentBlock, unmirrored(msgspec.convert(data, _ANY_BLOCK)))
     except msgspec.ValidationError as error:
-        raise InvalidEventError(f"{tag} block: {error}") from None
+        raise MessageError(f"not a content block: {error}") from None
+
+
+def unmirrored(mirror: Mirror) -> Any:
+    """The block that a mirror stands for."""
+    return mirror.mirrored(**mirror.body())
+
+
+def mirrored_union(blocks: tuple[type[ContentBlock], ...]) -> Any:
+    """A union of the mirrors of these classes of blocks."""
+    return Union[tuple(_MIRRORS[cls] for cls in blocks)]  # noqa: UP007 - built, not written

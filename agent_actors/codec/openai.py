@@ -1,9 +1,30 @@
-"""The dicts of OpenAI's chat-completions wire."""
+"""The dicts of OpenAI's chat-completions wire: messages and tools, there and back.
 
-from typing import Literal, TypedDict
+A tool message of several results becomes one dict per result, as the wire wants it. What a block
+keeps in `extra` goes back to where it came from: a call's into the call's dict, any other block's
+into the message's. Thinking has no field of its own on this wire, and is sent only by its `extra`.
+Reading takes the short shape of calls (`{"id", "name", "args"}`) as well as the wire's.
+"""
 
-from agent_actors.domain.json import JsonObject, copy_object
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NotRequired, TypedDict, cast
+
+import msgspec
+
+from agent_actors.codec.blocks import load_block
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.domain.messages import ROLES, Message, Messages, Role
 from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.errors import MessageError
 
 
 class FunctionDict(TypedDict):
@@ -21,6 +42,251 @@ class ToolDict(TypedDict):
     function: FunctionDict
 
 
+class CalledFunctionDict(TypedDict):
+    """What is called, and with what arguments: JSON text."""
+
+    name: str
+    arguments: str
+
+
+class ToolCallDict(TypedDict):
+    """A call of a tool, on the wire; further keys are what the endpoint wants echoed back."""
+
+    id: str
+    type: Literal["function"]
+    function: CalledFunctionDict
+
+
+class TextPartDict(TypedDict):
+    """A part of a content that is more than text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageUrlDict(TypedDict):
+    """Where an image is."""
+
+    url: str
+
+
+class ImagePartDict(TypedDict):
+    """An image in a content."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrlDict
+
+
+ContentDict = str | list[TextPartDict | ImagePartDict] | None
+
+
+class MessageDict(TypedDict):
+    """A message, on the wire; further keys are what the endpoint wants echoed back."""
+
+    role: str
+    content: ContentDict
+    tool_calls: NotRequired[list[ToolCallDict]]
+    tool_call_id: NotRequired[str]
+    name: NotRequired[str]
+
+
+# OpenAI's newer name of the system role.
+_ROLE_ALIASES: Final[Mapping[object, str]] = {"developer": "system"}
+
+_DECODE_OBJECT: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def messages_to_openai(messages: Iterable[Message], system_prompt: str = "") -> list[MessageDict]:
+    """A conversation as the wire has it; the system prompt, if any, stands first."""
+    head: list[MessageDict] = []
+    if system_prompt:
+        head.append({"role": "system", "content": system_prompt})
+    return [*head, *(part for message in messages for part in message_to_openai(message))]
+
+
+def message_to_openai(message: Message) -> list[MessageDict]:
+    """A message as the wire has it: one dict, but for a tool message one per result."""
+    if message.role == "tool":
+        results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
+        return [_result_to_openai(result) for result in results]
+    calls = [_call_to_openai(call) for call in _calls(message)]
+    content = _content([b for b in message.blocks if isinstance(b, TextBlock | ImageBlock)])
+    # Some endpoints refuse a null content, some an empty one beside calls; null is OpenAI's own.
+    sent: MessageDict = {"role": message.role, "content": content or (None if calls else "")}
+    if calls:
+        sent["tool_calls"] = calls
+    for block in message.blocks:
+        if not isinstance(block, ToolUseBlock | ToolUseError):
+            cast(dict[str, JsonValue], sent).update(block.extra)
+    return [sent]
+
+
+def _calls(message: Message) -> list[ToolUseBlock]:
+    return [
+        block.as_tool_use() if isinstance(block, ToolUseError) else block
+        for block in message.blocks
+        if isinstance(block, ToolUseBlock | ToolUseError)
+    ]
+
+
+def _call_to_openai(call: ToolUseBlock) -> ToolCallDict:
+    sent: ToolCallDict = {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": _arguments_text(call)},
+    }
+    cast(dict[str, JsonValue], sent).update(call.extra)
+    return sent
+
+
+def _arguments_text(call: ToolUseBlock) -> str:
+    """The text as it came, so that an endpoint's cache finds it again; but never what is no object.
+
+    Endpoints answer 400 to a history whose arguments do not parse.
+    """
+    if call.raw_arguments:
+        try:
+            _DECODE_OBJECT(call.raw_arguments)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return call.raw_arguments
+    return json.dumps(call.input, ensure_ascii=False)
+
+
+def _content(blocks: Sequence[TextBlock | ImageBlock]) -> ContentDict:
+    if not any(isinstance(block, ImageBlock) for block in blocks):
+        return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    return [
+        {"type": "text", "text": block.text}
+        if isinstance(block, TextBlock)
+        else {"type": "image_url", "image_url": {"url": block.source}}
+        for block in blocks
+    ]
+
+
+def _result_to_openai(result: ToolResultBlock) -> MessageDict:
+    sent: MessageDict = {
+        "role": "tool",
+        "content": _result_content(result),
+        "tool_call_id": result.tool_use_id,
+    }
+    if result.name:
+        sent["name"] = result.name
+    cast(dict[str, JsonValue], sent).update(result.extra)
+    return sent
+
+
+def _result_content(result: ToolResultBlock) -> ContentDict:
+    """Blocks as parts; any other JSON as its text."""
+    if isinstance(result.content, list) and result.content:
+        blocks = [_content_block(item) for item in result.content]
+        shown = [block for block in blocks if block is not None]
+        if len(shown) == len(blocks):
+            return _content(shown)
+    return result.text
+
+
+def _content_block(item: JsonValue) -> TextBlock | ImageBlock | None:
+    try:
+        block = load_block(item)
+    except MessageError:
+        return None
+    return block if isinstance(block, TextBlock | ImageBlock) else None
+
+
+def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
+    """A conversation read from the wire's dicts; unknown keys are ignored.
+
+    Arguments that do not parse become empty ones, the text kept in `raw_arguments`.
+
+    Raises:
+        MessageError: Naming the message that is none, and what is wrong with it.
+    """
+    return Messages(_message(index, item) for index, item in enumerate(dicts))
+
+
+def _message(index: int, item: Mapping[str, object]) -> Message:
+    role = item.get("role")
+    role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
+    if role not in ROLES:
+        raise _fault(index, f"unknown role {role!r:.80}; expected one of {', '.join(ROLES)}")
+    if role == "tool":
+        return Message("tool", (_result(index, item),))
+    parts: list[ContentBlock] = [*_parts(index, item.get("content"))]
+    calls = [_call(index, call) for call in _sequence(index, item.get("tool_calls"), "tool_calls")]
+    return Message(cast(Role, role), (*parts, *calls))
+
+
+def _result(index: int, item: Mapping[str, object]) -> ToolResultBlock:
+    parts = _parts(index, item.get("content"))
+    content: str | list[JsonValue] = "".join(p.text for p in parts if isinstance(p, TextBlock))
+    return ToolResultBlock(
+        _text(index, item, "tool_call_id"), content, name=_text(index, item, "name")
+    )
+
+
+def _parts(index: int, content: object) -> list[TextBlock | ImageBlock]:
+    if content is None or content == "":
+        return []
+    if isinstance(content, str):
+        return [TextBlock(content)]
+    return [_part(index, part) for part in _sequence(index, content, "content")]
+
+
+def _part(index: int, part: Mapping[str, object]) -> TextBlock | ImageBlock:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return TextBlock(text)
+        case {"type": "image_url", "image_url": {"url": str(url)}}:
+            return ImageBlock(url)
+        case _:
+            raise _fault(index, f"a content part of type {part.get('type')!r:.80} is not known")
+
+
+def _call(index: int, call: Mapping[str, object]) -> ToolUseBlock:
+    function = call.get("function")
+    named = cast(Mapping[str, object], function) if isinstance(function, Mapping) else call
+    arguments = next((named[key] for key in ("arguments", "args") if key in named), None)
+    raw = arguments if isinstance(arguments, str) else ""
+    return ToolUseBlock(
+        _text(index, call, "id"), _text(index, named, "name"), _arguments(arguments), raw
+    )
+
+
+def _arguments(arguments: object) -> JsonObject:
+    if isinstance(arguments, Mapping):
+        return copy_object(cast(Mapping[str, JsonValue], arguments))
+    if isinstance(arguments, str):
+        try:
+            return _DECODE_OBJECT(arguments)
+        except (ValueError, RecursionError):
+            return {}
+    return {}
+
+
+def _sequence(index: int, value: object, name: str) -> list[Mapping[str, object]]:
+    if value is None:
+        return []
+    items = cast(list[object], value) if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(item, Mapping) for item in items):
+        raise _fault(index, f"{name} must be a list of objects")
+    return cast(list[Mapping[str, object]], items)
+
+
+def _text(index: int, item: Mapping[str, object], name: str) -> str:
+    value = item.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _fault(index, f"{name} must be text; got {value!r:.80}")
+    return value
+
+
+def _fault(index: int, what: str) -> MessageError:
+    return MessageError(f"message {index}: {what}", index=index)
+
+
 def tool_to_openai(spec: ToolSpec) -> ToolDict:
     """A tool as the wire has it; one without a schema takes any object."""
     schema = spec.input_schema
@@ -33,3 +299,8 @@ def tool_to_openai(spec: ToolSpec) -> ToolDict:
             "parameters": parameters,
         },
     }
+
+
+def format_tools(tools: Iterable[ToolSpec]) -> list[ToolDict]:
+    """Several tools as the wire has them, in order."""
+    return [tool_to_openai(spec) for spec in tools]
