@@ -1,0 +1,1 @@
+"""Adapters between models' wires and the neutral pieces that the rest of the house speaks of."""

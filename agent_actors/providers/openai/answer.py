@@ -1,0 +1,237 @@
+"""The body of a 2xx answer, from its first byte to the whole answer of the model.
+
+Owns the steps SSE → chunks → assembly for one answer, without I/O. It is told bytes and gives what
+is to be shown; at the end it says what the answer was, or why there is none.
+
+What kind of body comes is read from its first character, not from its content type, which endpoints
+get wrong both ways: `{` or `[` is a JSON document (a whole completion though a stream was asked, or
+an error), `<` a page, all else an event stream. Beside the standard's fields one more line is read:
+`error: {…}`, by which some servers tell of a failure in the middle of a stream.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.protocol.assembly import Assembler
+from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.providers.openai.decode import ChunkDecoder
+from agent_actors.providers.openai.failure import code_of, message_of, message_of_body
+from agent_actors.providers.openai.wire import NotJsonError, read_json
+
+_DONE: Final = "[DONE]"
+_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
+"""Bytes before the first character that count for nothing: blank lines keep a connection alive."""
+
+_MAX_DOCUMENT: Final = 64 * 1024 * 1024
+"""Bytes of a JSON document that is collected: an answer with files in it fits."""
+
+_MAX_PAGE: Final = 64 * 1024
+"""Bytes of a page that are kept to tell what it says."""
+
+_ERROR_FIELD: Final = b"error:"
+
+
+class AnswerReader:
+    """Reads one answer.
+
+    Args:
+        request: What was asked.
+        endpoint: What errors call the endpoint.
+        content_type: The answer's content type, for errors.
+        cumulative: True if the endpoint is known to repeat all the text in each chunk.
+    """
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        *,
+        endpoint: str,
+        content_type: str = "",
+        cumulative: bool = False,
+    ) -> None:
+        self._endpoint = endpoint
+        self._content_type = content_type
+        self._assembler = Assembler.for_request(request, cumulative=cumulative)
+        self._chunks = ChunkDecoder(endpoint=endpoint)
+        self._sse = SSEDecoder()
+        self._fields = _ErrorFields()
+        self._kind: Literal["unknown", "events", "document", "page"] = "unknown"
+        self._body = bytearray()
+        self._done = False
+
+    @property
+    def done(self) -> bool:
+        """True once the stream said that nothing more comes."""
+        return self._done
+
+    def feed(self, data: bytes) -> Sequence[ModelDelta]:
+        """Take a read's worth of the body; return what is to be shown.
+
+        Raises:
+            ProviderInBandError: The endpoint told of an error.
+            ProviderProtocolError: This is no answer of a model.
+        """
+        if self._kind == "unknown":
+            data = self._begin(data)
+        if self._kind == "events":
+            return self._events(data)
+        limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
+        self._body += data[: limit - len(self._body)]
+        if self._kind != "unknown" and len(self._body) >= limit:
+            raise self._no_answer()
+        return ()
+
+    def close(self) -> Sequence[ModelDelta]:
+        """Take the end of the body; return what is still to be shown.
+
+        Raises:
+            ProviderInBandError: The endpoint told of an error.
+            ProviderProtocolError: This was no answer of a model.
+        """
+        shown: list[ModelDelta] = []
+        if self._kind == "page" or (self._kind == "document" and not self._document(shown)):
+            raise self._no_answer()
+        if self._kind == "events" and not self._done:
+            # The last event, though the standard would drop it: some end without a blank line.
+            shown += self._events(b"\n\n")
+        shown += self._assembler.flush()
+        return shown
+
+    def finish(self) -> ModelFinished:
+        """The whole answer; `close` was called before.
+
+        Raises:
+            ProviderProtocolError: Nothing came, or nothing whole and no word of the end.
+        """
+        ended = self._done or self._assembler.finish_hint is not None or self._kind == "document"
+        answer = self._assembler.finish(
+            truncated=not ended, model=self._chunks.model, response_id=self._chunks.response_id
+        )
+        if self._assembler.finish_hint is not None:
+            return answer
+        if any(b.type in ("text", "tool_use") for b in answer.blocks) or (ended and answer.blocks):
+            return answer
+        raise self._nothing_whole(cut=bool(answer.blocks))
+
+    def _begin(self, data: bytes) -> bytes:
+        """Tell the kind of body by its first character, once there is one."""
+        data = bytes(self._body) + data
+        self._body.clear()
+        start = data.lstrip(_BLANKS)[:1]
+        if start:
+            kinds: dict[bytes, Literal["document", "page"]] = {
+                b"{": "document",
+                b"[": "document",
+                b"<": "page",
+            }
+            self._kind = kinds.get(start, "events")
+        return data
+
+    def _events(self, data: bytes) -> Sequence[ModelDelta]:
+        try:
+            events = self._sse.feed(data)
+        except SSELimitError as error:
+            raise ProviderProtocolError(str(error), endpoint=self._endpoint) from error
+        shown: list[ModelDelta] = []
+        for event in events:
+            if self._done:
+                break
+            self._take(event, shown)
+        for told in self._fields.feed(data):
+            self._raise_told(told)
+        return shown
+
+    def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
+        if event.data == _DONE or event.data.strip() == _DONE:
+            self._done = True
+            return
+        if event.event == "error":
+            self._raise_told(event.data)
+        for delta in self._chunks.decode(event.data):
+            shown += self._assembler.feed(delta)
+
+    def _document(self, shown: list[ModelDelta]) -> bool:
+        """Read the body as one JSON document; say whether it was an answer."""
+        for delta in self._chunks.decode(bytes(self._body)):
+            shown += self._assembler.feed(delta)
+        return self._chunks.answered
+
+    def _raise_told(self, data: str) -> None:
+        """Raise the error that an event or a line of its own tells of, in JSON or in words."""
+        try:
+            value = read_json(data)
+        except NotJsonError:
+            value = data
+        raise ProviderInBandError(
+            message_of(value) or data.strip() or "the endpoint told of an error without a message",
+            endpoint=self._endpoint,
+            code=code_of(value),
+        )
+
+    def _no_answer(self) -> ProviderProtocolError:
+        what = {"page": "a page", "document": "JSON that is no chat completion"}[self._kind]
+        return ProviderProtocolError(
+            f"expected an event stream of chat completion chunks, got {what} "
+            f"(content type {self._content_type or 'not given'!r}): "
+            f"{message_of_body(bytes(self._body[:_MAX_PAGE]))}",
+            endpoint=self._endpoint,
+        )
+
+    def _nothing_whole(self, *, cut: bool) -> ProviderProtocolError:
+        if cut:
+            what = "the stream ended before anything of the answer was whole"
+        elif self._chunks.skipped:
+            what = (
+                f"the stream held no answer, but {self._chunks.skipped} data line(s) that are no "
+                f"JSON, the first of them {self._chunks.first_skipped!r}"
+            )
+        else:
+            what = (
+                "the stream held no answer and no word of its end "
+                f"(content type {self._content_type or 'not given'!r})"
+            )
+        return ProviderProtocolError(what, endpoint=self._endpoint)
+
+
+class _ErrorFields:
+    """Finds lines that begin with `error:` in a stream, however it is split."""
+
+    __slots__ = ("_collecting", "_line")
+
+    def __init__(self) -> None:
+        # The line that is not whole yet, as long as it may be one that is looked for.
+        self._line = b""
+        self._collecting = True
+
+    def feed(self, data: bytes) -> list[str]:
+        """The values of such lines that these bytes made whole."""
+        if self._collecting and not self._line and _ERROR_FIELD not in data:
+            found: list[str] = []
+            self._collecting = data.endswith((b"\n", b"\r"))
+            if not self._collecting:
+                self._keep(data[max(data.rfind(b"\n"), data.rfind(b"\r")) + 1 :])
+            return found
+        return self._search(data)
+
+    def _search(self, data: bytes) -> list[str]:
+        found: list[str] = []
+        for line in data.splitlines(keepends=True):
+            whole = line.endswith((b"\n", b"\r"))
+            if self._collecting:
+                self._line += line
+                if whole and self._line.startswith(_ERROR_FIELD):
+                    value = self._line[len(_ERROR_FIELD) :]
+                    found.append(value.decode("utf-8", "replace").strip())
+            if whole:
+                self._line, self._collecting = b"", True
+            else:
+                self._keep(self._line)
+        return found
+
+    def _keep(self, start: bytes) -> None:
+        """Put the start of a line by, unless it is the start of another."""
+        head = start[: len(_ERROR_FIELD)]
+        self._collecting = _ERROR_FIELD.startswith(head)
+        self._line = start if self._collecting else b""

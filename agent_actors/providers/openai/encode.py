@@ -1,0 +1,215 @@
+"""A request becomes the JSON body of a chat completion.
+
+Owns what is sent. Nothing in here changes the conversation: a message is put into the wire's form,
+or left out where the wire has no form for it (thoughts, and calls that could not be carried out and
+that nothing answers). What a provider asked to have echoed back (`extra` of a block) is put where
+it was taken from: beside the call for a call, else beside the content of the message.
+
+Arguments are sent as text that parses to exactly the call's input, since endpoints refuse anything
+else: the text that came, if it does, else new text.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, cast
+
+import msgspec
+
+from agent_actors.codec.openai import tool_to_openai
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Message
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.protocol.arguments import dump_object
+from agent_actors.protocol.text import mend_surrogates
+
+_UNNAMED: Final = "unnamed"
+"""Sent as the name of a call that had none and was answered: the wire takes no empty name."""
+
+
+def encode_request(
+    request: ModelRequest, *, include_usage: bool = True, echo_reasoning: bool = False
+) -> bytes:
+    """The body.
+
+    Args:
+        request: What is asked.
+        include_usage: Whether to ask for token counts at the end of the stream; a few endpoints
+            refuse the question.
+        echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
+            it between tool calls, others refuse it.
+    """
+    body: JsonObject = {
+        "model": request.settings.model,
+        "messages": _messages(request, echo_reasoning=echo_reasoning),
+        "stream": True,
+    }
+    if include_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
+    body.update(_settings(request.settings, has_tools=bool(request.tools)))
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate somewhere in what the caller gave
+        return msgspec.json.encode(_mended(body))
+
+
+def _settings(settings: ModelSettings, *, has_tools: bool) -> JsonObject:
+    """The sampling options that are set, the caller's own fields last."""
+    fields: JsonObject = {
+        "max_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop": list(settings.stop) or None,
+        "seed": settings.seed,
+        "presence_penalty": settings.presence_penalty,
+        "frequency_penalty": settings.frequency_penalty,
+    }
+    if has_tools:  # endpoints refuse these where there is nothing to choose from
+        fields["tool_choice"] = _tool_choice(settings.tool_choice)
+        fields["parallel_tool_calls"] = settings.parallel_tool_calls
+    kept = {name: value for name, value in fields.items() if value is not None}
+    return {**kept, **settings.extra_body}
+
+
+def _tool_choice(choice: str | None) -> JsonValue:
+    if choice is None or choice in {"auto", "none", "required"}:
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _messages(request: ModelRequest, *, echo_reasoning: bool) -> list[JsonValue]:
+    answered = {
+        block.tool_use_id
+        for message in request.messages
+        for block in message.blocks
+        if isinstance(block, ToolResultBlock)
+    }
+    sent: list[JsonValue] = []
+    if request.system_prompt:
+        sent.append({"role": "system", "content": request.system_prompt})
+    for message in request.messages:
+        if message.role == "assistant":
+            sent += _assistant(message, answered, echo_reasoning=echo_reasoning)
+        else:
+            sent += _spoken(message)
+    return sent
+
+
+def _assistant(
+    message: Message, answered: set[str], *, echo_reasoning: bool
+) -> Iterator[JsonObject]:
+    calls: list[JsonValue] = []
+    said: list[ContentBlock] = []
+    echo: JsonObject = {}
+    thoughts = ""
+    for block in message.blocks:
+        if isinstance(block, ToolUseBlock):
+            calls.append(_call(block.id, block.name, _arguments(block), block))
+        elif isinstance(block, ToolUseError):
+            if block.id in answered:
+                calls.append(_call(block.id, block.name or _UNNAMED, "{}", block))
+        else:
+            echo.update(block.extra)
+            if isinstance(block, ThinkingBlock):
+                thoughts += block.thinking
+            else:
+                said.append(block)
+    if echo_reasoning and thoughts:
+        echo.setdefault("reasoning_content", thoughts)
+    if said or calls:
+        content = _content(said) if said else None
+        with_calls: JsonObject = {"tool_calls": calls} if calls else {}
+        yield {"role": "assistant", "content": content, **with_calls, **echo}
+
+
+def _call(
+    call_id: str, name: str, arguments: str, block: ToolUseBlock | ToolUseError
+) -> JsonObject:
+    function: JsonObject = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function, **block.extra}
+
+
+def _arguments(call: ToolUseBlock) -> str:
+    raw = call.raw_arguments
+    if raw:
+        try:
+            if msgspec.json.decode(raw) == call.input:
+                return raw
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+    return dump_object(call.input)
+
+
+def _spoken(message: Message) -> Iterator[JsonObject]:
+    """What is no answer of the model: results one by one, and the rest as one message."""
+    said: list[ContentBlock] = []
+    for block in message.blocks:
+        if isinstance(block, ToolResultBlock):
+            yield _result(block)
+        elif isinstance(block, TextBlock | ImageBlock):
+            said.append(block)
+    if said:
+        role = "user" if message.role == "tool" else message.role
+        yield {"role": role, "content": _content(said)}
+
+
+def _result(block: ToolResultBlock) -> JsonObject:
+    name: JsonObject = {"name": block.name} if block.name else {}
+    return {
+        "role": "tool",
+        "tool_call_id": block.tool_use_id,
+        **name,
+        "content": _result_text(block),
+        **block.extra,
+    }
+
+
+def _result_text(block: ToolResultBlock) -> str:
+    """The result as text: the wire takes no other; text blocks in dict form are joined."""
+    if isinstance(block.content, list) and block.content:
+        texts = [_text_of(part) for part in block.content]
+        if None not in texts:
+            return "".join(filter(None, texts))
+    return block.text
+
+
+def _text_of(part: JsonValue) -> str | None:
+    if isinstance(part, dict) and part.get("type") == "text":
+        text = part.get("text")
+        return text if isinstance(text, str) else None
+    return None
+
+
+def _content(blocks: Sequence[ContentBlock]) -> JsonValue:
+    """Text alone as text, with images as parts."""
+    if any(isinstance(block, ImageBlock) for block in blocks):
+        return list(_parts(blocks))
+    return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def _parts(blocks: Iterable[ContentBlock]) -> Iterator[JsonValue]:
+    for block in blocks:
+        if isinstance(block, ImageBlock):
+            url: JsonObject = {"url": block.source}
+            yield {"type": "image_url", "image_url": url}
+        elif isinstance(block, TextBlock):
+            yield {"type": "text", "text": block.text}
+
+
+def _mended(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return mend_surrogates(value)
+    if isinstance(value, list | tuple):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {mend_surrogates(key): _mended(item) for key, item in value.items()}
+    return value

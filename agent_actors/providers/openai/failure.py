@@ -1,0 +1,65 @@
+"""What endpoints say when they fail: the one sentence for a person, out of any body."""
+
+import re
+from typing import Final
+
+from agent_actors.domain.json import JsonValue
+from agent_actors.providers.openai.wire import NotJsonError, read_json
+
+_MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
+_SHOWN: Final = 500
+"""Characters of a body, or of a failed generation, that an error shows."""
+
+_HTML_TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_HTML_HIDDEN: Final = re.compile(r"<(script|style)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
+_HTML_TAG: Final = re.compile(r"<[^>]*>")
+
+
+def message_of(error: JsonValue) -> str:
+    """The message in an error of any shape; empty if there is none."""
+    if isinstance(error, str):
+        return error.strip()
+    if isinstance(error, list):
+        return "; ".join(filter(None, map(message_of, error)))
+    if not isinstance(error, dict):
+        return ""
+    message = next(filter(None, (message_of(error.get(key)) for key in _MESSAGE_KEYS)), "")
+    failed = error.get("failed_generation")
+    if isinstance(failed, str) and failed:
+        message = f"{message} (the model wrote: {failed[:_SHOWN]})"
+    return message
+
+
+def code_of(error: JsonValue) -> str:
+    """The endpoint's own code in an error, as text; empty if there is none."""
+    if isinstance(error, dict):
+        for key in ("code", "status", "type"):
+            value = error.get(key)
+            if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+                return str(value)
+        return code_of(error.get("error"))
+    return ""
+
+
+def message_of_body(body: bytes) -> str:
+    """The message in the body of an answer that reports a failure: of JSON, a page or text."""
+    text = body.decode("utf-8", "replace").strip()
+    if looks_like_html(text):
+        return _text_of_page(text)
+    if text.startswith(("{", "[", '"')):
+        try:
+            return message_of(read_json(text)) or text[:_SHOWN]
+        except NotJsonError:
+            pass
+    return text[:_SHOWN]
+
+
+def looks_like_html(text: str) -> bool:
+    """True if this is the beginning of a page and not of events or JSON."""
+    return text.lstrip().startswith("<")
+
+
+def _text_of_page(page: str) -> str:
+    title = _HTML_TITLE.search(page)
+    visible = title.group(1) if title else _HTML_TAG.sub(" ", _HTML_HIDDEN.sub(" ", page))
+    return " ".join(visible.split())[:_SHOWN]

@@ -1,0 +1,195 @@
+"""The chunks of a chat completion as they stand on the wire.
+
+`read_json` gives the plain value of one data line. `read_chunks` gives it as a `Chunk`: at once if
+every field has the type that OpenAI documents, which is nearly always; else by hand, field by
+field, so that one odd field costs nothing but itself. What the fields mean is decided in `decode`.
+"""
+
+import json
+from typing import TypeAlias, cast
+
+import msgspec
+
+from agent_actors.domain.json import JsonValue
+
+# JSON as these types name it: the decoder cannot be told of a type that contains itself.
+WireObject: TypeAlias = dict[str, object]
+# Text; or parts of it, or one part, where an endpoint is odd.
+Content: TypeAlias = str | list[object] | WireObject | None
+
+
+class NotJsonError(ValueError):
+    """A data line that is no JSON."""
+
+
+class Function(msgspec.Struct, gc=False):
+    """What is called."""
+
+    name: str | None = None
+    arguments: str | WireObject | None = None
+
+
+class ToolCall(msgspec.Struct):
+    """A fragment of a tool call."""
+
+    index: int | None = None
+    id: str | None = None
+    function: Function | None = None
+    extra_content: WireObject | None = None
+
+
+class Delta(msgspec.Struct):
+    """What a choice adds; a whole message has the same fields."""
+
+    content: Content = None
+    reasoning_content: Content = None
+    reasoning: Content = None
+    refusal: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Function | None = None
+    extra_content: WireObject | None = None
+
+
+class Choice(msgspec.Struct):
+    """One of the answers; here there is one, in whatever number of choices it comes."""
+
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+    usage: WireObject | None = None
+
+
+class Chunk(msgspec.Struct):
+    """One data line of the stream, or a whole completion."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: WireObject | None = None
+    # Any of these may be all that comes if the endpoint failed.
+    error: object = None
+    kind: str | None = msgspec.field(default=None, name="object")
+    message: object = None
+    detail: object = None
+
+
+_DECODER = msgspec.json.Decoder(Chunk)
+
+
+def read_json(data: str | bytes) -> JsonValue:
+    """The JSON value of a data line; surrogates that stand alone are kept for assembly to join.
+
+    Raises:
+        NotJsonError: It is none.
+    """
+    try:
+        return cast(JsonValue, msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        return cast(JsonValue, json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from error
+
+
+def read_chunks(data: str | bytes) -> list[Chunk]:
+    """The chunks of a data line: one; none if it holds another value; each of an array.
+
+    Raises:
+        NotJsonError: It is no JSON.
+    """
+    try:
+        return [_DECODER.decode(data)]
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return [_chunk(item) for item in _objects(read_json(data))]
+
+
+def _chunk(raw: WireObject) -> Chunk:
+    return Chunk(
+        id=_text(raw, "id"),
+        model=_text(raw, "model"),
+        choices=[_choice(item) for item in _objects(raw["choices"])] if "choices" in raw else None,
+        usage=_object(raw, "usage"),
+        error=raw.get("error"),
+        kind=_text(raw, "object"),
+        message=raw.get("message"),
+        detail=raw.get("detail"),
+    )
+
+
+def _choice(raw: WireObject) -> Choice:
+    delta, message = _object(raw, "delta"), _object(raw, "message")
+    return Choice(
+        delta=None if delta is None else _delta(delta),
+        message=None if message is None else _delta(message),
+        finish_reason=_text(raw, "finish_reason"),
+        usage=_object(raw, "usage"),
+    )
+
+
+def _delta(raw: WireObject) -> Delta:
+    function_call = _object(raw, "function_call")
+    return Delta(
+        content=_content(raw, "content"),
+        reasoning_content=_content(raw, "reasoning_content"),
+        reasoning=_content(raw, "reasoning"),
+        refusal=_text(raw, "refusal"),
+        tool_calls=[_tool_call(item) for item in _objects(raw.get("tool_calls"))],
+        function_call=None if function_call is None else _function(function_call),
+        extra_content=_object(raw, "extra_content"),
+    )
+
+
+def _tool_call(raw: WireObject) -> ToolCall:
+    function = _object(raw, "function")
+    # Some send the function's fields beside `function`, or in its place.
+    return ToolCall(
+        index=_number(raw, "index"),
+        id=_text(raw, "id"),
+        function=_function(raw if function is None else function),
+        extra_content=_object(raw, "extra_content"),
+    )
+
+
+def _function(raw: WireObject) -> Function:
+    arguments = raw.get("arguments")
+    if arguments is None or isinstance(arguments, str):
+        return Function(_text(raw, "name"), arguments)
+    if isinstance(arguments, dict):
+        return Function(_text(raw, "name"), cast(WireObject, arguments))
+    # Neither text nor an object: kept as text, which assembly turns into an error that shows it.
+    return Function(_text(raw, "name"), json.dumps(arguments))
+
+
+def _text(raw: WireObject, key: str) -> str | None:
+    value = raw.get(key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # ids that are numbers
+    return value if isinstance(value, str) else None
+
+
+def _number(raw: WireObject, key: str) -> int | None:
+    value = raw.get(key)
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) < 10 else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _object(raw: WireObject, key: str) -> WireObject | None:
+    value = raw.get(key)
+    return cast(WireObject, value) if isinstance(value, dict) else None
+
+
+def _content(raw: WireObject, key: str) -> Content:
+    value = raw.get(key)
+    return cast(Content, value) if isinstance(value, str | list | dict) else None
+
+
+def _objects(value: object) -> list[WireObject]:
+    """The objects in a list, or the one that stands in its place."""
+    if isinstance(value, dict):
+        return [cast(WireObject, value)]
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast(WireObject, item) for item in items if isinstance(item, dict)]
