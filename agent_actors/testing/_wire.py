@@ -188,8 +188,9 @@ def _transformed(items: list[_Item], transform: Transform) -> list[_Item]:
         else:
             others.append((len(chunks), item))
     result: list[_Item] = [Chunk(value) for value in transform(chunks)]
+    last = len(result)
     for place, item in reversed(others):
-        result.insert(min(place, len(result)), item)
+        result.insert(min(place, last), item)
     return result
 
 

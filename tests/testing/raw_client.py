@@ -1,0 +1,101 @@
+"""A client that sees the bytes: what an HTTP library would hide or repair."""
+
+import json
+from types import TracebackType
+from typing import Final, Literal, Self
+
+import attrs
+import trio
+
+from agent_actors.domain.json import JsonObject
+from agent_actors.testing.endpoint import ScriptedEndpoint
+
+Ending = Literal["closed", "reset"]
+# Seconds; only a test that fails waits so long.
+PATIENCE: Final = 5.0
+
+QUESTION: Final[JsonObject] = {
+    "model": "m",
+    "stream": True,
+    "messages": [{"role": "user", "content": "Hello?"}],
+}
+
+
+def request_bytes(body: JsonObject | bytes = QUESTION, *headers: str) -> bytes:
+    """A request for a chat completion."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [
+        "POST /v1/chat/completions HTTP/1.1",
+        "Host: localhost",
+        f"Content-Length: {len(content)}",
+        *headers,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
+
+
+@attrs.define(eq=False)
+class RawClient:
+    """One connection to an endpoint, as `async with`."""
+
+    endpoint: ScriptedEndpoint
+    reads: list[bytes] = attrs.Factory(list[bytes])
+    _stream: trio.SocketStream = attrs.field(init=False)
+
+    async def __aenter__(self) -> Self:
+        self._stream = await trio.open_tcp_stream("127.0.0.1", self.endpoint.port)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await trio.aclose_forcefully(self._stream)
+
+    async def send(self, data: bytes) -> None:
+        await self._stream.send_all(data)
+
+    async def read_until(self, end: bytes) -> bytes:
+        """What comes, up to and with `end`."""
+        data = b""
+        with trio.fail_after(PATIENCE):
+            while end not in data:
+                piece = await self._stream.receive_some()
+                assert piece, f"closed before {end!r}: {data!r}"
+                self.reads.append(piece)
+                data += piece
+        return data
+
+    async def read_to_end(self) -> tuple[bytes, Ending]:
+        """Everything until the connection ends, and how it ends."""
+        read: list[bytes] = []
+        with trio.fail_after(PATIENCE):
+            try:
+                while piece := await self._stream.receive_some():
+                    read.append(piece)
+            except trio.BrokenResourceError:
+                return b"".join(read), "reset"
+            finally:
+                self.reads.extend(read)
+        return b"".join(read), "closed"
+
+
+async def ask(endpoint: ScriptedEndpoint, body: JsonObject = QUESTION) -> tuple[bytes, Ending]:
+    """The whole answer of one request on a connection of its own, which is then closed."""
+    async with RawClient(endpoint) as client:
+        await client.send(request_bytes(body, "Connection: close"))
+        return await client.read_to_end()
+
+
+def body_of(response: bytes) -> bytes:
+    """The body, with the chunked encoding taken off as far as it goes."""
+    head, _, rest = response.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" not in head:
+        return rest
+    body = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        body += rest[: int(size, 16)]
+        rest = rest[int(size, 16) + 2 :]
+    return body

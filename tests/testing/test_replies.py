@@ -1,0 +1,105 @@
+import pytest
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.testing.replies import (
+    EndpointRequest,
+    body,
+    disconnect_after,
+    reply,
+    status,
+)
+from agent_actors.testing.script import fail, say
+
+
+def request(body: JsonObject) -> EndpointRequest:
+    return EndpointRequest(0, 0, "POST", "/v1/chat/completions", {}, body, b"")
+
+
+def test_a_text_is_said() -> None:
+    assert reply("a") == reply(say("a"))
+
+
+def test_a_step_without_a_form_on_the_wire_is_refused() -> None:
+    with pytest.raises(TypeError, match="use status"):
+        reply(fail(ValueError("x")))
+
+
+def test_what_is_no_step_is_refused() -> None:
+    with pytest.raises(TypeError, match="expected a step or a text, got 3"):
+        reply(3)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_options_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="newline"):
+        reply(newline="\n\n")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="framing"):
+        reply(framing="none")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="at least 1"):
+        reply(split=[1, 0])
+    with pytest.raises(ValueError, match="at least 1"):
+        body(b"", split=[-1])
+    with pytest.raises(ValueError, match="negative"):
+        disconnect_after(-1, reply())
+
+
+@pytest.mark.parametrize(
+    ("content", "sent", "kind"),
+    [
+        (
+            None,
+            b'{"error":{"message":"Too Many Requests","type":"error","code":429}}',
+            "application/json",
+        ),
+        ({"a": 1}, b'{"a":1}', "application/json"),
+        ("slow down", b"slow down", "text/plain"),
+        (b"\x00", b"\x00", "application/json"),
+    ],
+)
+def test_a_status_has_the_body_it_is_given(
+    content: JsonValue | bytes, sent: bytes, kind: str
+) -> None:
+    answer = status(429, content, headers={"retry-after": "2"})
+
+    assert answer.content == sent
+    assert answer.headers == {"content-type": kind, "retry-after": "2"}
+
+
+def test_a_status_without_a_name_is_named_by_its_number() -> None:
+    assert b"Status 599" in (status(599).content or b"")
+
+
+def test_a_request_tells_what_scripts_ask_of_it() -> None:
+    asked = request(
+        {
+            "model": "m",
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "tools": [{"type": "function", "function": {"name": "t"}}, {"function": None}, 3],
+            "messages": [
+                {"role": "tool", "content": "old"},
+                {"role": "assistant", "content": None},
+                {"role": "tool", "content": "a"},
+                {"role": "tool", "content": "b"},
+            ],
+        }
+    )
+
+    assert (asked.model, asked.streams, asked.wants_usage) == ("m", True, True)
+    assert asked.tool_names == ["t"]
+    assert [message["content"] for message in asked.new_results] == ["a", "b"]
+    assert asked.last_content == "b"
+
+
+def test_a_request_that_lacks_everything_is_still_readable() -> None:
+    empty = request({})
+
+    assert (empty.model, empty.streams, empty.wants_usage, empty.last_content) == (
+        "",
+        False,
+        False,
+        "",
+    )
+    assert not empty.tool_names
+    assert empty.new_results == empty.messages == []
+    assert request({"messages": [{"role": "tool", "content": []}]}).last_content == ""
+    assert len(request({"messages": [{"role": "tool"}]}).new_results) == 1
