@@ -118,7 +118,7 @@ def resolved_hints(owner: Callable[..., object] | type) -> dict[str, Any]:
             "is not there when the program runs; import it outside of TYPE_CHECKING and define it "
             "outside of functions"
         ) from None
-    except TypeError as error:
+    except (TypeError, SyntaxError, AttributeError) as error:
         raise SchemaError(
             f"a type hint of {getattr(owner, '__qualname__', owner)!s} is no type: {error}"
         ) from None

@@ -109,4 +109,4 @@ def _at(path: str) -> str:
 
 def to_json_object(value: Mapping[str, object]) -> JsonObject:
     """Like `to_json`, for a mapping."""
-    return {_key(key, ""): _plain(item, key) for key, item in value.items()}
+    return cast(JsonObject, to_json(value))

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from agent_actors.codec.plain import to_json_object
 from agent_actors.codec.schema import hint_schema
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SchemaError
 
 _MARKERS: Final = ("required", "optional")
@@ -25,7 +25,7 @@ def object_schema(schema: Mapping[str, object]) -> JsonObject:
         SchemaError: Naming the parameter that is neither a type nor a schema.
     """
     try:
-        return to_json_object(schema) if is_full_schema(schema) else _from_short(schema)
+        return to_json_object(schema if is_full_schema(schema) else _from_short(schema))
     except TypeError as error:
         raise SchemaError(f"the schema is not JSON: {error}") from None
 
@@ -35,9 +35,9 @@ def is_full_schema(schema: Mapping[str, object]) -> bool:
     return isinstance(schema.get("type"), str)
 
 
-def _from_short(schema: Mapping[str, object]) -> JsonObject:
-    properties: JsonObject = {}
-    required: list[JsonValue] = []
+def _from_short(schema: Mapping[str, object]) -> dict[str, object]:
+    properties: dict[str, object] = {}
+    required: list[str] = []
     for name, parameter in schema.items():
         if not isinstance(parameter, Mapping):
             properties[name] = hint_schema(parameter, name=name)
@@ -47,17 +47,15 @@ def _from_short(schema: Mapping[str, object]) -> JsonObject:
         properties[name] = _parameter_schema(name, dict(markers))
         if _required(markers):
             required.append(name)
-    short: JsonObject = {"type": "object", "properties": properties}
+    short: dict[str, object] = {"type": "object", "properties": properties}
     return {**short, "required": required} if required else short
 
 
-def _parameter_schema(name: str, parameter: dict[str, object]) -> JsonObject:
+def _parameter_schema(name: str, parameter: dict[str, object]) -> dict[str, object]:
     hint = parameter.get("type")
     if hint is not None and not isinstance(hint, str | list):
         parameter = {**parameter, **hint_schema(hint, name=name)}
-    return to_json_object(
-        {key: value for key, value in parameter.items() if not _marker(key, value)}
-    )
+    return {key: value for key, value in parameter.items() if not _marker(key, value)}
 
 
 def _marker(key: str, value: object) -> bool:

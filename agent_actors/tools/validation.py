@@ -75,9 +75,11 @@ def _arguments_error(
             field = f"{field}.{name}" if field else str(name)
             fault = "required, and missing"
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=unexpected):
-            offered = f"; known are {', '.join(names) or 'none'}" if not field else ""
+            offered = f"; known are {', '.join(names)}" if not field else ""
             field = f"{field}.{unexpected[0]}" if field else unexpected[0]
             fault = f"unknown{offered}"
+        case jsonschema_rs.ValidationErrorKind.FalseSchema() if not (field or names):
+            fault = "no arguments are known; expected an empty object"
         case _:
             fault = _fault(error)
     field = _cut(field, _MAX_FIELD_CHARACTERS)

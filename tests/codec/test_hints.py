@@ -1,0 +1,93 @@
+"""Type hints, resolved: of functions, and of what stands for one."""
+
+import sys
+from typing import Any, Optional
+
+import pytest
+
+from agent_actors.codec.hints import Parameter, parameters_of, resolved_hints, type_name, unwrapped
+from agent_actors.codec.schema import hint_schema
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import SchemaError
+
+
+def json_everywhere(
+    a: JsonValue,
+    b: JsonObject,
+    c: "list[JsonValue]",
+    d: Optional[JsonValue] = None,  # noqa: UP045 - both ways of writing it
+    e: dict[str, list[JsonValue]] | None = None,
+) -> None: ...
+
+
+def test_json_value_is_read_as_any_json() -> None:
+    hints = {parameter.name: parameter.hint for parameter in parameters_of(json_everywhere)}
+    assert hints == {
+        "a": Any,
+        "b": dict[str, Any],
+        "c": list[Any],
+        "d": Any,
+        "e": dict[str, list[Any]] | None,
+    }
+
+
+def test_a_user_s_own_json_value_is_left_alone() -> None:
+    namespace: dict[str, Any] = {"JsonValue": int}
+    exec("def own(a: 'JsonValue', b: 'list[JsonValue]') -> None: ...", namespace)
+    assert [p.hint for p in parameters_of(namespace["own"])] == [int, list[int]]
+
+
+def test_a_callable_that_knows_no_module_is_resolved_too() -> None:
+    class Called:
+        def __call__(self, a: int) -> None: ...
+
+    assert [(p.name, p.hint) for p in parameters_of(Called())] == [("a", int)]
+    assert resolved_hints(type("Bare", (), {"__module__": "nowhere"})) == {}
+
+
+def test_a_hint_that_is_no_type_is_refused() -> None:
+    def wrong(a: "3 +") -> None: ...  # type: ignore[valid-type] # pyright: ignore # noqa: F722, PGH003
+
+    with pytest.raises(SchemaError, match=r"a type hint of .*wrong is no type"):
+        parameters_of(wrong)
+
+
+def test_a_parameter_is_required_if_it_has_no_default() -> None:
+    assert Parameter("a", int).required
+    assert not Parameter("a", int, None).required
+
+
+def test_hints_are_written_as_in_python() -> None:
+    assert type_name(None) == type_name(type(None)) == "None"
+    assert type_name(int | None) == "int | None"
+    assert type_name(dict[str, Any]) == "dict[str, Any]"
+    assert type_name(Parameter) == "Parameter"
+
+
+def test_a_callable_s_hint_keeps_its_list_of_arguments() -> None:
+    def asks(a: "Callable[[int], str]") -> None: ...  # type: ignore[name-defined] # pyright: ignore # noqa: PGH003
+
+    from collections.abc import Callable
+
+    asks.__globals__["Callable"] = Callable
+    try:
+        (parameter,) = parameters_of(asks)
+    finally:
+        del asks.__globals__["Callable"]
+    with pytest.raises(
+        SchemaError, match=r"parameter 'a': collections.abc.Callable\[\[int\], str\]"
+    ):
+        hint_schema(parameter.hint, name="a")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the statement is new in Python 3.12")
+def test_a_type_statement_is_looked_through() -> None:
+    namespace: dict[str, Any] = {}
+    exec("type Id = int", namespace)
+    assert hint_schema(namespace["Id"], name="a") == {"type": "integer"}
+
+
+def test_an_alias_is_looked_through_by_its_kind() -> None:
+    """What a `type` statement makes, for the Pythons that have none."""
+    alias = type("TypeAliasType", (), {"__value__": int})()
+    assert unwrapped(alias) is int

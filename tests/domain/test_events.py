@@ -1,0 +1,84 @@
+"""Events: their header, what is recorded, and what survives of unknown ones."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock
+from agent_actors.domain.events import (
+    EVENT_TYPES,
+    EVENT_VERSION,
+    AssistantMessage,
+    Event,
+    EventScope,
+    Notification,
+    UnknownEvent,
+)
+
+SCOPE = EventScope("s1", "r1", "q1", 3, "scout", "c1")
+
+
+@pytest.mark.feature("ASDK-079", "OAGS-006", "ASDK-060")
+def test_the_header_reads_the_same_on_every_event() -> None:
+    event = Notification(SCOPE, "e1", 1.5, "hi", seq=7)
+    assert (event.session_id, event.run_id, event.request_id) == ("s1", "r1", "q1")
+    assert (event.iteration, event.agent_name, event.parent_tool_use_id) == (3, "scout", "c1")
+    assert (event.id, event.ts, event.seq, event.version) == ("e1", 1.5, 7, EVENT_VERSION)
+
+
+@pytest.mark.feature("ASDK-052")
+def test_every_type_has_a_name_of_its_own() -> None:
+    assert set(EVENT_TYPES) == {
+        "system.init",
+        "user.message",
+        "assistant.delta",
+        "assistant.thinking",
+        "assistant.message",
+        "attempt.restarted",
+        "tool.delta",
+        "tool.use",
+        "tool.progress",
+        "tool.result",
+        "user.question",
+        "hook.event",
+        "skill.activated",
+        "session.compacted",
+        "session.rewind",
+        "run.suspended",
+        "usage",
+        "notification",
+        "result",
+        "error",
+    }
+    assert {cls.type: cls for cls in Event.__subclasses__()} == EVENT_TYPES
+
+
+def test_only_deltas_and_progress_are_live() -> None:
+    live = {name for name, cls in EVENT_TYPES.items() if not cls.recorded}
+    assert live == {"assistant.delta", "assistant.thinking", "tool.delta", "tool.progress"}
+
+
+def test_an_event_gets_its_seq_as_a_copy() -> None:
+    event = Notification(SCOPE, "e1", 1.5, "hi")
+    assert event.seq is None
+    assert attrs.evolve(event, seq=1).scope is SCOPE
+
+
+def test_a_message_s_text_is_its_text_blocks() -> None:
+    blocks = (TextBlock("a"), ThinkingBlock("x"), ToolUseBlock("c", "n", {}), TextBlock("b"))
+    assert AssistantMessage(SCOPE, "e1", 1.0, blocks).text == "ab"
+
+
+@pytest.mark.feature("OAGS-004")
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        ({"type": "new", "seq": 3, "ts": 2}, ("new", 3, 2.0)),
+        ({"type": "new", "seq": "3", "ts": "2"}, ("new", None, 0.0)),
+        ({}, ("", None, 0.0)),
+    ],
+)
+def test_an_unknown_event_tells_what_it_can(raw: Any, read: tuple[str, int | None, float]) -> None:
+    event = UnknownEvent(raw)
+    assert (event.type, event.seq, event.ts) == read

@@ -1,0 +1,171 @@
+"""Blocks, JSON copies, usage, ids, runs and specs: the small values."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import (
+    INVALID_CALL_NAME,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.ids import Uuid7Ids
+from agent_actors.domain.json import JsonObject, copy_json, copy_object
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelSettings
+from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.usage import Usage
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("OAS-013")
+def test_a_text_block_has_text_and_type() -> None:
+    assert (TextBlock("hi").text, TextBlock("hi").type) == ("hi", "text")
+
+
+@pytest.mark.feature("OAS-014")
+def test_a_call_has_id_name_input_and_type() -> None:
+    call = ToolUseBlock("c1", "weather", {"city": "Paris"})
+    assert (call.id, call.name, call.input) == ("c1", "weather", {"city": "Paris"})
+    assert call.type == "tool_use"
+
+
+@pytest.mark.feature("WICK-005")
+def test_a_call_keeps_the_arguments_as_they_were_sent() -> None:
+    assert ToolUseBlock("c1", "t", {"a": 1}, '{"a":1}').arguments_text == '{"a":1}'
+    assert ToolUseBlock("c1", "t", {"a": "ü"}).arguments_text == '{"a": "ü"}'
+
+
+@pytest.mark.feature("OAS-015")
+def test_a_call_that_cannot_be_carried_out_has_error_and_raw_data() -> None:
+    bad = ToolUseError("arguments are no JSON", '{"a": ', "c1", "t")
+    assert (bad.error, bad.raw_data, bad.type) == (
+        "arguments are no JSON",
+        '{"a": ',
+        "tool_use_error",
+    )
+    assert ToolUseError("cut short").raw_data is None
+
+
+def test_the_history_holds_such_a_call_with_empty_arguments_and_always_with_a_name() -> None:
+    extra: JsonObject = {"seal": 1}
+    assert ToolUseError("no", "{", "c1", "t", extra=extra).as_tool_use() == ToolUseBlock(
+        "c1", "t", {}, extra=extra
+    )
+    assert ToolUseError("no", id="c1").as_tool_use().name == INVALID_CALL_NAME
+
+
+@pytest.mark.feature("OAS-016", "WICK-006")
+def test_a_result_has_call_id_name_content_and_error_flag() -> None:
+    result = ToolResultBlock("c1", "sunny", name="weather")
+    assert (result.tool_use_id, result.content, result.is_error) == ("c1", "sunny", False)
+    assert (result.name, result.type, result.text) == ("weather", "tool_result", "sunny")
+    assert ToolResultBlock("c1", {"n": [1]}, True).text == '{"n": [1]}'
+    assert ToolResultBlock("c1", ["ü"]).text == '["ü"]'
+
+
+@pytest.mark.feature("OAS-018")
+def test_thinking_has_a_block_of_its_own() -> None:
+    block = ThinkingBlock("hm", "seal")
+    assert (block.thinking, block.signature, block.type) == ("hm", "seal", "thinking")
+
+
+def test_blocks_are_frozen_values() -> None:
+    assert ImageBlock("data:,") == ImageBlock("data:,", "", extra={})
+    for block in (TextBlock("a"), ToolUseBlock("c", "n", {}), ImageBlock("data:,")):
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            block.extra = {}  # type: ignore[misc] # pyright: ignore[reportAttributeAccessIssue]
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def test_a_copy_of_json_shares_nothing_that_can_change() -> None:
+    value: dict[str, Any] = {"list": [1, {"a": []}], "tuple": ([2],), "text": "x"}
+    copied: Any = copy_object(value)
+    assert copied == value
+    copied["list"][1]["a"].append(3)
+    copied["tuple"][0].append(3)
+    assert value == {"list": [1, {"a": []}], "tuple": ([2],), "text": "x"}
+    assert copy_json(None) is None
+
+
+# --- usage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("ASDK-016")
+def test_usage_adds_up_cache_reads_and_creations_included() -> None:
+    total = Usage(1, 2, 3, 4, 5) + Usage(10, 20, 30, 40, 50, estimated=True)
+    assert total == Usage(11, 22, 33, 44, 55, estimated=True)
+    assert total.total_tokens == 33
+    assert Usage() + Usage(1) == Usage(1)
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+
+def ids_at(times: Iterator[float], bits: int = 0) -> Uuid7Ids:
+    return Uuid7Ids(lambda: next(times), lambda count: bits & ((1 << count) - 1))
+
+
+def test_an_id_is_a_uuid_of_version_7_that_tells_its_time() -> None:
+    made = UUID(ids_at(iter([1_700_000_000.123]), -1).new())
+    assert (made.version, made.variant) == (7, "specified in RFC 4122")
+    assert made.int >> 80 == 1_700_000_000_123
+
+
+@given(
+    st.lists(st.floats(0, 4_000_000_000, allow_nan=False), min_size=2, max_size=30),
+    st.integers(0, (1 << 48) - 1),
+)
+def test_ids_grow_however_the_clock_goes(times: list[float], bits: int) -> None:
+    ids = ids_at(iter(times), bits)
+    made = [ids.new() for _ in times]
+    assert made == sorted(set(made))
+    assert all(UUID(text).version == 7 for text in made)
+
+
+# --- runs and models ------------------------------------------------------------------------------
+
+
+def test_an_answer_s_text_is_its_text_blocks() -> None:
+    blocks = (TextBlock("a"), ThinkingBlock("x"), ToolUseBlock("c", "n", {}), TextBlock("b"))
+    assert ModelFinished(blocks).text == "ab"
+
+
+@pytest.mark.feature("WICK-082", "ASDK-015")
+def test_a_temperature_of_zero_is_not_an_unset_one() -> None:
+    assert ModelSettings("m").temperature is None
+    assert ModelSettings("m", temperature=0.0) != ModelSettings("m")
+
+
+def test_reasons_are_the_texts_that_readers_see() -> None:
+    assert (StopReason.COMPLETED, StopReason.INTERRUPTED) == ("completed", "interrupted")
+    assert [str(reason) for reason in CancelReason][:2] == ["caller", "reader_left"]
+
+
+@pytest.mark.feature("ASDK-074")
+def test_a_result_has_output_stop_reason_usage_and_calls() -> None:
+    result = RunResult("hi", "completed", Messages(), (), Usage(1), 1, 0.5, "s", "r", "q")
+    assert (result.output, result.stop_reason, result.usage) == ("hi", "completed", Usage(1))
+    assert result.tool_calls == ()
+
+
+def test_a_run_tells_its_tools_iteration_start_and_last_output() -> None:
+    info = RunInfo("s", "r", "q", 2, 1.5, last_output="so far")
+    assert (info.iteration, info.started_at, info.last_output) == (2, 1.5, "so far")
+
+
+def test_a_tool_spec_may_have_no_schema() -> None:
+    assert ToolSpec("t", "d").input_schema is None

@@ -1,0 +1,163 @@
+"""The error tree: as drawn, and each message tells what, where and what to do."""
+
+import ast
+import inspect
+import re
+from typing import Any, get_args
+
+import pytest
+
+from agent_actors import errors
+from agent_actors.errors import (
+    ActorCrashed,
+    AgentError,
+    ConfigError,
+    DeadlineKind,
+    HookError,
+    MessageError,
+    ProviderDeadlineError,
+    ProviderInBandError,
+    ProviderStatusError,
+    ReaderStalled,
+    RunDeadlineExceeded,
+    RuntimeClosed,
+    RuntimeShutdown,
+    SessionBusy,
+    SessionFenced,
+    ToolArgumentsError,
+    UnknownEventTypeError,
+)
+
+
+def classes() -> dict[str, type[AgentError]]:
+    return {
+        name: cls
+        for name, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, AgentError)
+    }
+
+
+def drawn() -> dict[str, str]:
+    """Each error's parent in the drawing: the nearest line above that stands further left."""
+    parents: dict[str, str] = {}
+    above: list[tuple[int, str]] = []
+    for line in inspect.getdoc(errors).splitlines():  # type: ignore[union-attr] # pyright: ignore[reportOptionalMemberAccess]
+        found = re.match(r"([ │├└─]*)([A-Z]\w+)(  |$)", line)
+        if found and (found[1] or found[2] == "AgentError"):
+            above = [(column, name) for column, name in above if column < len(found[1])]
+            parents[found[2]] = above[-1][1] if above else "Exception"
+            above.append((len(found[1]), found[2]))
+    return parents
+
+
+@pytest.mark.feature("OAGS-003")
+def test_there_is_one_root_and_the_tree_is_as_drawn() -> None:
+    assert drawn() == {name: cls.__bases__[0].__name__ for name, cls in classes().items()}
+    assert drawn()["SchemaError"] == "ConfigError"
+
+
+def test_every_error_says_what_it_is() -> None:
+    module = ast.parse(inspect.getsource(errors))
+    documented = {
+        n.name for n in module.body if isinstance(n, ast.ClassDef) and ast.get_docstring(n)
+    }
+    assert documented == set(classes())
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "attributes"),
+    [
+        (ConfigError("bad"), "bad", {}),
+        (MessageError("empty", index=3), "empty", {"index": 3}),
+        (MessageError("empty"), "empty", {"index": None}),
+        (
+            UnknownEventTypeError("dream"),
+            (
+                "unknown event type 'dream': written by a newer version, or not an event of ours; "
+                "load with strict=False to keep it as UnknownEvent"
+            ),
+            {"type": "dream"},
+        ),
+        (
+            ToolArgumentsError("field a: required", tool="t", field="a"),
+            "field a: required",
+            {"tool": "t", "field": "a"},
+        ),
+        (
+            ProviderStatusError(
+                endpoint="http://e", status=429, body_message="slow down", headers={"a": "b"}
+            ),
+            "http://e: HTTP 429: slow down",
+            {"status": 429, "body_message": "slow down", "headers": {"a": "b"}},
+        ),
+        (
+            ProviderStatusError(endpoint="http://e", status=500, body_message="", headers={}),
+            "http://e: HTTP 500: (empty body)",
+            {"endpoint": "http://e"},
+        ),
+        (
+            ProviderInBandError("overloaded", endpoint="http://e", code="busy"),
+            "http://e: overloaded",
+            {"code": "busy"},
+        ),
+        (
+            SessionBusy(session_id="s", run_id="r"),
+            "session 's': run r is using it; wait for it, or pass on_busy='queue'",
+            {"session_id": "s", "run_id": "r"},
+        ),
+        (
+            SessionBusy(session_id="s", run_id="r", reason="an ancestor holds it"),
+            "session 's': run r is using it; an ancestor holds it",
+            {},
+        ),
+        (SessionFenced("stale", session_id="s"), "session 's': stale", {"session_id": "s"}),
+        (
+            HookError("raised", hook="audit", phase="before_tool"),
+            "hook audit in before_tool: raised",
+            {"hook": "audit", "phase": "before_tool"},
+        ),
+        (
+            RunDeadlineExceeded(1.5),
+            "the run did not finish within 1.5 s (option run_timeout)",
+            {"seconds": 1.5},
+        ),
+        (RuntimeShutdown(), "the runtime closed while the run was under way", {}),
+        (
+            ReaderStalled(60),
+            (
+                "the reader took no event for 60 s (option reader_stall); "
+                "read faster, or use run() if you do not need the events"
+            ),
+            {"seconds": 60},
+        ),
+        (
+            ActorCrashed("gate"),
+            "actor gate crashed; this is a bug in agent_actors, please report it",
+            {"actor": "gate"},
+        ),
+        (
+            RuntimeClosed(),
+            "the runtime is closed and takes no new work; open a new runtime",
+            {},
+        ),
+        (
+            RuntimeClosed("the gate"),
+            "the gate is closed and takes no new work; open a new runtime",
+            {},
+        ),
+    ],
+)
+def test_a_message_says_what_came_and_what_to_do(
+    error: AgentError, text: str, attributes: dict[str, Any]
+) -> None:
+    assert str(error) == text
+    for name, value in attributes.items():
+        assert getattr(error, name) == value
+
+
+@pytest.mark.parametrize("kind", get_args(DeadlineKind))
+def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
+    error = ProviderDeadlineError(endpoint="http://e", kind=kind, seconds=2)
+    assert str(error).startswith("http://e: waited 2 s for ")
+    assert str(error).endswith(f"(option {kind}_timeout)")
+    assert (error.kind, error.seconds, error.endpoint) == (kind, 2, "http://e")

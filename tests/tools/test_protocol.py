@@ -1,0 +1,105 @@
+"""Any object of the right shape is a tool."""
+
+from typing import Any, ClassVar
+
+import pytest
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import ConfigError
+from agent_actors.tools import AnyTool, Tool, ToolContext, ToolProtocol, as_tool, check_tools, tool
+
+
+class Weather:
+    """A tool of another make, with state of its own."""
+
+    name = "weather"
+    description = "Current weather."
+    parameters: ClassVar[JsonObject] = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    }
+
+    def __init__(self) -> None:
+        self.asked: list[JsonValue] = []
+
+    async def execute(self, arguments: JsonObject) -> str:
+        self.asked.append(arguments["city"])
+        return "sunny"
+
+
+class Clock:
+    name = "clock"
+    description = "The time."
+    input_schema = None
+
+    def execute(self, arguments: JsonObject, context: ToolContext) -> str:
+        return f"noon for {context.tool_name}"
+
+
+@pytest.mark.feature("WICK-021")
+async def test_an_object_with_parameters_and_execute_is_a_tool() -> None:
+    weather = Weather()
+    made = as_tool(weather)
+    assert (made.name, made.description) == ("weather", "Current weather.")
+    assert made.input_schema == Weather.parameters
+    assert made.is_async
+    assert (await made.invoke({"city": "Paris"}, None)).content == "sunny"
+    assert weather.asked == ["Paris"]
+
+
+@pytest.mark.feature("WICK-021")
+def test_an_object_with_input_schema_and_a_sync_execute_is_a_tool() -> None:
+    made = as_tool(Clock())
+    assert not made.is_async
+    assert made.takes_context
+    assert made.invoke_sync({}, None).content == "noon for clock"
+
+
+def test_a_tool_is_taken_as_it_is() -> None:
+    made = Tool("t", "", None, dict)
+    assert as_tool(made) is made
+    shaped: ToolProtocol = made
+    several: list[AnyTool] = [made, Weather()]
+    assert isinstance(shaped, ToolProtocol)
+    assert [item.name for item in check_tools(several)] == ["t", "weather"]
+
+
+def undecorated(city: str) -> str:
+    return city
+
+
+@pytest.mark.parametrize(
+    ("obj", "said"),
+    [
+        (undecorated, "is no tool: expected name, .* decorate the function with @tool"),
+        ({"name": "x"}, r"{'name': 'x'} is no tool: expected name, description, input_schema"),
+        (None, "None is no tool"),
+    ],
+)
+def test_what_has_not_the_shape_is_refused(obj: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        as_tool(obj)
+
+
+@pytest.mark.feature("ASDK-031")
+def test_an_adapted_object_keeps_the_rules_of_names() -> None:
+    class Nameless(Weather):
+        name = ""
+
+    with pytest.raises(ConfigError, match="name is empty"):
+        as_tool(Nameless())
+
+
+@pytest.mark.feature("OAS-034", "ASDK-031")
+def test_two_tools_of_one_name_are_refused_by_name() -> None:
+    @tool
+    def weather(city: str) -> str:
+        return city
+
+    with pytest.raises(ConfigError, match="two tools are named 'weather'"):
+        check_tools([Clock(), weather, Weather()])
+
+
+def test_no_tools_are_fine() -> None:
+    assert check_tools([]) == ()

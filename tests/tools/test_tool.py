@@ -1,0 +1,569 @@
+"""Tools as values: their rules at construction, what they check, how they run."""
+
+import functools
+import http.server
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import pytest
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.run import RunInfo
+from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
+from agent_actors.tools import Tool, ToolContext, ToolOutput
+
+CITY: JsonObject = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+}
+
+
+def echo(arguments: JsonObject) -> JsonObject:
+    return arguments
+
+
+async def echo_async(arguments: JsonObject) -> JsonObject:
+    return arguments
+
+
+@attrs.frozen
+class Context:
+    """A run's context, as the runtime would give it."""
+
+    cwd: Path
+    session_id: str = "s1"
+    run_id: str = "r1"
+    request_id: str = "q1"
+    call_id: str = "c1"
+    tool_name: str = "probe"
+    cancelled: bool = False
+    told: list[JsonValue] = attrs.field(factory=list[JsonValue])
+
+    @property
+    def run(self) -> RunInfo:
+        return RunInfo(self.session_id, self.run_id, self.request_id, 2, 1.0)
+
+    def report(self, progress: JsonValue) -> None:
+        self.told.append(progress)
+
+
+def city_tool(handler: Any = echo, **options: Any) -> Tool:
+    return Tool("weather", "Current weather.", CITY, handler, **options)
+
+
+# --- what it is -----------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("OAS-020", "WICK-022")
+def test_a_tool_is_made_of_a_name_a_description_a_schema_and_a_function() -> None:
+    made = city_tool()
+    assert (made.name, made.description, made.input_schema) == ("weather", "Current weather.", CITY)
+    assert made.handler is echo
+    assert made.spec.name == "weather"
+    assert not made.is_async
+    assert not made.takes_context
+    assert "Tool(name='weather'" in repr(made)
+
+
+@pytest.mark.feature("OAS-021")
+def test_a_tool_tells_its_openai_form() -> None:
+    assert city_tool().to_openai_format() == {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "Current weather.",
+            "parameters": CITY,
+        },
+    }
+
+
+def test_a_tool_keeps_its_own_copy_of_the_schema() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+    made = Tool("t", "", schema, echo)
+    schema["properties"]["a"]["type"] = "integer"
+    assert made.input_schema == {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def test_a_tool_is_frozen_and_equal_only_to_itself() -> None:
+    made = city_tool()
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        made.name = "other"  # type: ignore[misc] # pyright: ignore[reportAttributeAccessIssue]
+    assert made != city_tool()
+
+
+# --- what is refused at construction --------------------------------------------------------------
+
+
+@pytest.mark.feature("ASDK-031")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "name is empty"),
+        ("get weather", "'get weather' is invalid"),
+        ("wetter.lesen", "'wetter.lesen' is invalid"),
+        ("übung", "'übung' is invalid"),
+        ("line\n", "is invalid"),
+        ("x" * 65, "has 65 characters; at most 64"),
+        (3, "must be text; got 3"),
+    ],
+)
+def test_a_name_that_an_endpoint_would_refuse_is_refused_by_name(name: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Tool(name, "", None, echo)
+
+
+def test_the_longest_name_and_every_allowed_character_are_taken() -> None:
+    assert Tool("aZ09_-" + "x" * 58, "", None, echo).name.startswith("aZ09_-")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timeout": 0}, "timeout must be a positive number"),
+        ({"timeout": math.nan}, "timeout must be a positive number"),
+        ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
+        ({"on_cancel": "kill"}, "on_cancel must be 'join' or 'abandon'; got 'kill'"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"tool 'weather': {said}"):
+        city_tool(**options)
+
+
+def test_options_that_can_work_are_kept() -> None:
+    made = city_tool(timeout=math.inf, max_concurrency=1, on_cancel="abandon", exclusive=True)
+    assert (made.timeout, made.max_concurrency) == (math.inf, 1)
+    assert (made.on_cancel, made.exclusive) == ("abandon", True)
+
+
+def test_a_description_must_be_text() -> None:
+    with pytest.raises(ConfigError, match="the description must be text; got None"):
+        Tool("weather", None, None, echo)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.feature("ASDK-028")
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "objec"}, "must be 'object'"),
+        ({"type": "object", "properties": {"a": {"type": "strin"}}}, r"properties\.a\.type"),
+        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "invalid schema"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "invalid schema"),
+        ({"type": "object", "$schema": "https://example.org/own"}, "invalid schema"),
+        ({"type": "object", "default": math.nan}, "nan is no JSON number"),
+        ({"type": "object", "x": object()}, "no JSON"),
+        ({"city": "string"}, "'city'"),
+        ({"type": "object", "required": 10**400}, "invalid schema"),
+    ],
+)
+def test_an_invalid_schema_is_refused_at_construction(schema: JsonObject, said: str) -> None:
+    with pytest.raises(SchemaError, match=said) as caught:
+        Tool("weather", "", schema, echo)
+    assert "'weather'" in str(caught.value)
+
+
+def test_a_schema_nested_beyond_reason_is_refused() -> None:
+    schema: JsonObject = {"type": "object"}
+    for _ in range(135):
+        schema = {"type": "object", "properties": {"a": schema}}
+    with pytest.raises(SchemaError, match="tool 'weather': invalid schema: Recursion limit"):
+        Tool("weather", "", schema, echo)
+
+
+def test_a_reference_within_the_schema_is_followed() -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"at": {"$ref": "#/$defs/place"}},
+        "$defs": {"place": {"type": "string"}},
+    }
+    with pytest.raises(ToolArgumentsError, match="field at: expected string, got integer 3"):
+        Tool("weather", "", schema, echo).check({"at": 3})
+
+
+@pytest.fixture
+def schema_server() -> Iterator[tuple[str, list[str]]]:
+    """A real server that would give a schema to whoever asks, and notes who did."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/schema.json", asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.feature("ASDK-028")
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$schema"])
+def test_nothing_remote_is_ever_fetched_for_a_schema(
+    schema_server: tuple[str, list[str]], keyword: str
+) -> None:
+    url, asked = schema_server
+    schema: JsonObject = {"type": "object", "properties": {"a": {}}}
+    if keyword == "$schema":
+        schema["$schema"] = url
+    else:
+        schema["properties"] = {"a": {keyword: url}}
+    with pytest.raises(ConfigError):
+        Tool("weather", "", schema, echo)
+    assert asked == []
+
+
+def test_a_remote_reference_is_refused_with_what_to_do() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}
+    with pytest.raises(SchemaError, match=r"refers to something outside of it.*\$defs"):
+        Tool("weather", "", schema, echo)
+
+
+def generator(arguments: JsonObject) -> Iterator[int]:
+    yield len(arguments)
+
+
+async def async_generator(arguments: JsonObject) -> Any:
+    yield len(arguments)
+
+
+@pytest.mark.parametrize("handler", [generator, async_generator])
+def test_a_generator_is_refused_as_a_handler(handler: Any) -> None:
+    with pytest.raises(ConfigError, match=r"a call has one result; return it.*report"):
+        city_tool(handler)
+
+
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        ("text", "the handler must be callable; got 'text'"),
+        (lambda: 1, "must take one dict"),
+        (lambda a, b, c: (a, b, c), "must take one dict"),
+        (lambda *, a: a, "must take one dict"),
+    ],
+)
+def test_a_handler_that_cannot_take_one_dict_is_refused(handler: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        city_tool(handler)
+
+
+# --- what it checks -------------------------------------------------------------------------------
+
+
+def refused(made: Tool, arguments: JsonObject) -> ToolArgumentsError:
+    with pytest.raises(ToolArgumentsError) as caught:
+        made.check(arguments)
+    assert caught.value.tool == made.name
+    return caught.value
+
+
+def field_tool(schema: JsonValue) -> Tool:
+    return Tool("t", "", {"type": "object", "properties": {"a": schema}}, echo)
+
+
+def test_a_missing_field_is_named() -> None:
+    error = refused(city_tool(), {})
+    assert (str(error), error.field) == ("field city: required, and missing", "city")
+
+
+def test_a_wrong_type_names_field_expectation_and_value() -> None:
+    error = refused(city_tool(), {"city": 3})
+    assert (str(error), error.field) == ("field city: expected string, got integer 3", "city")
+
+
+def test_the_path_of_a_nested_field_reads_as_in_python() -> None:
+    item: JsonObject = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    made = field_tool({"type": "array", "items": item})
+    assert refused(made, {"a": [{"name": "x"}, {"name": None}]}).field == "a[1].name"
+    assert refused(made, {"a": [{}]}).field == "a[0].name"
+    assert str(refused(made, {"a": [{"name": "x", "y": 1}]})) == "field a[0].y: unknown"
+
+
+def test_an_unknown_field_is_told_with_the_known_ones() -> None:
+    made = Tool("t", "", {**CITY, "additionalProperties": False}, echo)
+    assert (
+        str(refused(made, {"city": "P", "unit": 1})) == "field unit: unknown; known are city, days"
+    )
+    none = Tool("t", "", {"type": "object", "additionalProperties": False}, echo)
+    assert str(refused(none, {"a": 1})) == "no arguments are known; expected an empty object"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        ({"enum": ["c", "f"]}, "k", "field a: expected one of 'c', 'f', got string 'k'"),
+        ({"const": 1}, 2, "field a: expected 1, got integer 2"),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            [1],
+            "field a: expected string or null, got array",
+        ),
+        ({"oneOf": [{"type": "string"}]}, {}, "field a: expected string, got object"),
+        ({"anyOf": [{"type": "string", "minLength": 2}]}, "x", 'field a: "x" is not valid'),
+        (
+            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+            [1],
+            "field a: [1] is not valid",
+        ),
+        ({"minimum": 5}, 3, "field a: 3 is less than the minimum of 5"),
+        ({"type": ["string", "null"]}, True, "field a: expected null or string, got boolean True"),
+        ({"type": "integer"}, math.nan, "got null"),
+        (False, 1, "field a: False schema does not allow 1"),
+    ],
+)
+def test_the_message_says_what_was_expected(schema: JsonValue, value: Any, said: str) -> None:
+    assert said in str(refused(field_tool(schema), {"a": value}))
+
+
+def test_a_fault_of_the_whole_object_has_no_field() -> None:
+    made = Tool("t", "", {"type": "object", "minProperties": 1}, echo)
+    error = refused(made, {})
+    assert error.field == ""
+    assert str(error).startswith("{} ")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 1_000_000,
+        [["x"] * 1000] * 100,
+        {"k" * 10_000: {"j": 1}},
+    ],
+    ids=["long text", "many items", "long key"],
+)
+def test_however_large_the_arguments_the_message_stays_short(value: JsonValue) -> None:
+    nested: JsonObject = {"additionalProperties": {"additionalProperties": {"type": "string"}}}
+    for schema in ({"type": "integer"}, {"maxLength": 1, "maxItems": 1, **nested}):
+        error = refused(field_tool(schema), {"a": value})
+        assert len(str(error)) <= 500
+        assert len(error.field) <= 120
+
+
+def test_one_fault_among_a_million_items_ends_the_check() -> None:
+    made = field_tool({"type": "array", "items": {"type": "integer"}})
+    assert refused(made, {"a": ["x"] * 1_000_000}).field == "a[0]"
+
+
+def test_arguments_nested_beyond_reason_are_refused_not_fatal() -> None:
+    deep: JsonObject = {}
+    innermost = deep
+    for _ in range(100_000):
+        child: JsonObject = {}
+        innermost["a"] = child
+        innermost = child
+    assert str(refused(city_tool(), deep)).startswith("no valid JSON")
+    while deep:  # taken apart by hand: freeing it in one go would recurse
+        deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
+
+
+def test_a_pattern_that_backtracks_for_ever_does_not() -> None:
+    made = field_tool({"type": "string", "pattern": "^(a|a)*(?=b)$"})
+    assert refused(made, {"a": "a" * 60}).field == "a"
+
+
+def test_a_key_that_no_json_could_hold_is_refused() -> None:
+    assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("no valid JSON")
+
+
+@pytest.mark.feature("ASDK-029")
+def test_a_tool_without_schema_checks_nothing() -> None:
+    made = Tool("t", "", None, echo)
+    made.check({"whatever": [1]})
+    assert made.input_schema is None
+
+
+@pytest.mark.feature("ASDK-030")
+def test_a_validator_of_its_own_speaks_after_the_schema() -> None:
+    def no_paris(arguments: JsonObject) -> str | None:
+        arguments["seen"] = True
+        return "not Paris again" if arguments["city"] == "Paris" else None
+
+    made = city_tool(validator=no_paris)
+    given: JsonObject = {"city": "Rome"}
+    made.check(given)
+    assert given == {"city": "Rome"}
+    assert str(refused(made, {"city": "Paris"})) == "not Paris again"
+    assert str(refused(made, {})) == "field city: required, and missing"
+
+
+def test_a_validator_that_raises_refuses_the_call() -> None:
+    def broken(arguments: JsonObject) -> str | None:
+        raise KeyError("zone")
+
+    said = str(refused(city_tool(validator=broken), {"city": "P"}))
+    assert said == "the tool's own validator raised KeyError: 'zone'"
+
+
+# --- how it runs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("OAS-022", "OAS-025")
+@pytest.mark.parametrize("handler", [echo, echo_async])
+async def test_execute_returns_what_the_handler_returned(handler: Any) -> None:
+    assert await city_tool(handler).execute({"city": "Paris"}) == {"city": "Paris"}
+
+
+@pytest.mark.feature("OAS-022")
+async def test_execute_checks_first_and_lets_the_handler_s_own_error_out() -> None:
+    def fails(arguments: JsonObject) -> None:
+        raise LookupError(str(arguments["city"]))
+
+    with pytest.raises(ToolArgumentsError, match="field city"):
+        await city_tool(fails).execute({})
+    with pytest.raises(LookupError, match="Paris"):
+        await city_tool(fails).execute({"city": "Paris"})
+
+
+@pytest.mark.feature("ASDK-036")
+async def test_a_handler_gets_its_own_copy_of_the_arguments() -> None:
+    def spoil(arguments: dict[str, Any]) -> str:
+        arguments["list"].append(1)
+        arguments["city"] = ""
+        return "spoilt"
+
+    async def spoil_async(arguments: dict[str, Any]) -> str:
+        return spoil(arguments)
+
+    given: dict[str, JsonValue] = {"city": "Paris", "list": []}
+    await city_tool(spoil).execute(given)
+    city_tool(spoil).invoke_sync(given, None)
+    await city_tool(spoil_async).invoke(given, None)
+    assert given == {"city": "Paris", "list": []}
+
+
+@pytest.mark.feature("ASDK-039")
+async def test_invoke_gives_an_output_with_data_beside_the_text() -> None:
+    async def handler(arguments: JsonObject) -> ToolOutput:
+        return ToolOutput("sunny", data={"celsius": 21})
+
+    output = await city_tool(handler).invoke({"city": "P"}, None)
+    assert output == ToolOutput("sunny", data={"celsius": 21})
+    assert city_tool().invoke_sync({"city": "P"}, None).content == {"city": "P"}
+
+
+async def test_invoke_runs_a_sync_handler_too() -> None:
+    assert (await city_tool().invoke({"city": "P"}, None)).content == {"city": "P"}
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "awaitable"])
+def test_a_sync_wrapper_around_an_async_function_is_told_apart(kind: str) -> None:
+    class Awaitable:
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    @functools.wraps(echo)
+    def wrapper(arguments: JsonObject) -> object:
+        return echo_async(arguments) if kind == "coroutine" else Awaitable()
+
+    with pytest.raises(TypeError, match="plain function that returned an awaitable"):
+        city_tool(wrapper).invoke_sync({"city": "P"}, None)
+
+
+async def test_a_result_that_is_no_json_names_the_tool_and_the_type() -> None:
+    def handler(arguments: JsonObject) -> object:
+        return {"at": [b"bytes"]} if arguments["city"] == "deep" else object()
+
+    made = city_tool(handler)
+    with pytest.raises(TypeError, match=r"tool 'weather' returned object: a value of type object"):
+        made.invoke_sync({"city": ""}, None)
+    with pytest.raises(TypeError, match=r"returned dict: .* type bytes is no JSON \(at at\[0\]\)"):
+        made.invoke_sync({"city": "deep"}, None)
+
+
+# --- the context ----------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("OAGS-047")
+def test_a_second_parameter_gets_the_context(tmp_path: Path) -> None:
+    def handler(arguments: JsonObject, context: ToolContext) -> list[object]:
+        context.report({"done": 1})
+        return [str(context.cwd), context.call_id, context.run.iteration, context.cancelled]
+
+    made = city_tool(handler)
+    context = Context(tmp_path)
+    assert made.takes_context
+    assert made.invoke_sync({}, context).content == [str(tmp_path), "c1", 2, False]
+    assert context.told == [{"done": 1}]
+
+
+def test_a_second_parameter_with_a_default_gets_it_only_if_its_hint_says_so(
+    tmp_path: Path,
+) -> None:
+    def named(arguments: JsonObject, context: ToolContext | None = None) -> bool:
+        return context is not None
+
+    def other(arguments: JsonObject, retries: int = 3) -> int:
+        return retries
+
+    def unresolvable(arguments: JsonObject, retries: "NowhereToBeFound" = 3) -> object:  # type: ignore[name-defined] # pyright: ignore[reportUndefinedVariable] # noqa: F821
+        return retries  # pyright: ignore[reportUnknownVariableType]
+
+    def many(*arguments: JsonObject) -> int:
+        return len(arguments)
+
+    context = Context(tmp_path)
+    assert city_tool(named).invoke_sync({}, context).content == "true"
+    assert city_tool(other).invoke_sync({}, context).content == "3"
+    assert city_tool(unresolvable).invoke_sync({}, context).content == "3"
+    assert city_tool(many).invoke_sync({}, context).content == "1"
+
+
+async def test_without_a_run_the_context_is_a_detached_one() -> None:
+    def handler(arguments: JsonObject, context: ToolContext) -> list[object]:
+        context.report("unheard")
+        ids = [context.session_id, context.run_id, context.request_id, context.call_id]
+        return [*ids, context.tool_name, context.cancelled, context.cwd, context.run.iteration]
+
+    result = await city_tool(handler).execute({"city": "P"})
+    assert result == ["", "", "", "", "weather", False, Path.cwd(), 0]
+
+
+# --- other callables ------------------------------------------------------------------------------
+
+
+class Service:
+    def method(self, arguments: JsonObject) -> str:
+        return f"method {arguments['city']}"
+
+    async def __call__(self, arguments: JsonObject) -> str:
+        return f"called {arguments['city']}"
+
+
+def with_prefix(prefix: str, arguments: Mapping[str, JsonValue]) -> str:
+    return f"{prefix} {arguments['city']}"
+
+
+@pytest.mark.parametrize(
+    ("handler", "is_async", "result"),
+    [
+        (Service().method, False, "method P"),
+        (Service(), True, "called P"),
+        (functools.partial(with_prefix, "in"), False, "in P"),
+        (functools.partial(functools.partial(with_prefix, "in")), False, "in P"),
+        (dict, False, {"city": "P"}),
+    ],
+)
+async def test_methods_objects_partials_and_builtins_are_handlers(
+    handler: Any, is_async: bool, result: object
+) -> None:
+    made = city_tool(handler)
+    assert made.is_async == is_async
+    assert await made.execute({"city": "P"}) == result
+
+
+def test_options_are_typed_as_what_they_are() -> None:
+    choice: Literal["join", "abandon"] = city_tool().on_cancel
+    assert choice == "join"
