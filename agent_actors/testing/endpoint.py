@@ -154,9 +154,11 @@ class ScriptedEndpoint:
         self._nursery.cancel_scope.cancel()
         # The nursery is not told of the body's exception, which it would wrap into a group. Its
         # own tasks catch what they raise, so there is nothing for it to add.
-        # They need no deadline: cancelled, they wait for nothing more.
-        await self._tasks.__aexit__(None, None, None)  # noqa: ASYNC102
-        self._listener.close()
+        try:
+            # They need no deadline: cancelled, they wait for nothing more.
+            await self._tasks.__aexit__(None, None, None)  # noqa: ASYNC102
+        finally:
+            self._listener.close()
         if error is None:
             for failure in self._failures:
                 raise failure

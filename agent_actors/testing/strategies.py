@@ -1,0 +1,215 @@
+"""Hypothesis strategies: what models say, what conversations are, and how bytes are split.
+
+The one module here that needs Hypothesis, which the extra `testing` installs. Everything shrinks
+towards what is short and plain.
+
+Example:
+    ```python
+    @given(turns(), st.data())
+    def test_any_split_gives_the_same_blocks(turn: Turn, data: st.DataObject) -> None:
+        pieces = data.draw(splits(sent_bytes(turn)))
+    ```
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Message, Messages, assistant, system, user
+from agent_actors.domain.model import ModelDelta, ToolCallDelta
+from agent_actors.testing.script import (
+    Call,
+    Interleave,
+    Say,
+    Step,
+    Think,
+    call,
+    interleave,
+    play,
+    say,
+    think,
+    usage,
+)
+
+# Integers that every JSON reader keeps: those that a double can hold (RFC 8259, section 6).
+_SAFE_INTEGER: Final = 2**53 - 1
+_NAME_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+# Enough to tell slots from each other; more only slows the search.
+_MOST_CALLS: Final = 4
+_MOST_ROUNDS: Final = 3
+
+
+def texts(*, min_size: int = 0) -> st.SearchStrategy[str]:
+    """Text that UTF-8 can hold: any character but lone surrogates."""
+    return st.text(st.characters(codec="utf-8"), min_size=min_size, max_size=40)
+
+
+def json_values(*, max_leaves: int = 8) -> st.SearchStrategy[JsonValue]:
+    """JSON values that survive being written and read back: finite numbers, objects, arrays."""
+    scalars: st.SearchStrategy[JsonValue] = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-_SAFE_INTEGER, _SAFE_INTEGER),
+        st.floats(allow_nan=False, allow_infinity=False),
+        texts(),
+    )
+    return st.recursive(scalars, _containers, max_leaves=max_leaves)
+
+
+def json_objects(*, max_leaves: int = 8) -> st.SearchStrategy[JsonObject]:
+    """JSON objects, as tools take for arguments."""
+    return st.dictionaries(texts(), json_values(max_leaves=max_leaves), max_size=4)
+
+
+def tool_names() -> st.SearchStrategy[str]:
+    """Names that every endpoint takes for a tool."""
+    return st.text(_NAME_LETTERS, min_size=1, max_size=12)
+
+
+def call_ids() -> st.SearchStrategy[str]:
+    """Ids of tool calls."""
+    return tool_names().map("call_{}".format)
+
+
+def calls() -> st.SearchStrategy[Call]:
+    """A call with arguments of any kind, in any fragments, without an id of its own."""
+    return st.builds(_call, tool_names(), json_objects(), st.lists(st.integers(0, 200), max_size=4))
+
+
+def turns(*, max_steps: int = 4) -> st.SearchStrategy[list[Step]]:
+    """Whole answers of a model: text, thoughts, calls one by one and interleaved, and usage."""
+    pieces = st.lists(texts(), min_size=1, max_size=4)
+    steps: st.SearchStrategy[Step] = st.one_of(
+        pieces.map(_say),
+        pieces.map(_think),
+        calls(),
+        st.lists(calls(), min_size=2, max_size=_MOST_CALLS).map(_interleave),
+        st.builds(usage, st.integers(0, 9_999), st.integers(0, 9_999)),
+    )
+    return st.lists(steps, max_size=max_steps)
+
+
+def chunks() -> st.SearchStrategy[tuple[list[Step], list[ModelDelta]]]:
+    """A turn, and the neutral deltas in which it comes: calls in fragments, told apart by index.
+
+    Ids and names come with the first fragment of a call only, as endpoints send them.
+    """
+    return turns().map(_with_deltas)
+
+
+def assistant_blocks(*, ids: st.SearchStrategy[str]) -> st.SearchStrategy[AssistantBlock]:
+    """One part of a model's answer; a call takes its id from `ids`."""
+    return st.one_of(
+        texts(min_size=1).map(TextBlock),
+        st.builds(ThinkingBlock, texts(min_size=1), texts()),
+        st.builds(_tool_use, ids, tool_names(), json_objects()),
+    )
+
+
+@st.composite
+def rounds(draw: st.DrawFn, number: int = 0) -> list[Message]:
+    """What follows a prompt: an answer, and if it calls tools, a result for each, in any order.
+
+    Args:
+        draw: Hypothesis' own.
+        number: Makes the ids of this round's calls unlike those of other rounds.
+    """
+    text = draw(texts(min_size=1))
+    named = draw(st.lists(st.tuples(tool_names(), json_objects()), max_size=_MOST_CALLS))
+    called = [
+        _tool_use(f"call_{number}_{slot}", name, arguments)
+        for slot, (name, arguments) in enumerate(named)
+    ]
+    contents: st.SearchStrategy[str | JsonObject | list[JsonValue]] = st.one_of(
+        texts(), json_objects(), st.lists(json_values(), max_size=3)
+    )
+    results = [
+        Message("tool", (ToolResultBlock(one.id, draw(contents), draw(st.booleans()), one.name),))
+        for one in draw(st.permutations(called))
+    ]
+    return [assistant(text, called), *results]
+
+
+@st.composite
+def messages(draw: st.DrawFn, *, with_system: bool = True) -> Messages:
+    """Valid conversations: each call has its one result before anything else is said.
+
+    Args:
+        draw: Hypothesis' own.
+        with_system: Whether a system message may stand at the beginning.
+    """
+    said = st.one_of(texts(min_size=1)).filter(str.strip)
+    chain: list[Message] = []
+    if with_system and draw(st.booleans()):
+        chain.append(system(draw(said)))
+    for prompt in range(draw(st.integers(0, _MOST_ROUNDS))):
+        chain.append(user(draw(said)))
+        for turn in range(draw(st.integers(0, _MOST_ROUNDS))):
+            chain += draw(rounds(prompt * (_MOST_ROUNDS + 1) + turn))
+    return Messages(chain)
+
+
+@st.composite
+def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
+    """Pieces that join to `data`, as a network may deliver it.
+
+    Args:
+        draw: Hypothesis' own.
+        data: What is split.
+        empty: Whether pieces may be empty.
+    """
+    inner = st.integers(0 if empty else 1, len(data) if empty else max(len(data) - 1, 1))
+    places = draw(st.lists(inner, max_size=12, unique=not empty)) if len(data) > 1 else []
+    return [data[a:b] for a, b in pairwise([0, *sorted(places), len(data)])]
+
+
+def _containers(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
+    arrays: st.SearchStrategy[JsonValue] = st.lists(inner, max_size=4)
+    objects: st.SearchStrategy[JsonValue] = st.dictionaries(texts(), inner, max_size=4)
+    return st.one_of(arrays, objects)
+
+
+def _call(name: str, arguments: JsonObject, places: Sequence[int]) -> Call:
+    whole = call(name, arguments)
+    size = len(whole.arguments)
+    return call(name, arguments, split=sorted(place for place in places if place <= size))
+
+
+def _say(pieces: Sequence[str]) -> Say:
+    return say(*pieces)
+
+
+def _think(pieces: Sequence[str]) -> Think:
+    return think(*pieces)
+
+
+def _interleave(several: Sequence[Call]) -> Interleave:
+    return interleave(*several)
+
+
+def _tool_use(id_: str, name: str, arguments: JsonObject) -> ToolUseBlock:
+    return ToolUseBlock(id_, name, arguments, json.dumps(arguments, ensure_ascii=False))
+
+
+def _with_deltas(turn: list[Step]) -> tuple[list[Step], list[ModelDelta]]:
+    begun: set[int | None] = set()
+    deltas: list[ModelDelta] = []
+    for action in play(turn, call_id="call_0_{}".format):
+        if isinstance(action, ToolCallDelta) and action.index in begun:
+            deltas.append(ToolCallDelta(action.index, arguments=action.arguments))
+        elif isinstance(action, ModelDelta):
+            deltas.append(action)
+            if isinstance(action, ToolCallDelta):
+                begun.add(action.index)
+    return turn, deltas

@@ -1,0 +1,78 @@
+import json
+
+import msgspec
+import pytest
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import FinishDelta, TextDelta, ToolCallDelta
+from agent_actors.testing.demo import demo_script
+from agent_actors.testing.replies import EndpointRequest, Reply
+from agent_actors.testing.script import Action, Fail, Pause, Step, play
+
+
+def request(*messages: JsonObject, tools: tuple[str, ...] = ("a", "b")) -> EndpointRequest:
+    offered: list[JsonValue] = [{"type": "function", "function": {"name": name}} for name in tools]
+    body: JsonObject = {"model": "m", "messages": [*messages], "tools": offered}
+    return EndpointRequest(0, 0, "POST", "/v1/chat/completions", {}, body, b"")
+
+
+def played(answer: Reply) -> list[Action]:
+    steps = [step for step in answer.steps if isinstance(step, Step)]
+    return play(steps, call_id=str)
+
+
+ASKED: JsonObject = {"role": "user", "content": "Go."}
+RESULT: JsonObject = {"role": "tool", "tool_call_id": "x", "content": "done"}
+
+
+def test_the_first_answer_calls_the_tools_on_offer_in_parallel() -> None:
+    actions = played(demo_script(5)(request(ASKED)))
+
+    arguments = dict.fromkeys(range(5), "")
+    names: dict[int, str] = {}
+    for action in actions:
+        if isinstance(action, ToolCallDelta):
+            assert action.index is not None
+            names[action.index] = action.name
+            arguments[action.index] += str(action.arguments)
+    assert list(names.values()) == ["a", "b", "a", "b", "a"]
+    assert [json.loads(text) for text in arguments.values()] == [{"item": n} for n in range(5)]
+    # All calls are open before the first one is whole.
+    slots = [action.index for action in actions if isinstance(action, ToolCallDelta)]
+    assert slots == [0, 1, 2, 3, 4] * 3
+    assert isinstance(actions[0], Pause)
+
+
+def test_results_get_an_answer_of_so_many_deltas() -> None:
+    actions = played(demo_script(2, deltas=50)(request(ASKED, RESULT, RESULT)))
+
+    assert sum(isinstance(action, TextDelta) for action in actions) == 50
+    assert FinishDelta("stop") in actions
+    assert not any(isinstance(action, Fail) for action in actions)
+
+
+@pytest.mark.parametrize(("tools", "offered"), [(0, ("a",)), (3, ())])
+def test_without_tools_to_call_the_answer_comes_at_once(
+    tools: int, offered: tuple[str, ...]
+) -> None:
+    actions = played(demo_script(tools, deltas=3)(request(ASKED, tools=offered)))
+
+    assert sum(isinstance(action, TextDelta) for action in actions) == 3
+    assert not any(isinstance(action, ToolCallDelta) for action in actions)
+
+
+def test_a_later_prompt_of_the_session_gets_calls_again() -> None:
+    actions = played(demo_script(1)(request(ASKED, RESULT, ASKED)))
+
+    assert any(isinstance(action, ToolCallDelta) for action in actions)
+
+
+def test_names_and_arguments_may_be_chosen() -> None:
+    script = demo_script(2, tool_names=["mine"], arguments=lambda slot: {"n": -slot}, every=0)
+    actions = played(script(request(ASKED, tools=())))
+
+    calls = [action for action in actions if isinstance(action, ToolCallDelta)]
+    assert {call.name for call in calls} == {"mine"}
+    texts = ["".join(str(c.arguments) for c in calls if c.index == slot) for slot in range(2)]
+    assert [msgspec.json.decode(text) for text in texts] == [{"n": 0}, {"n": -1}]
+    assert not any(isinstance(action, Pause) for action in actions)

@@ -1,0 +1,55 @@
+import signal
+import subprocess
+import sys
+from typing import Final
+
+import httpx
+import pytest
+
+from tests.testing.raw_client import QUESTION
+
+# Seconds; only a test that fails waits so long.
+PATIENCE: Final = 20.0
+
+
+def start(*arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "agent_actors.testing", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_it_prints_its_url_serves_the_demo_and_ends_with_its_input() -> None:
+    with start("--port", "0", "--tools", "0", "--deltas", "3", "--every", "0") as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        answer = httpx.post(f"{url}/chat/completions", json=QUESTION, timeout=PATIENCE)
+        assert answer.text.count('"content"') == 4
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--keep"]])
+def test_ctrl_c_ends_it_without_a_traceback(arguments: list[str]) -> None:
+    with start(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=PATIENCE)
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+def test_it_runs_on_without_an_input_if_it_is_told_to() -> None:
+    with start("--keep", "--tools", "0") as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        url = process.stdout.readline().strip()
+        process.stdin.close()
+        assert httpx.get(f"{url}/models", timeout=PATIENCE).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=PATIENCE) == 0
