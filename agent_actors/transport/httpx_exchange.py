@@ -53,6 +53,8 @@ the few bytes that end the body. Whoever sends more is cut off."""
 _CLOSE_SECONDS: Final = 5.0
 """Closing a socket waits for nobody; this only bounds what runs while cancellation is held off."""
 
+_NETWORK_ERRORS: Final = (OSError, trio.BrokenResourceError)
+
 # How httpx words that the peer went away; the rest of its protocol errors is about malformed HTTP.
 _WENT_AWAY: Final = ("disconnected", "closed connection")
 
@@ -136,7 +138,7 @@ class HttpxExchange:
         Cancellation: closes the connection at once.
         """
         if self._closed:
-            raise ProviderConnectError("the exchange is closed", endpoint=request.url)
+            raise ProviderConnectError("the exchange is closed", endpoint=_public(request.url))
         self._live += 1
         self._opened += 1
         try:
@@ -204,6 +206,7 @@ class HttpxExchange:
             await connecting.close()  # noqa: ASYNC102 - shielded and bounded there
 
     def _translated(self, error: Exception, url: str) -> ProviderError:
+        url = _public(url)
         if isinstance(error, httpx.ConnectTimeout):
             return ProviderDeadlineError(
                 endpoint=url, kind="connect", seconds=self._connect_timeout
@@ -224,6 +227,13 @@ class HttpxExchange:
         return ProviderConnectError(
             f"the connection broke before the answer was whole: {why}", endpoint=url
         )
+
+
+def _public(url: str) -> str:
+    """The URL as errors show it: without a password, and without a query, which may hold a key."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 class _Connecting:
@@ -300,5 +310,7 @@ def _cause_of(error: BaseException) -> str:
         if isinstance(cause, BaseExceptionGroup):  # one member an address that was tried
             cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
         text = str(cause) or text
-        cause = cause.__cause__
+        # httpcore hides its causes. What else stands as context may be the caller's own business.
+        hidden = cause.__context__
+        cause = cause.__cause__ or (hidden if isinstance(hidden, _NETWORK_ERRORS) else None)
     return text or type(error).__name__

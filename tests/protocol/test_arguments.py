@@ -1,0 +1,164 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.protocol.arguments import (
+    BadArguments,
+    GoodArguments,
+    dump_object,
+    is_complete_object,
+    parse_arguments,
+)
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS: st.SearchStrategy[JsonObject] = st.dictionaries(st.text(), JSON, max_size=4)
+
+
+def only_input(text: str) -> JsonObject:
+    (parsed,) = parse_arguments(text)
+    assert isinstance(parsed, GoodArguments)
+    return parsed.input
+
+
+def only_error(text: str) -> str:
+    (parsed,) = parse_arguments(text)
+    assert isinstance(parsed, BadArguments)
+    assert parsed.raw == text
+    return parsed.error
+
+
+@given(OBJECTS)
+def test_an_object_comes_out_as_it_is_with_its_text(value: JsonObject) -> None:
+    text = dump_object(value)
+    assert parse_arguments(text) == (GoodArguments(value, text),)
+
+
+@pytest.mark.feature("OAS-064")
+@pytest.mark.parametrize("text", ["", "  \n", "null", " null ", '""', '"null"'])
+def test_nothing_blanks_and_null_mean_no_arguments(text: str) -> None:
+    assert parse_arguments(text) == (GoodArguments({}),)
+
+
+@given(OBJECTS, st.integers(1, 3))
+def test_an_object_wrapped_in_strings_is_unwrapped(value: JsonObject, wrappings: int) -> None:
+    inner = text = dump_object(value)
+    for _ in range(wrappings):
+        text = json.dumps(text)
+    assert parse_arguments(text) == (GoodArguments(value, inner),)
+
+
+def test_an_object_wrapped_too_often_is_refused() -> None:
+    text = "{}"
+    for _ in range(5):
+        text = json.dumps(text)
+    assert "got a string" in only_error(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[1]", "an array"),
+        ("3", "a number"),
+        ("3.5", "a number"),
+        ("true", "a boolean"),
+        ('"Paris"', "a string"),
+        ('"[1]"', "a string"),
+    ],
+)
+def test_json_that_is_no_object_is_refused_by_its_kind(text: str, kind: str) -> None:
+    assert only_error(text) == f"expected a JSON object of arguments, got {kind}"
+
+
+@pytest.mark.feature("OAS-065")
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1', "{'a': 1}", '{"a": NaN}', '{"a": Infinity}', '{"a": 1e999}', '{"a": Pura90"}', "}"],
+)
+def test_invalid_json_is_refused_and_says_where(text: str) -> None:
+    assert only_error(text).startswith("the arguments are not valid JSON: ")
+
+
+def test_arguments_nested_too_deeply_are_refused() -> None:
+    assert only_error('{"a":' * 100_000) == "the arguments are nested too deeply"
+
+
+def test_objects_in_a_row_are_told_apart() -> None:
+    assert parse_arguments('{"q": "A"} \n{"q": "B"}') == (
+        GoodArguments({"q": "A"}, '{"q": "A"}'),
+        GoodArguments({"q": "B"}, '{"q": "B"}'),
+    )
+
+
+@pytest.mark.parametrize("text", ['{}{"a":1}', '{"a":1}{}', '{"a":1}{"a":1}', '{}{}{"a": 1}{}'])
+def test_empty_objects_beside_others_and_repeats_are_noise(text: str) -> None:
+    assert only_input(text) == {"a": 1}
+
+
+def test_empty_objects_alone_are_one_call() -> None:
+    assert only_input("{}{}") == {}
+
+
+def test_an_unfinished_object_after_a_whole_one_is_refused_alone() -> None:
+    first, second = parse_arguments('{"q":"A"}{"q":')
+    assert first == GoodArguments({"q": "A"}, '{"q":"A"}')
+    assert isinstance(second, BadArguments)
+    assert second.raw == '{"q":'
+
+
+@pytest.mark.parametrize("text", ['{"a":1}}', '{"a":1}</tool_call>', '{"a":1} trailing'])
+def test_an_object_followed_by_what_is_none_is_refused_whole(text: str) -> None:
+    only_error(text)
+
+
+def test_an_object_followed_by_other_json_is_refused_whole() -> None:
+    assert "expected one JSON object" in only_error('{"a":1} [2]')
+
+
+def test_halves_of_a_character_are_joined() -> None:
+    assert only_input('{"a":"\ud83d\ude00"}') == {"a": "\N{GRINNING FACE}"}
+
+
+def test_lone_halves_are_replaced_wherever_they_stand() -> None:
+    text = r'{"a":["\ud83d",{"\ude00":"\ud83dx"},1,null]}'
+    (parsed,) = parse_arguments(text)
+    expected: JsonValue = ["\ufffd", {"\ufffd": "\ufffdx"}, 1, None]
+    # The text says something else than the input, so it must not be sent again.
+    assert parsed == GoodArguments({"a": expected}, "")
+
+
+def test_fractions_survive_the_slow_way_too() -> None:
+    assert only_input('{}{"a":1.5}') == {"a": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ('{"a":1}', True),
+        ("{}", True),
+        ("{} ", True),
+        (r'"{\"a\":1}"', True),
+        ("", False),
+        ("  ", False),
+        ("null", False),
+        ('{"a":{}', False),
+        ('{"a":"}', False),
+        ('"abc"', False),
+    ],
+)
+def test_an_object_is_complete_when_nothing_is_missing(text: str, *, complete: bool) -> None:
+    assert is_complete_object(text) is complete
+
+
+def test_many_objects_in_a_row_take_no_quadratic_time() -> None:
+    assert len(parse_arguments("".join(f'{{"n":{n}}}' for n in range(20_000)))) == 20_000

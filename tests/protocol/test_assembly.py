@@ -1,0 +1,392 @@
+from collections.abc import Sequence
+
+import pytest
+
+from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import (
+    FinishDelta,
+    FinishReason,
+    ModelDelta,
+    ModelFinished,
+    ModelRequest,
+    ModelSettings,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.usage import Usage
+from agent_actors.protocol.assembly import Assembler, estimate_prompt_tokens
+
+STOP = FinishDelta("stop")
+LENGTH = FinishDelta("length")
+HIGH, LOW = "\ud83d", "\ude00"
+
+
+def finished(*deltas: ModelDelta, truncated: bool = False) -> ModelFinished:
+    assembler = Assembler()
+    for delta in deltas:
+        assembler.feed(delta)
+    assembler.flush()
+    return assembler.finish(truncated=truncated)
+
+
+def shown(*deltas: ModelDelta) -> list[ModelDelta]:
+    assembler = Assembler()
+    found = [shown for delta in deltas for shown in assembler.feed(delta)]
+    return [*found, *assembler.flush()]
+
+
+def call(call_id: str, name: str, arguments: str | None, index: int | None = 0) -> ToolCallDelta:
+    return ToolCallDelta(index, call_id, name, arguments)
+
+
+def test_text_becomes_one_block() -> None:
+    assert finished(TextDelta("Hel"), TextDelta(""), TextDelta("lo"), STOP).blocks == (
+        TextBlock("Hello"),
+    )
+
+
+def test_plain_text_is_shown_as_the_very_piece_that_came() -> None:
+    delta = TextDelta("Hello")
+    (piece,) = Assembler().feed(delta)
+    assert piece is delta
+
+
+def test_nothing_becomes_no_block() -> None:
+    answer = finished(TextDelta(""), ThinkingDelta(""), ToolCallDelta(0), STOP)
+    assert answer.blocks == ()
+    assert answer.finish_reason == "stop"
+
+
+def test_blocks_stand_in_the_order_of_first_sight() -> None:
+    answer = finished(
+        ThinkingDelta("Hm."),
+        TextDelta("Let me "),
+        TextDelta("look."),
+        call("a", "f", "{"),
+        TextDelta("Meanwhile"),
+        call("", "", "}"),
+        ThinkingDelta("More."),
+        TextDelta("Done."),
+    )
+    assert answer.blocks == (
+        ThinkingBlock("Hm."),
+        TextBlock("Let me look."),
+        ToolUseBlock("a", "f", {}, "{}"),
+        TextBlock("Meanwhile"),
+        ThinkingBlock("More."),
+        TextBlock("Done."),
+    )
+
+
+def test_thinking_keeps_signature_and_extras() -> None:
+    answer = finished(
+        ThinkingDelta("a", "sig", {"k": 1}), ThinkingDelta("b"), ThinkingDelta("", "nature")
+    )
+    assert answer.blocks == (ThinkingBlock("ab", "signature", extra={"k": 1}),)
+
+
+def test_sealed_thinking_without_text_is_kept() -> None:
+    assert finished(ThinkingDelta("", "sealed")).blocks == (ThinkingBlock("", "sealed"),)
+
+
+def test_thinking_of_which_nothing_is_left_is_dropped() -> None:
+    assembler = Assembler()
+    assembler.feed(ThinkingDelta(HIGH))
+    assert assembler.finish().blocks == ()
+
+
+def test_extras_of_text_are_kept_with_it() -> None:
+    assert finished(
+        TextDelta("a", {"k": 1}), call("x", "f", "{}"), TextDelta("", {"late": 2})
+    ).blocks == (
+        TextBlock("a", extra={"k": 1, "late": 2}),
+        ToolUseBlock("x", "f", {}, "{}"),
+    )
+
+
+def test_extras_beside_no_text_at_all_are_dropped() -> None:
+    assert finished(TextDelta("", {"k": 1})).blocks == ()
+
+
+def test_extras_of_a_call_are_kept_with_it() -> None:
+    (block,) = finished(
+        ToolCallDelta(0, "a", "f", "", {"k": 1}), ToolCallDelta(0, "", "", "{}", {"l": 2})
+    ).blocks
+    assert block.extra == {"k": 1, "l": 2}
+
+
+def test_halves_of_a_character_are_joined_in_text_and_replaced_when_the_kind_changes() -> None:
+    deltas = (
+        TextDelta("a" + HIGH),
+        TextDelta(LOW + HIGH),
+        ThinkingDelta("b" + HIGH),
+        TextDelta("c"),
+    )
+    assert finished(*deltas).blocks == (
+        TextBlock("a\N{GRINNING FACE}\ufffd"),
+        ThinkingBlock("b\ufffd"),
+        TextBlock("c"),
+    )
+    assert shown(*deltas) == [
+        TextDelta("a"),
+        TextDelta("\N{GRINNING FACE}"),
+        TextDelta("\ufffd"),
+        ThinkingDelta("b"),
+        ThinkingDelta("\ufffd"),
+        TextDelta("c"),
+    ]
+
+
+def test_text_held_back_is_brought_out_by_a_call() -> None:
+    assert shown(TextDelta("so"), TextDelta("so on"), call("a", "f", "{}")) == [
+        TextDelta("so"),
+        TextDelta("so on"),
+        ToolCallDelta(0, "a", "f", "{}"),
+    ]
+
+
+def test_halves_of_a_character_are_joined_in_arguments() -> None:
+    (block,) = finished(call("a", "f", '{"x":"' + HIGH), call("", "", LOW + '"}')).blocks
+    assert block == ToolUseBlock("a", "f", {"x": "\N{GRINNING FACE}"}, '{"x":"\N{GRINNING FACE}"}')
+
+
+def test_pieces_of_arguments_that_are_shown_can_be_encoded() -> None:
+    assert shown(call("a", "f", HIGH)) == [ToolCallDelta(0, "a", "f", "\ufffd")]
+
+
+@pytest.mark.feature("OAS-060")
+def test_cumulative_text_becomes_the_same_block_as_incremental_text() -> None:
+    text = "Once upon a time there was a quick brown fox. " * 4
+    pieces = [TextDelta(text[:end]) for end in range(1, len(text) + 1)]
+    assert finished(*pieces).blocks == (TextBlock(text),)
+    assert "".join(d.text for d in shown(*pieces) if isinstance(d, TextDelta)) == text
+
+
+def test_a_declared_endpoint_needs_no_proof() -> None:
+    assembler = Assembler(cumulative=True)
+    for piece in ("a", "ab", "ab"):
+        assembler.feed(TextDelta(piece))
+        assembler.feed(ThinkingDelta(piece))
+    assert [type(block) for block in assembler.finish().blocks] == [TextBlock, ThinkingBlock] * 2
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("OAS-063", "OAS-068")
+@pytest.mark.parametrize("hint", ["stop", "tool_calls", "unknown", "refused"])
+def test_whole_calls_are_calls_whatever_the_endpoint_says_of_the_end(hint: FinishReason) -> None:
+    answer = finished(call("a", "f", '{"x":'), call("", "", "1}"), FinishDelta(hint))
+    assert answer.blocks == (ToolUseBlock("a", "f", {"x": 1}, '{"x":1}'),)
+
+
+@pytest.mark.feature("OAS-064")
+@pytest.mark.parametrize("arguments", [None, "", "null", "{}", " "])
+def test_empty_absent_or_null_arguments_mean_none(arguments: str | None) -> None:
+    (block,) = finished(call("a", "now", arguments), STOP).blocks
+    assert isinstance(block, ToolUseBlock)
+    assert block.input == {}
+
+
+@pytest.mark.feature("OAS-065")
+def test_invalid_arguments_become_an_error_with_message_and_raw_text() -> None:
+    (block,) = finished(call("a", "f", '{"hvd": Pura90"}'), STOP).blocks
+    assert isinstance(block, ToolUseError)
+    assert block.error.startswith("the arguments are not valid JSON: ")
+    assert (block.raw_data, block.id, block.name) == ('{"hvd": Pura90"}', "a", "f")
+
+
+def test_arguments_that_are_no_object_become_an_error() -> None:
+    (block,) = finished(call("a", "f", "[1]"), STOP).blocks
+    assert isinstance(block, ToolUseError)
+    assert block.error == "expected a JSON object of arguments, got an array"
+
+
+@pytest.mark.feature("OAS-066")
+@pytest.mark.parametrize("name", ["", "<|constrain|>json"])
+def test_a_call_without_a_name_becomes_an_error_that_says_so(name: str) -> None:
+    (block,) = finished(call("a", name, '{"x":1}'), STOP).blocks
+    assert block == ToolUseError(
+        "the call names no tool: its function name is missing", '{"x":1}', "a"
+    )
+
+
+def test_a_call_of_which_only_the_id_came_has_no_raw_data() -> None:
+    (block,) = finished(call("a", "", None), STOP).blocks
+    assert isinstance(block, ToolUseError)
+    assert block.raw_data is None
+
+
+@pytest.mark.feature("OAS-066", "OAS-062")
+def test_a_missing_id_is_made_up_of_turn_and_slot() -> None:
+    assembler = Assembler(turn=7)
+    for index in (0, 1):
+        assembler.feed(call("", "f", f'{{"n":{index}}}', index))
+    assert [block.id for block in assembler.finish().blocks if isinstance(block, ToolUseBlock)] == [
+        "call_7_0",
+        "call_7_1",
+    ]
+
+
+@pytest.mark.feature("OAS-062")
+def test_a_late_id_is_the_calls_id_and_what_was_shown_is_shown_again_under_it() -> None:
+    deltas = (call("", "f", '{"x"'), call("late", "", ":1"), call("late", "", "}"))
+    assert finished(*deltas).blocks == (ToolUseBlock("late", "f", {"x": 1}, '{"x":1}'),)
+    assert shown(*deltas) == [
+        ToolCallDelta(0, "call_1_0", "f", '{"x"'),
+        ToolCallDelta(0, "late", "f", '{"x":1'),
+        ToolCallDelta(0, "late", "f", "}"),
+    ]
+
+
+def test_an_id_known_from_an_earlier_turn_is_rewritten() -> None:
+    assembler = Assembler(turn=2, known_call_ids=frozenset({"f:0"}))
+    assert assembler.feed(call("f:0", "f", "{}")) == [ToolCallDelta(0, "call_2_0", "f", "{}")]
+    assert assembler.finish().blocks == (ToolUseBlock("call_2_0", "f", {}, "{}"),)
+
+
+def test_two_objects_in_one_slot_are_two_calls_with_ids_of_their_own() -> None:
+    assert finished(call("a", "f", '{"q":"A"}{"q":"B"}'), STOP).blocks == (
+        ToolUseBlock("a", "f", {"q": "A"}, '{"q":"A"}'),
+        ToolUseBlock("call_1_0", "f", {"q": "B"}, '{"q":"B"}'),
+    )
+
+
+def test_arguments_that_came_as_an_object_have_no_raw_text() -> None:
+    assert finished(ToolCallDelta(0, "a", "f", {"x": 1})).blocks == (
+        ToolUseBlock("a", "f", {"x": 1}),
+    )
+
+
+def test_fragments_are_shown_with_the_calls_number_id_and_name() -> None:
+    assert shown(
+        call("a", "f", "", 5), call("", "", '{"x":', 5), call("", "", "", 5), call("b", "g", "", 9)
+    ) == [
+        ToolCallDelta(0, "a", "f", ""),
+        ToolCallDelta(0, "a", "f", '{"x":'),
+        ToolCallDelta(1, "b", "g", ""),
+    ]
+
+
+def test_a_repeated_head_is_shown_once_and_a_name_as_it_grows() -> None:
+    assert shown(call("a", "ed", ""), call("a", "it", ""), call("a", "edit", "")) == [
+        ToolCallDelta(0, "a", "ed", ""),
+        ToolCallDelta(0, "a", "edit", ""),
+    ]
+
+
+# --- cut short ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [None, "", '{"x":', '{"x":1}{"y":', "{}"])
+def test_a_call_cut_off_by_the_token_limit_never_becomes_a_call(arguments: str | None) -> None:
+    answer = finished(call("a", "f", arguments), LENGTH)
+    error = answer.blocks[-1]
+    assert isinstance(error, ToolUseError)
+    assert error.error.startswith("the answer was cut off at its token limit before")
+    assert answer.finish_reason == "length"
+
+
+def test_a_call_cut_off_by_the_end_of_the_stream_never_becomes_a_call() -> None:
+    (error,) = finished(call("a", "f", '{"x":'), truncated=True).blocks
+    assert isinstance(error, ToolUseError)
+    assert error.error == "the stream broke off before the arguments of this call were whole"
+
+
+def test_whole_calls_before_the_cut_stay_calls() -> None:
+    answer = finished(
+        call("a", "f", '{"x":1}', 0), call("b", "now", "", 1), call("c", "f", '{"x"', 2), LENGTH
+    )
+    assert [type(block) for block in answer.blocks] == [ToolUseBlock, ToolUseBlock, ToolUseError]
+
+
+def test_a_whole_call_at_the_cut_stays_a_call() -> None:
+    (block,) = finished(call("a", "f", '{"x":1}'), LENGTH).blocks
+    assert block == ToolUseBlock("a", "f", {"x": 1}, '{"x":1}')
+
+
+def test_an_empty_object_that_did_not_come_as_text_is_whole_at_the_cut() -> None:
+    (block,) = finished(ToolCallDelta(0, "a", "f", {}), LENGTH).blocks
+    assert block == ToolUseBlock("a", "f", {})
+
+
+def test_a_broken_call_before_the_cut_is_told_as_what_it_is() -> None:
+    first, _ = finished(call("a", "f", "{]", 0), call("b", "f", "{", 1), LENGTH).blocks
+    assert isinstance(first, ToolUseError)
+    assert first.error.startswith("the arguments are not valid JSON")
+
+
+# --- how it ended ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hints", "with_call", "reason"),
+    [
+        ([], False, "unknown"),
+        (["stop"], False, "stop"),
+        (["stop"], True, "tool_calls"),
+        (["tool_calls"], False, "stop"),
+        (["tool_calls", "stop"], True, "tool_calls"),
+        (["length", "stop"], True, "length"),
+        (["refused", "stop"], False, "refused"),
+        (["stop", "unknown"], False, "stop"),
+        (["stop", "length"], False, "length"),
+        (["unknown"], False, "unknown"),
+    ],
+)
+def test_the_reason_fits_the_blocks_and_the_heaviest_hint(
+    hints: Sequence[FinishReason], reason: FinishReason, *, with_call: bool
+) -> None:
+    calls = [call("a", "f", "{}")] if with_call else []
+    assert finished(*calls, *map(FinishDelta, hints)).finish_reason == reason
+
+
+def test_the_hint_can_be_asked_for() -> None:
+    assembler = Assembler()
+    assert assembler.finish_hint is None
+    assert assembler.feed(LENGTH) == ()
+    assert assembler.finish_hint == "length"
+
+
+@pytest.mark.feature("OAS-115")
+def test_the_last_usage_wins_and_is_shown() -> None:
+    first, last = UsageDelta(Usage(1, 1)), UsageDelta(Usage(5, 7))
+    assert shown(first, last) == [first, last]
+    assert finished(first, last).usage == Usage(5, 7)
+
+
+@pytest.mark.feature("OAS-115")
+def test_without_usage_it_is_estimated_and_marked_so() -> None:
+    request = ModelRequest(
+        Messages().user("x" * 40),
+        ModelSettings("m"),
+        system_prompt="y" * 8,
+        tools=(ToolSpec("abcd", "efgh", {"k": 1}), ToolSpec("ijkl", "mn")),
+    )
+    assembler = Assembler.for_request(request)
+    for delta in (ThinkingDelta("t" * 8), TextDelta("a" * 12), call("c", "f", '{"x": 12}   ')):
+        assembler.feed(delta)
+    around = 8 + (4 + 4 + len('{"k": 1}')) + (4 + 2 + len("{}"))
+    assert estimate_prompt_tokens(request) == 10 + around // 4
+    assert assembler.finish().usage == Usage(
+        10 + around // 4, (8 + 12 + 12) // 4, reasoning_tokens=2, estimated=True
+    )
+
+
+def test_an_estimate_without_the_request_counts_the_answer_only() -> None:
+    assert finished(TextDelta("a" * 9)).usage == Usage(0, 2, estimated=True)
+
+
+def test_the_request_gives_turn_and_known_ids() -> None:
+    request = ModelRequest(
+        Messages().user("x"), ModelSettings("m"), turn=4, known_call_ids=frozenset({"a"})
+    )
+    assembler = Assembler.for_request(request)
+    assembler.feed(call("a", "f", "{}"))
+    answer = assembler.finish(model="real", response_id="r")
+    assert answer.blocks == (ToolUseBlock("call_4_0", "f", {}, "{}"),)
+    assert (answer.model, answer.response_id) == ("real", "r")

@@ -1,0 +1,193 @@
+import pytest
+
+from agent_actors.domain.model import ToolCallDelta
+from agent_actors.protocol.slots import SlotTable
+
+
+def delta(
+    index: int | None = None, call_id: str = "", name: str = "", arguments: str = ""
+) -> ToolCallDelta:
+    return ToolCallDelta(index, call_id, name, arguments)
+
+
+def assembled(*fragments: ToolCallDelta) -> list[tuple[str, str, str]]:
+    """Id, name and arguments of each slot, in order."""
+    table = SlotTable()
+    for fragment in fragments:
+        table.slot_of(fragment).add(fragment)
+    return [(slot.id, slot.name, slot.arguments) for slot in table]
+
+
+@pytest.mark.feature("OAS-061")
+def test_fragments_of_interleaved_calls_are_told_apart_by_index() -> None:
+    assert assembled(
+        delta(0, "a", "f"),
+        delta(1, "b", "g"),
+        delta(0, arguments='{"x":'),
+        delta(1, arguments='{"y":'),
+        delta(0, arguments="1}"),
+        delta(1, arguments="2}"),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
+@pytest.mark.feature("OAGS-039")
+def test_fragments_of_interleaved_calls_are_told_apart_by_id() -> None:
+    assert assembled(
+        delta(None, "a", "f"),
+        delta(None, "b", "g"),
+        delta(None, "a", arguments='{"x":1}'),
+        delta(None, "b", arguments='{"y":2}'),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
+def test_an_id_seen_before_beats_the_index() -> None:
+    assert assembled(
+        delta(0, "a", "f"), delta(1, "b", "g"), delta(1, "a", arguments="{}"), delta(0, "b")
+    ) == [("a", "f", "{}"), ("b", "g", "")]
+
+
+def test_a_new_id_under_a_held_index_opens_a_slot() -> None:
+    assert assembled(delta(0, "a", "f", "{"), delta(0, "b", "f", "{}")) == [
+        ("a", "f", "{"),
+        ("b", "f", "{}"),
+    ]
+
+
+def test_a_new_name_under_an_index_with_a_whole_object_opens_a_slot() -> None:
+    assert assembled(delta(0, "", "f", '{"x":1}'), delta(0, "", "g", "{}")) == [
+        ("", "f", '{"x":1}'),
+        ("", "g", "{}"),
+    ]
+
+
+def test_without_id_and_index_a_fragment_goes_to_the_last_slot() -> None:
+    assert assembled(delta(0, "a", "f"), delta(1, "b", "g"), delta(None, arguments="{}")) == [
+        ("a", "f", ""),
+        ("b", "g", "{}"),
+    ]
+
+
+def test_without_any_slot_a_fragment_opens_one() -> None:
+    assert assembled(delta(None, arguments="{}")) == [("", "", "{}")]
+
+
+def test_without_index_a_new_id_or_a_new_name_opens_a_slot() -> None:
+    assert assembled(
+        delta(None, "a", "f", "{}"), delta(None, "b", "g", "{}"), delta(None, "", "h", "{}")
+    ) == [("a", "f", "{}"), ("b", "g", "{}"), ("", "h", "{}")]
+
+
+@pytest.mark.feature("OAS-062")
+def test_a_late_id_joins_the_slot_of_its_index() -> None:
+    assert assembled(delta(0, "", "f"), delta(0, "", "", '{"x":'), delta(0, "late", "", "1}")) == [
+        ("late", "f", '{"x":1}')
+    ]
+
+
+def test_a_negative_index_is_none() -> None:
+    assert assembled(
+        delta(-1, "a", "f", "{}"), delta(-1, "b", "g", "{"), delta(-1, arguments="}")
+    ) == [("a", "f", "{}"), ("b", "g", "{}")]
+
+
+def test_a_continuation_under_an_index_nobody_holds_goes_on_with_the_last_call() -> None:
+    assert assembled(
+        delta(0, "a", "f"),
+        delta(1, arguments='{"x":'),
+        delta(1, arguments="1}"),
+        delta(1, "b", "g"),
+        delta(2, arguments="{}"),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", "{}")]
+
+
+def test_a_continuation_under_the_index_of_a_whole_call_goes_on_with_the_last_call() -> None:
+    assert assembled(
+        delta(1, "a", "f"),
+        delta(0, arguments='{"x":1}'),
+        delta(2, "b", "g"),
+        delta(0, arguments='{"y":2}'),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
+def test_arguments_under_a_new_index_after_a_whole_call_begin_another() -> None:
+    assert assembled(
+        delta(0, "a", "f", '{"x":1}'), delta(1, arguments='{"y":2}'), delta(1, "", "g")
+    ) == [("a", "f", '{"x":1}'), ("", "g", '{"y":2}')]
+
+
+def test_a_continuation_of_an_unfinished_call_keeps_its_index_while_another_is_last() -> None:
+    assert assembled(delta(0, "a", "f", "{"), delta(1, "b", "g"), delta(0, arguments="}")) == [
+        ("a", "f", "{}"),
+        ("b", "g", ""),
+    ]
+
+
+def test_one_id_for_two_calls_of_other_names_is_two_calls() -> None:
+    assert assembled(delta(None, "x", "f", "{}"), delta(None, "x", "g", '{"y":2}')) == [
+        ("x", "f", "{}"),
+        ("x", "g", '{"y":2}'),
+    ]
+
+
+def test_one_id_for_two_calls_of_other_names_and_indexes_is_two_calls_even_without_arguments() -> (
+    None
+):
+    assert assembled(delta(0, "x", "f"), delta(1, "x", "g")) == [("x", "f", ""), ("x", "g", "")]
+
+
+def test_a_name_in_fragments_is_joined() -> None:
+    assert assembled(
+        delta(0, "a", "edit_ex"), delta(0, "", "isting_file"), delta(0, "a", "", "{}")
+    ) == [("a", "edit_existing_file", "{}")]
+
+
+def test_a_repeated_name_is_no_news() -> None:
+    repeated = [delta(0, "a", "final_result", piece) for piece in ("", '{"x"', ":1}", "")]
+    assert assembled(*repeated) == [("a", "final_result", '{"x":1}')]
+
+
+def test_another_name_amid_the_arguments_is_ignored() -> None:
+    assert assembled(delta(0, "a", "f", "{"), delta(0, "a", "g", "}")) == [("a", "f", "{}")]
+
+
+def test_a_name_after_the_arguments_is_taken() -> None:
+    assert assembled(delta(0, "a", "", "{}"), delta(0, "", "f")) == [("a", "f", "{}")]
+
+
+def test_leaked_tokens_in_a_name_are_cut() -> None:
+    assert assembled(delta(0, "a", "query<|channel|>commentary", "{}")) == [("a", "query", "{}")]
+
+
+def test_an_object_counts_as_its_text() -> None:
+    table = SlotTable()
+    fragment = ToolCallDelta(0, "a", "f", {"x": "ü"}, {"signature": "s"})
+    slot = table.slot_of(fragment)
+    assert slot.textual
+    assert slot.add(fragment) == '{"x": "ü"}'
+    assert slot.add(ToolCallDelta(0)) == ""
+    assert not slot.textual
+    assert slot.is_complete
+    assert slot.extra == {"signature": "s"}
+
+
+def test_a_slot_is_empty_until_something_makes_it_a_call() -> None:
+    table = SlotTable()
+    assert table.last is None
+    slot = table.slot_of(delta(0))
+    slot.add(delta(0))
+    assert slot.is_empty
+    assert table.last is slot
+    assert len(table) == 1
+    slot.add(delta(0, name="f"))
+    assert not slot.is_empty
+
+
+def test_blanks_after_an_object_do_not_make_it_unfinished() -> None:
+    table = SlotTable()
+    fragment = delta(0, "a", "f", "{}")
+    slot = table.slot_of(fragment)
+    slot.add(fragment)
+    slot.add(delta(0, arguments="\n"))
+    assert slot.is_complete
+    slot.add(delta(0, arguments="{"))
+    assert not slot.is_complete
