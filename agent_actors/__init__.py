@@ -1,6 +1,56 @@
 """A typed, actor-style runtime for LLM agents on trio.
 
-This module is the public face: it holds imports only, and knows nothing of its own but the version.
+This module is the public face: it holds imports only, and knows nothing of its own.
 """
 
-__version__ = "0.1.0"
+from agent_actors.domain.blocks import ImageBlock as ImageBlock
+from agent_actors.domain.blocks import TextBlock as TextBlock
+from agent_actors.domain.blocks import ThinkingBlock as ThinkingBlock
+from agent_actors.domain.blocks import ToolResultBlock as ToolResultBlock
+from agent_actors.domain.blocks import ToolUseBlock as ToolUseBlock
+from agent_actors.domain.blocks import ToolUseError as ToolUseError
+from agent_actors.domain.messages import Message as Message
+from agent_actors.domain.messages import Messages as Messages
+from agent_actors.domain.run import CancelReason as CancelReason
+from agent_actors.domain.run import RunInfo as RunInfo
+from agent_actors.domain.run import RunResult as RunResult
+from agent_actors.domain.run import StopReason as StopReason
+from agent_actors.domain.run import ToolCallResult as ToolCallResult
+from agent_actors.domain.usage import Usage as Usage
+from agent_actors.domain.version import VERSION as __version__
+from agent_actors.errors import AgentError as AgentError
+from agent_actors.runtime.options import AgentOptions as AgentOptions
+from agent_actors.runtime.runtime import Runtime as Runtime
+from agent_actors.runtime.runtime import open_runtime as open_runtime
+from agent_actors.runtime.stream import RunStream as RunStream
+from agent_actors.tools import Tool as Tool
+from agent_actors.tools import ToolContext as ToolContext
+from agent_actors.tools import ToolOutput as ToolOutput
+from agent_actors.tools import tool as tool
+
+__all__ = [
+    "AgentError",
+    "AgentOptions",
+    "CancelReason",
+    "ImageBlock",
+    "Message",
+    "Messages",
+    "RunInfo",
+    "RunResult",
+    "RunStream",
+    "Runtime",
+    "StopReason",
+    "TextBlock",
+    "ThinkingBlock",
+    "Tool",
+    "ToolCallResult",
+    "ToolContext",
+    "ToolOutput",
+    "ToolResultBlock",
+    "ToolUseBlock",
+    "ToolUseError",
+    "Usage",
+    "__version__",
+    "open_runtime",
+    "tool",
+]

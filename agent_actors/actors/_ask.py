@@ -79,6 +79,11 @@ class Request(Generic[T]):
         """True when there is an outcome, or the request was withdrawn."""
         return self._stage is _Stage.DONE
 
+    @property
+    def has_value(self) -> bool:
+        """True when the outcome is a value."""
+        return self.done and self._error is None
+
     def on_done(self, callback: Callable[[], None]) -> None:
         """Call this, synchronously, when there is an outcome; at once if there is one."""
         if self.done:
@@ -173,6 +178,8 @@ class Request(Generic[T]):
                 self._scope = scope
                 if self._cancel_reason is not None and self._on_cancel is None:
                     scope.cancel(self._cancel_reason)
+                # Cancelled between being taken and now: the work does not begin at all.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 assert self._work is not None
                 self._value.append(await self._work())
         except Exception as raised:  # noqa: BLE001 - it belongs to the asker, whatever it is

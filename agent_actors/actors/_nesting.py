@@ -6,7 +6,7 @@ own meanwhile: it gives its slots back, so that nested runs under one cap cannot
 other, and takes them again, first in line, before it goes on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Final
@@ -33,10 +33,12 @@ class RunNode:
     runtime: object
     parent: "RunNode | None" = None
 
-    def lineage(self) -> tuple[str, ...]:
-        """The sessions of this run and of all runs around it."""
-        above = self.parent.lineage() if self.parent else ()
-        return (self.session_id, *above)
+    def lineage(self) -> "Iterator[RunNode]":
+        """This run and the runs around it, from the inside out."""
+        node: RunNode | None = self
+        while node is not None:
+            yield node
+            node = node.parent
 
 
 @attrs.define(eq=False)
@@ -54,6 +56,7 @@ class HeldSlots:
     _finally: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
     _borrowers: int = attrs.field(default=0, init=False)
     _lent: bool = attrs.field(default=False, init=False)
+    _taking: trio.Event | None = attrs.field(default=None, init=False)
 
     async def take(self, slots: FairSlots, key: str | None) -> None:
         """Take a slot that is lent while the call waits for a child run.
@@ -88,18 +91,27 @@ class HeldSlots:
         Cancellation: safe; the call then goes to its end without its slots.
         """
         self._borrowers -= 1
-        if self._borrowers:
-            return
+        while self._lent and not self._borrowers:
+            if self._taking is None:
+                await self._take_all()
+            else:  # two takers would wait for each other under a cap of one
+                await self._taking.wait()
+
+    async def _take_all(self) -> None:
+        self._taking = taking = trio.Event()
         taken: list[tuple[FairSlots, str | None]] = []
         try:
             for slots, key in self._held:
                 await slots.acquire(key, first=True)
                 taken.append((slots, key))
-        except BaseException:
+            if not self._borrowers:  # else another child run has begun meanwhile
+                self._lent = False
+                taken.clear()
+        finally:
+            self._taking = None
+            taking.set()
             for slots, key in reversed(taken):
                 slots.release(key)
-            raise
-        self._lent = False
 
     def _give_back(self) -> None:
         for slots, key in reversed(self._held):

@@ -64,7 +64,9 @@ class Owner:
         self._workers: trio.Nursery | None = None
         self._failure: Exception | None = None
         self._closed = False
+        self._context = contextvars.copy_context()
         self.ended = trio.Event()
+        self.on_crash: Callable[[Exception], None] | None = None
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         """Have this done by a worker and wait for the outcome.
@@ -109,10 +111,26 @@ class Owner:
         self._live.add(request)
         request.on_done(partial(self._live.discard, request))
 
-    def start_background(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Start a task of the actor's own, cancelled at its end."""
+    def start_background(
+        self,
+        task: Callable[[], Awaitable[None]],
+        *,
+        context: contextvars.Context | None = None,
+    ) -> None:
+        """Start a task of the actor's own, cancelled at its end.
+
+        Args:
+            task: An async function without arguments.
+            context: Where it runs; by default the actor's own, so that a task which outlives
+                the run that happened to need it first holds nothing of that run.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The actor has ended.
+        """
         assert self._workers is not None, f"actor {self.name} has not started"
-        self._workers.start_soon(task)
+        if self.ended.is_set():
+            raise self._lost()
+        (context or self._context).run(self._workers.start_soon, self._background, task)
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the actor until it is closed and its last worker has ended.
@@ -125,8 +143,9 @@ class Owner:
                 self._workers = workers
                 task_status.started()
                 await self._loop(workers)
-        except Exception as error:
-            raise self._crash(error) from error
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told as a crash
+            failure = self._crash(error)
+            raise failure from failure.__cause__  # the bug itself, where it is known
         finally:
             self._closed = True
             self._mailbox.abandon()
@@ -155,6 +174,13 @@ class Owner:
         await self._drained()
         workers.cancel_scope.cancel("actor closed")
 
+    async def _background(self, task: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await task()
+        except Exception as error:
+            self._crash(error)  # as in `_loop`
+            raise
+
     async def _drained(self) -> None:
         while self._live:
             await next(iter(self._live)).settled()
@@ -163,7 +189,13 @@ class Owner:
         if self._failure is None:
             self._failure = ActorCrashed(self.name)
             self._failure.__cause__ = error
+            if self.on_crash is not None:
+                self.on_crash(self._failure)
         return self._failure
+
+    def fail_with(self, failure: Exception) -> None:
+        """Another actor broke: whoever still asks this one is told of that."""
+        self._failure = self._failure or failure
 
     def _lost(self) -> Exception:
         return self._failure or RuntimeClosed(f"actor {self.name}")

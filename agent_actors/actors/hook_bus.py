@@ -6,18 +6,22 @@ runs. A handler that raises, hangs or is slow harms its own subscription only: i
 per event, and what it raises is logged and counted.
 """
 
+import contextvars
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
 
 import attrs
 import trio
 
 from agent_actors.actors._owner import Owner
+from agent_actors.actors._stops import stop_in
 from agent_actors.domain.events import Event
-from agent_actors.errors import RuntimeClosed
+from agent_actors.errors import ConfigError, RuntimeClosed
+
+K = TypeVar("K", bound=Hashable)
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
 
@@ -78,7 +82,8 @@ class Subscription:
         self._session_id = session_id
         self._timeout = timeout
         self._send, self._receive = trio.open_memory_channel[Event](capacity)
-        self._seen: OrderedDict[object, None] = OrderedDict()
+        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._seqs: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._delivered = self._dropped = self._duplicates = self._failed = 0
         self.ended = trio.Event()
 
@@ -130,7 +135,10 @@ class Subscription:
         try:
             with trio.move_on_after(self._timeout) as deadline:
                 await self._handler(event)
-        except Exception:  # noqa: BLE001 - an observer harms only its own subscription
+        except BaseException as error:  # noqa: BLE001 - it harms only its own subscription
+            stop = stop_in(error)
+            if stop is not None:
+                raise stop from None
             self._failed += 1
             _log.exception("an observer raised on %s", event.type)
             return
@@ -141,16 +149,19 @@ class Subscription:
             self._delivered += 1
 
     def _is_repeat(self, event: Event) -> bool:
-        keys: list[object] = [event.id]
+        repeat = _is_known(event.id, self._ids)
         if event.seq is not None:
-            keys.append((event.session_id, event.seq))
-        repeat = any(key in self._seen for key in keys)
-        for key in keys:
-            self._seen[key] = None
-            self._seen.move_to_end(key)
-        while len(self._seen) > 2 * DEDUP_WINDOW:
-            self._seen.popitem(last=False)
+            repeat |= _is_known((event.session_id, event.seq), self._seqs)
         return repeat
+
+
+def _is_known(key: K, window: OrderedDict[K, None]) -> bool:
+    known = key in window
+    window[key] = None
+    window.move_to_end(key)
+    if len(window) > DEDUP_WINDOW:
+        window.popitem(last=False)
+    return known
 
 
 class HookBus:
@@ -181,12 +192,17 @@ class HookBus:
 
         Raises:
             RuntimeClosed: The bus is closed.
+            ConfigError: `capacity` is below 1.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")
+        if capacity < 1:
+            raise ConfigError(f"a subscription's capacity must be at least 1; got {capacity}")
         subscription = Subscription(handler, types, session_id, capacity, timeout)
+        self.owner.start_background(
+            partial(self._serve, subscription), context=contextvars.copy_context()
+        )
         self._subscriptions.add(subscription)
-        self.owner.start_background(partial(self._serve, subscription))
         return subscription
 
     def publish_nowait(self, events: Sequence[Event]) -> None:

@@ -205,6 +205,11 @@ class SessionLog:
         self, loaded: _Loaded, fence: int, scope: EventScope, drafts: Sequence[Draft]
     ) -> tuple[Event, ...]:
         """Commit records; for `OpenSession.append`."""
+        if loaded.dirty:
+            raise SessionStoreError(
+                "an earlier append of this run has an unknown outcome; nothing more is written",
+                session_id=loaded.session_id,
+            )
         state = loaded.state
         ts = max(self._wall_clock(), state.last_ts)
         first = state.last_seq + 1
@@ -216,6 +221,8 @@ class SessionLog:
         append = LogAppend(loaded.session_id, state.last_seq, fence, events)
         try:
             await self._appends.put(_Append(loaded, append, request))
+        except trio.BrokenResourceError:
+            pass  # the committer broke while this waited for room; the actor's end tells the rest
         except BaseException:
             request.cancel("never sent")
             raise
@@ -226,7 +233,7 @@ class SessionLog:
         """A run is done with a session; for `OpenSession.close`."""
         loaded.users -= 1
         loaded.last_used = trio.current_time()
-        if not self._sweeping:
+        if not self._sweeping and not self.owner.ended.is_set():
             self._sweeping = True
             self.owner.start_background(self._sweep)
 
@@ -276,9 +283,11 @@ class SessionLog:
         if excess <= 0:
             return
         for loaded in tuple(self._loaded.values()):
-            if excess and self._is_idle(loaded):
+            if self._is_idle(loaded):
                 self._evict(loaded)
                 excess -= 1
+                if not excess:
+                    return
 
     def _is_idle(self, loaded: _Loaded) -> bool:
         return not loaded.users and not self._is_held(loaded.session_id)
@@ -303,18 +312,23 @@ class SessionLog:
     # Committing.
 
     async def _commit_loop(self) -> None:
-        while True:
-            batch = [await self._appends.get()]
-            try:
-                while True:
-                    batch.append(self._appends.get_nowait())
-            except trio.WouldBlock:
-                pass
-            taken = [item for item in batch if item.request.take()]
-            if taken:
-                await self._commit(taken)
+        try:
+            while True:
+                await self._commit(await self._next_batch())
+        finally:
+            self._appends.abandon()
+
+    async def _next_batch(self) -> Sequence[_Append]:
+        batch = [await self._appends.get()]
+        try:
+            while True:
+                batch.append(self._appends.get_nowait())
+        except trio.WouldBlock:
+            return [item for item in batch if item.request.take()]
 
     async def _commit(self, batch: Sequence[_Append]) -> None:
+        if not batch:
+            return  # all were withdrawn
         outcomes: Sequence[SessionError | None] = ()
         cause: Exception | None = None
         try:

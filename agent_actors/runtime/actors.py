@@ -1,0 +1,222 @@
+"""The actors of one runtime: made together, served by one task, ended from the runs inward.
+
+Owns the task that holds every actor and every run. That task is shielded from the caller's
+cancel scopes, since services outlive the bodies that use them; it ends by `close`, or when an
+actor breaks, which is then told to whoever still asks any of them. It knows nothing of prompts.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, cast
+
+import trio
+
+from agent_actors.actors._ask import Request
+from agent_actors.actors._owner import Owner
+from agent_actors.actors.hook_bus import HookBus
+from agent_actors.actors.session_gate import SessionGate
+from agent_actors.actors.session_log import SessionLog
+from agent_actors.actors.tool_executor import ToolExecutor
+from agent_actors.domain.run import CancelReason, RunResult
+from agent_actors.errors import ActorCrashed
+from agent_actors.runtime import wiring
+from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
+from agent_actors.runtime.endpoints import Endpoints
+
+# Seconds that observers get, at the end, for what is still queued.
+BUS_DRAIN: Final = 5.0
+# Fencing numbers of different openings of a store never meet: this many runs fit in one.
+_FENCES_PER_EPOCH: Final = 1 << 32
+
+
+class Actors:
+    """The actors of one runtime, and its clock and ids.
+
+    Args:
+        options: How the runtime is built.
+        on_crash: Called when an actor has broken and everything has stopped.
+    """
+
+    def __init__(self, options: RuntimeOptions, on_crash: Callable[[], None]) -> None:
+        self.ids = wiring.make_ids()
+        self.wall_clock = wiring.wall_clock
+        self.gate = SessionGate()
+        self.executor = ToolExecutor(
+            self.wall_clock,
+            tools_per_run=options.tools_per_run,
+            tools_per_runtime=options.tools_per_runtime,
+            threads=options.threads,
+        )
+        self.bus = HookBus()
+        self.log = SessionLog(
+            options.store or wiring.make_store(),
+            self.ids,
+            self.wall_clock,
+            self.gate.is_busy,
+            max_sessions=options.max_sessions,
+            session_ttl=options.session_ttl,
+        )
+        self.endpoints = Endpoints(
+            wiring.make_provider, wiring.provider_key, max_live=options.streams_per_endpoint
+        )
+        self.runs = Owner("runs")
+        self.live: dict[str, Request[RunResult]] = {}
+        self.runs_started = 0
+        # Why everything stopped, if it was not by `close`; raised where the runtime is left.
+        self.crash: BaseException | None = None
+        self.closing = False
+        self._on_crash = on_crash
+        self._closed = trio.Event()
+        self._owners = (
+            self.runs,
+            self.endpoints.owner,
+            self.executor.owner,
+            self.gate.owner,
+            self.log.owner,
+            self.bus.owner,
+        )
+        for owner in self._owners:
+            owner.on_crash = self._tell_all
+
+    async def start_run(
+        self,
+        run_id: str,
+        drive: Callable[[], Awaitable[RunResult]],
+        *,
+        cancel: Callable[[str], None],
+        ended: Callable[[], None],
+    ) -> Request[RunResult]:
+        """Start a driver.
+
+        Args:
+            run_id: The run.
+            drive: Runs it to its end.
+            cancel: Told why, if the run is to end before.
+            ended: Called, synchronously, when it has ended, also if it never began.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The runtime has ended.
+
+        Cancellation: safe; a cancelled start has started nothing.
+        """
+        request = Request(drive, on_cancel=cancel)
+        self.live[run_id] = request
+        self.runs_started += 1
+        request.on_done(partial(self._forget, run_id, ended))
+        try:
+            return await self.runs.submit(request)
+        except BaseException:
+            request.cancel(CancelReason.CALLER)
+            raise
+
+    async def serve(self, *, task_status: trio.TaskStatus[Exception | None]) -> None:
+        """Hold every actor until `close`; the body of the runtime's one task.
+
+        Reports, once started, None or why the store could not be opened.
+        """
+        failure: Exception | None = None
+        with trio.CancelScope(shield=True):
+            try:
+                async with trio.open_nursery() as services:
+                    for owner in self._owners:
+                        await services.start(owner.serve)
+                    failure = await self._open_log()
+                    if failure is None:
+                        task_status.started(None)
+                    else:
+                        services.cancel_scope.cancel("not opened")
+            except BaseException as error:  # noqa: BLE001 - raised, bare, where the runtime is left
+                self._stop_with(error)
+        if failure is not None:
+            task_status.started(failure)
+
+    async def close(self, drain: float) -> None:
+        """Refuse new root runs, wait for live ones, cancel what is left, end every actor.
+
+        Args:
+            drain: Seconds to wait for live runs.
+
+        Cancellation: the wait for live runs ends; the rest is done all the same. Idempotent.
+        """
+        if self.closing and self.crash is None:
+            await self._closed.wait()
+            return
+        self.closing = True
+        try:
+            with trio.move_on_after(drain):
+                await self._join_runs()
+        finally:
+            # Not bounded: a runtime is closed when its tools have ended.
+            with trio.CancelScope(shield=True):
+                await self._close_inward()
+
+    def statistics(self) -> RuntimeStatistics:
+        """A snapshot."""
+        return RuntimeStatistics(
+            runs=len(self.live),
+            runs_started=self.runs_started,
+            gate=self.gate.statistics(),
+            tools=self.executor.statistics(),
+            endpoints=self.endpoints.statistics(),
+            log=self.log.statistics(),
+            bus=self.bus.statistics(),
+        )
+
+    def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
+        del self.live[run_id]
+        ended()
+
+    async def _open_log(self) -> Exception | None:
+        try:
+            epoch = await self.log.start()
+        except Exception as error:  # noqa: BLE001 - raised, bare, where the runtime is entered
+            return error
+        self.gate.start_fences_at(epoch * _FENCES_PER_EPOCH)
+        return None
+
+    def _tell_all(self, failure: Exception) -> None:
+        for owner in self._owners:
+            owner.fail_with(failure)
+
+    def _stop_with(self, error: BaseException) -> None:
+        self.closing = True
+        members = _flat(error)
+        if any(isinstance(member, KeyboardInterrupt) for member in members):
+            self.crash = KeyboardInterrupt()
+        else:
+            names = {member.actor for member in members if isinstance(member, ActorCrashed)}
+            self.crash = ActorCrashed(", ".join(sorted(names)) or "of the runtime")
+        self.crash.__cause__ = error
+        self._on_crash()
+
+    async def _join_runs(self) -> None:
+        while self.live:
+            await next(iter(self.live.values())).settled()
+
+    async def _close_inward(self) -> None:
+        for request in tuple(self.live.values()):
+            request.cancel(CancelReason.SHUTDOWN)
+        await self._join_runs()
+        await _end(self.runs)
+        await self.endpoints.aclose()
+        await _end(self.endpoints.owner)
+        await _end(self.executor.owner)
+        await _end(self.gate.owner)
+        await _end(self.log.owner)
+        await self.log.aclose()
+        with trio.move_on_after(BUS_DRAIN):
+            await self.bus.drain()
+        await _end(self.bus.owner)
+        self._closed.set()
+
+
+async def _end(owner: Owner) -> None:
+    owner.close()
+    await owner.ended.wait()
+
+
+def _flat(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return [leaf for member in group.exceptions for leaf in _flat(member)]

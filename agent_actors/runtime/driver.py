@@ -1,0 +1,428 @@
+"""The driver of one run: feeds the turn machine and carries out its commands.
+
+Owns the run's cancel scope, its open calls and its place in the log. It holds no policy: what
+happens next is the turn machine's to say, who may run is the gate's, what is kept is the log's.
+Every record is committed before it is shown. Whatever ends the run (its answer, an error, a
+cancel at any checkpoint), the way out is one: cancel the open calls, join them, commit what they
+gave and close what they left open, show the last event, release the session.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors.actors._ask import Request, RequestCancelled
+from agent_actors.actors._nesting import RunNode, current_call, current_run
+from agent_actors.actors.session_gate import Lease, OnBusy
+from agent_actors.actors.session_log import Draft, OpenSession
+from agent_actors.actors.tool_executor import RunTools
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import (
+    ErrorEvent,
+    Event,
+    EventScope,
+    ResultEvent,
+    SystemInit,
+    ToolProgress,
+)
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
+from agent_actors.domain.usage import Usage
+from agent_actors.domain.version import VERSION
+from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
+from agent_actors.protocol.call_ids import with_unique_ids
+from agent_actors.protocol.turn import (
+    Append,
+    Command,
+    Entry,
+    Finish,
+    Interrupted,
+    StartTool,
+    State,
+    ToolFinished,
+    TurnMachine,
+    UserInput,
+)
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.ledger import Ledger
+from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
+
+# Seconds for the last commit of a run, which no cancel interrupts.
+LAST_COMMIT_TIMEOUT: Final = 5.0
+# For the tokens of an answer that was cut off before the endpoint could count them.
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@attrs.frozen(eq=False)
+class RunSpec:
+    """What to run.
+
+    Attributes:
+        prompt: What the caller said, trimmed.
+        options: The agent.
+        node: The run among its ancestors.
+        ancestors: The sessions that the runs around it hold.
+        request_id: The caller's id of the request.
+        on_busy: What to do if the session is held.
+        parent_tool_use_id: The call that started this run; None for a root run.
+    """
+
+    prompt: str
+    options: AgentOptions
+    node: RunNode
+    ancestors: Sequence[str]
+    request_id: str
+    on_busy: OnBusy
+    parent_tool_use_id: str | None
+
+
+class Driver:
+    """One run, from its start to its last event.
+
+    Args:
+        actors: Whom to ask.
+        spec: What to run.
+        lease: The session, if it could be taken at once.
+        mailbox: Where the reader takes its events; None for a run that nobody reads.
+    """
+
+    def __init__(
+        self,
+        actors: Actors,
+        spec: RunSpec,
+        lease: Lease | None,
+        mailbox: EventMailbox | None,
+    ) -> None:
+        self._actors = actors
+        self._spec = spec
+        self._options = spec.options
+        self._lease = lease
+        self._mailbox = mailbox
+        self._scope = trio.CancelScope()
+        self._cancel_reason: CancelReason | None = None
+        self._machine = TurnMachine(spec.options.max_iterations)
+        self._ledger = Ledger()
+        self._session: OpenSession | None = None
+        self._sink: RunSink | None = None
+        self._started_at = actors.wall_clock()
+        self._started = trio.current_time()
+        scope = EventScope(
+            spec.node.session_id,
+            spec.node.run_id,
+            spec.request_id,
+            agent_name=spec.options.agent_name,
+            parent_tool_use_id=spec.parent_tool_use_id,
+        )
+        self._stamp = Stamp(actors.ids, actors.wall_clock, scope)
+        self._tools = RunTools(
+            run_id=spec.node.run_id,
+            tools=spec.options.tools_by_name,
+            cwd=spec.options.cwd,
+            info=self._info,
+            on_progress=self._on_progress,
+            timeout=spec.options.tool_timeout,
+        )
+        self._open_calls: dict[str, Request[ToolCallResult]] = {}
+        # Ids of calls that have ended, from the executor's replies to `_await_calls`.
+        self._ended: trio.MemorySendChannel[str] | None = None
+        self._ended_calls: trio.MemoryReceiveChannel[str] | None = None
+        # What the machine has given and the log has not confirmed.
+        self._uncommitted: list[Draft] = []
+
+    def cancel(self, reason: str) -> None:
+        """End the run; the first reason counts. Its driver closes the session in order."""
+        if self._cancel_reason is None:
+            self._cancel_reason = CancelReason(reason)
+        self._scope.cancel(reason)
+
+    async def drive(self) -> RunResult:
+        """Run to the end.
+
+        Raises:
+            AgentError: What the run failed with; the session is valid all the same.
+            RequestCancelled: The caller cancelled it.
+        """
+        current_run.set(self._spec.node)
+        current_call.set(None)
+        failure, stop_reason = await self._attempt()
+        return await self._end(failure, stop_reason)
+
+    def release(self) -> None:
+        """Let go of what the run holds; its request calls this, also if it never began."""
+        if self._session is not None:
+            self._session.close()
+        if self._lease is not None:
+            self._lease.release()
+        if self._mailbox is not None:
+            self._mailbox.close()
+
+    # From the first turn to the last.
+
+    async def _attempt(self) -> tuple[Exception | None, str]:
+        failure: Exception | None = None
+        stop_reason = ""
+        timeout = self._options.run_timeout
+        with self._scope:
+            try:
+                with trio.CancelScope(deadline=self._started + timeout) as limit:
+                    await self._open_session()
+                    stop_reason = await self._turns()
+                if limit.cancelled_caught:
+                    failure = RunDeadlineExceeded(timeout)
+            except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
+                failure = error
+        return failure, stop_reason
+
+    async def _open_session(self) -> None:
+        node = self._spec.node
+        if self._lease is None:
+            self._lease = await self._actors.gate.acquire(
+                node.session_id,
+                node.run_id,
+                on_busy=self._spec.on_busy,
+                ancestors=self._spec.ancestors,
+            )
+        self._session = await self._actors.log.open(self._lease)
+
+    async def _turns(self) -> str:
+        machine = self._machine
+        init: Draft = partial(
+            SystemInit,
+            cwd=str(self._options.cwd),
+            sdk_version=VERSION,
+            model=self._options.model,
+            tools=tuple(self._options.tools_by_name),
+        )
+        commands = machine.feed(UserInput(self._spec.prompt))
+        stop_reason = await self._carry_out(commands, init)
+        while stop_reason is None:
+            if machine.state is State.MODEL:
+                commands = machine.feed(await self._call_model())
+            else:
+                commands = await self._await_calls()
+            stop_reason = await self._carry_out(commands)
+        return stop_reason
+
+    async def _carry_out(self, commands: Sequence[Command], *first: Draft) -> str | None:
+        entries, others = _split(commands)
+        if entries:
+            await self._commit(entries, first)
+        stop_reason: str | None = None
+        for command in others:
+            match command:
+                case StartTool(call=call):
+                    await self._start_call(call)
+                case Finish(stop_reason=reason):
+                    stop_reason = reason
+                case _:
+                    pass  # CallModel: the machine's state says so, and `_turns` looks at that
+        return stop_reason
+
+    async def _commit(self, entries: Sequence[Entry], first: Sequence[Draft] = ()) -> None:
+        assert self._session is not None
+        self._uncommitted = [*first, *self._ledger.enter(entries)]
+        events = await self._session.append(self._stamp.scope, self._uncommitted)
+        self._uncommitted = []
+        self._publish(events)
+        if self._mailbox is not None:
+            await self._mailbox.put(events)
+
+    async def _call_model(self) -> ModelFinished:
+        assert self._session is not None
+        self._ledger.model_calls += 1
+        self._stamp.next_iteration(self._ledger.model_calls)
+        state = self._session.state
+        request = ModelRequest(
+            messages=self._session.history(),
+            settings=self._options.settings,
+            system_prompt=self._options.system_prompt,
+            tools=self._options.tool_specs,
+            turn=state.turns + 1,
+            known_call_ids=state.call_ids,
+        )
+        self._sink = RunSink(
+            self._stamp,
+            self._mailbox,
+            self._publish,
+            wanted=self._is_watched,
+            tool_deltas=self._options.tool_deltas,
+        )
+        model = self._actors.endpoints.get(self._options)
+        answer = await model.stream(request, self._sink, self._options.deadlines)
+        self._sink = None
+        return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
+
+    # Tools.
+
+    async def _start_call(self, call: ToolUseBlock) -> None:
+        if self._ended_calls is None:
+            # Each open call ends once, so this many letters always fit.
+            capacity = len(self._machine.open_calls)
+            self._ended, self._ended_calls = trio.open_memory_channel[str](capacity)
+        request = await self._actors.executor.submit(self._tools, call)
+        self._open_calls[call.id] = request
+        assert self._ended is not None
+        request.on_done(partial(self._ended.send_nowait, call.id))
+
+    async def _await_calls(self) -> list[Command]:
+        assert self._ended_calls is not None
+        ended = [await self._ended_calls.receive()]
+        while self._ended_calls.statistics().current_buffer_used:
+            ended.append(self._ended_calls.receive_nowait())
+        commands: list[Command] = []
+        for call_id in ended:
+            result = self._open_calls.pop(call_id).result()
+            commands += self._machine.feed(ToolFinished(result))
+        if not self._open_calls:
+            self._ended_calls = None
+        return commands
+
+    async def _join_calls(self) -> list[ToolCallResult]:
+        for request in self._open_calls.values():
+            request.cancel("the run ended")
+        # Not bounded: a run is over when its tools are, whatever their `finally` takes.
+        with trio.CancelScope(shield=True):
+            for request in self._open_calls.values():
+                await request.settled()
+        return [r.result() for r in self._open_calls.values() if r.has_value]
+
+    # The end.
+
+    async def _end(self, failure: Exception | None, stop_reason: str) -> RunResult:
+        finished = await self._join_calls()
+        cancelled = failure is None and not stop_reason
+        if cancelled:
+            stop_reason = StopReason.INTERRUPTED
+            if self._cancel_reason is CancelReason.SHUTDOWN:
+                failure = RuntimeShutdown()
+        why = _told(failure) if failure else f"the run was stopped ({self._cancel_reason})"
+        entries = self._closing_entries(finished, stop_reason or "error", why)
+        failure = await self._commit_end(entries, failure, stop_reason)
+        if failure is not None:
+            raise failure
+        if cancelled and self._cancel_reason in (None, CancelReason.CALLER):
+            raise RequestCancelled("caller")
+        return self._result(stop_reason)
+
+    def _closing_entries(
+        self, finished: Sequence[ToolCallResult], stop_reason: str, why: str
+    ) -> list[Entry]:
+        machine = self._machine
+        commands: list[Command] = []
+        for result in finished:
+            commands += machine.feed(ToolFinished(result))
+        if machine.state is not State.DONE:
+            commands += machine.feed(Interrupted(stop_reason, why))
+        return _split(commands)[0]
+
+    async def _commit_end(
+        self, entries: Sequence[Entry], failure: Exception | None, stop_reason: str
+    ) -> Exception | None:
+        drafts = [*self._uncommitted, *self._ledger.enter(entries)]
+        if self._sink is not None and self._sink.characters:
+            tokens = self._sink.characters // _CHARACTERS_PER_TOKEN
+            drafts.append(self._ledger.enter_usage(Usage(output_tokens=tokens, estimated=True)))
+        drafts.append(self._last_draft(failure, stop_reason))
+        events: tuple[Event, ...] = ()
+        if self._session is not None:
+            try:
+                with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True):
+                    events = await self._session.append(self._stamp.scope, drafts)
+            except Exception as error:  # noqa: BLE001 - the run's failure, or a note on it
+                failure = _joined(failure, error)
+        if not events:
+            # Not in the log, and shown all the same: every stream has a last event.
+            draft = self._last_draft(failure, stop_reason)
+            stamp = self._stamp
+            events = (draft(stamp.scope, stamp.ids.new(), stamp.wall_clock(), seq=None),)
+        self._publish(events)
+        if self._mailbox is not None:
+            self._mailbox.put_nowait(events)
+        return failure
+
+    def _last_draft(self, failure: Exception | None, stop_reason: str) -> Draft:
+        if failure is not None:
+            return partial(ErrorEvent, error=type(failure).__name__, message=str(failure))
+        return partial(
+            ResultEvent,
+            text=self._ledger.text,
+            stop_reason=stop_reason,
+            usage=self._ledger.usage,
+            iterations=self._ledger.model_calls,
+            duration=trio.current_time() - self._started,
+        )
+
+    def _result(self, stop_reason: str) -> RunResult:
+        assert self._session is not None
+        ledger = self._ledger
+        return RunResult(
+            text=ledger.text,
+            stop_reason=stop_reason,
+            messages=self._session.history(),
+            tool_calls=ledger.tool_calls,
+            usage=ledger.usage,
+            iterations=ledger.model_calls,
+            duration=trio.current_time() - self._started,
+            session_id=self._spec.node.session_id,
+            run_id=self._spec.node.run_id,
+            request_id=self._spec.request_id,
+        )
+
+    # What others see of the run.
+
+    def _is_watched(self) -> bool:
+        return self._mailbox is not None or self._actors.bus.has_subscribers
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        if self._actors.bus.has_subscribers:
+            self._actors.bus.publish_nowait(events)
+
+    def _info(self) -> RunInfo:
+        return RunInfo(
+            session_id=self._spec.node.session_id,
+            run_id=self._spec.node.run_id,
+            request_id=self._spec.request_id,
+            iteration=self._ledger.model_calls,
+            started_at=self._started_at,
+            last_output=self._ledger.text,
+            agent_name=self._options.agent_name or "",
+        )
+
+    def _on_progress(self, call_id: str, name: str, progress: JsonValue) -> None:
+        if call_id not in self._open_calls:
+            return  # a thread that was left behind still reports; its call has ended
+        stamp = self._stamp
+        event = ToolProgress(
+            stamp.scope, stamp.ids.new(), stamp.wall_clock(), call_id, name, progress
+        )
+        self._publish((event,))
+        if self._mailbox is not None:
+            self._mailbox.offer(event)
+
+
+def _split(commands: Sequence[Command]) -> tuple[list[Entry], list[Command]]:
+    # Entries of one batch of events are committed together, before anything else is done.
+    entries: list[Entry] = []
+    others: list[Command] = []
+    for command in commands:
+        if isinstance(command, Append):
+            entries.extend(command.entries)
+        else:
+            others.append(command)
+    return entries, others
+
+
+def _joined(failure: Exception | None, error: Exception) -> Exception:
+    if failure is None:
+        return error
+    failure.add_note(f"and its end could not be recorded: {_told(error)}")
+    return failure
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

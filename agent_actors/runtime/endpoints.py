@@ -1,0 +1,105 @@
+"""The endpoints of a runtime: one ModelStream each, made on first use, dropped when idle.
+
+Owns the map from what options share (URL, key, headers, client) to the actor that serves it.
+Provider objects that a caller made stay open when their endpoint is dropped; ours are closed.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors.abc import ModelProvider
+from agent_actors.actors._owner import Owner
+from agent_actors.actors.model_stream import ModelStream, StreamStatistics
+from agent_actors.runtime.options import AgentOptions
+
+# Seconds without a stream after which an endpoint's connections are given up.
+IDLE_ENDPOINT_TTL: Final = 60.0
+
+
+@attrs.define(eq=False)
+class _Endpoint:
+    stream: ModelStream
+    owned: bool
+    # The options' provider is compared by identity, so it has to outlive its key.
+    pinned: object | None
+    last_used: float = 0.0
+
+
+class Endpoints:
+    """The endpoints of one runtime.
+
+    Args:
+        make_provider: Makes the provider that options ask for.
+        provider_key: What two options must share to share an endpoint.
+        max_live: Streams of one endpoint that may be live at once.
+    """
+
+    def __init__(
+        self,
+        make_provider: Callable[[AgentOptions], ModelProvider],
+        provider_key: Callable[[AgentOptions], Hashable],
+        *,
+        max_live: float,
+    ) -> None:
+        self.owner = Owner("endpoints")
+        self._make_provider = make_provider
+        self._provider_key = provider_key
+        self._max_live = max_live
+        self._endpoints: dict[Hashable, _Endpoint] = {}
+        self._sweeping = False
+
+    def get(self, options: AgentOptions) -> ModelStream:
+        """The actor of the options' endpoint, started if it is new.
+
+        Raises:
+            ConfigError: The options name no provider that can be used.
+        """
+        key = self._provider_key(options)
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            endpoint = self._open(key, options)
+        endpoint.last_used = trio.current_time()
+        return endpoint.stream
+
+    async def aclose(self) -> None:
+        """End every actor, and close the providers that were made here. Idempotent."""
+        for key in tuple(self._endpoints):
+            await self._close(key)
+
+    def statistics(self) -> tuple[StreamStatistics, ...]:
+        """A snapshot of each endpoint."""
+        return tuple(endpoint.stream.statistics() for endpoint in self._endpoints.values())
+
+    def _open(self, key: Hashable, options: AgentOptions) -> _Endpoint:
+        stream = ModelStream(self._make_provider(options), max_live=self._max_live)
+        endpoint = _Endpoint(stream, options.provider is None, options.provider)
+        self._endpoints[key] = endpoint
+        self.owner.start_background(stream.owner.serve)
+        if not self._sweeping:
+            self._sweeping = True
+            self.owner.start_background(self._sweep)
+        return endpoint
+
+    async def _sweep(self) -> None:
+        # Ends with the last endpoint, and is started again with the next one.
+        try:
+            while self._endpoints:
+                await trio.sleep(IDLE_ENDPOINT_TTL)
+                horizon = trio.current_time() - IDLE_ENDPOINT_TTL
+                for key, endpoint in tuple(self._endpoints.items()):
+                    if endpoint.stream.is_idle and endpoint.last_used <= horizon:
+                        await self._close(key)
+        finally:
+            self._sweeping = False
+
+    async def _close(self, key: Hashable) -> None:
+        endpoint = self._endpoints.pop(key, None)
+        if endpoint is None:
+            return
+        endpoint.stream.owner.close()
+        await endpoint.stream.owner.ended.wait()
+        if endpoint.owned:
+            await endpoint.stream.provider.aclose()

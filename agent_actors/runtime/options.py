@@ -1,0 +1,190 @@
+"""AgentOptions: what an agent is, as a frozen definition that any number of runs share.
+
+No run state lives here. Everything is checked where it is made, so that a mistake shows before
+the first request. Durations are in seconds, `math.inf` for none; None means "not sent".
+"""
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from agent_actors.actors._deadlines import Deadlines
+from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.model import ModelSettings, ToolChoice
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.errors import ConfigError
+from agent_actors.tools import Tool, check_tools
+
+if TYPE_CHECKING:
+    import httpx
+
+# What local servers expect: some refuse an empty key, none looks at it.
+NO_API_KEY: Final = "not-needed"
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+_NO_BODY: Final[Mapping[str, JsonValue]] = {}
+
+
+def _as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+    return check_tools(tools)
+
+
+def _as_path(cwd: str | os.PathLike[str] | None) -> Path:
+    return Path.cwd() if cwd is None else Path(cwd)
+
+
+def _as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
+    return (stop,) if isinstance(stop, str) else tuple(stop)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class AgentOptions:
+    """The definition of an agent.
+
+    Args:
+        model: The model's name, as the endpoint knows it. Required.
+        base_url: The endpoint, such as `http://localhost:1234/v1`. Required without `provider`.
+        provider: A `ModelProvider` of your own, or an object with only `complete` or `stream`.
+        system_prompt: Sent first with every request, and never stored; empty: none.
+        tools: Tools, or any objects of the `ToolProtocol`'s shape; names must differ.
+        max_tokens: The most tokens of one answer.
+        temperature: 0 is sent as 0.
+        top_p: Nucleus sampling.
+        stop: Text, or texts, at which an answer ends.
+        seed: For endpoints that sample repeatably.
+        presence_penalty: Between -2 and 2.
+        frequency_penalty: Between -2 and 2.
+        tool_choice: `auto`, `none`, `required` or the name of a tool.
+        parallel_tool_calls: Whether one answer may hold several calls.
+        extra_body: Further fields of the request's body, sent as they are.
+        api_key: Sent as a bearer token, or raw under `api_key_header`.
+        api_key_header: The header for the raw key; None: `Authorization: Bearer`.
+        headers: Further headers.
+        include_usage: Ask the endpoint to report tokens (`stream_options.include_usage`).
+        http_client: Your own `httpx.AsyncClient`; it is used as it is, and not closed.
+        cwd: The working directory that tools are told; by default the process's.
+        agent_name: Stands on every event.
+        max_iterations: The most model calls of a run.
+        run_timeout: For a whole run, model and tools together.
+        connect_timeout: For a connection.
+        first_token_timeout: From the start of a request to the first piece of the answer.
+        idle_timeout: Between two pieces; comments and pings do not count.
+        total_timeout: For one answer.
+        tool_timeout: For a tool call, unless the tool names its own deadline.
+        reader_stall: How long a reader of events may take none.
+        tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
+
+    Raises:
+        ConfigError: Naming the field, what was expected and what came.
+    """
+
+    model: str = ""
+    base_url: str = ""
+    provider: object | None = None
+    system_prompt: str = ""
+    tools: tuple[Tool, ...] = attrs.field(default=(), converter=_as_tools)
+    max_tokens: int | None = 4096
+    temperature: float | None = 0.7
+    top_p: float | None = None
+    stop: tuple[str, ...] = attrs.field(default=(), converter=_as_stop)
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    extra_body: Mapping[str, JsonValue] = _NO_BODY
+    api_key: str = attrs.field(default=NO_API_KEY, repr=False)
+    api_key_header: str | None = None
+    headers: Mapping[str, str] = attrs.field(default=_NO_HEADERS, repr=False)
+    include_usage: bool = True
+    http_client: "httpx.AsyncClient | None" = None
+    cwd: Path = attrs.field(default=None, converter=_as_path)
+    agent_name: str | None = None
+    max_iterations: int = 25
+    run_timeout: float = math.inf
+    connect_timeout: float = Deadlines().connect
+    first_token_timeout: float = Deadlines().first_token
+    idle_timeout: float = Deadlines().idle
+    total_timeout: float = Deadlines().total
+    tool_timeout: float = DEFAULT_TOOL_TIMEOUT
+    reader_stall: float = 60.0
+    tool_deltas: bool = False
+
+    # Made once here, since every run and every request needs them.
+    tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
+    tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
+    settings: ModelSettings = attrs.field(init=False, repr=False)
+    deadlines: Deadlines = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        _set(self, "tools_by_name", {tool.name: tool for tool in self.tools})
+        fault = _fault_of(self)
+        if fault:
+            raise ConfigError(f"AgentOptions: {fault}")
+        _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
+        _set(self, "settings", _settings_of(self))
+        _set(
+            self,
+            "deadlines",
+            Deadlines(
+                connect=self.connect_timeout,
+                first_token=self.first_token_timeout,
+                idle=self.idle_timeout,
+                total=self.total_timeout,
+            ),
+        )
+
+
+# A frozen class sets its derived fields this way, in `__attrs_post_init__` only.
+_set: Final = object.__setattr__
+
+
+def _settings_of(options: AgentOptions) -> ModelSettings:
+    return ModelSettings(
+        model=options.model,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        stop=options.stop,
+        seed=options.seed,
+        presence_penalty=options.presence_penalty,
+        frequency_penalty=options.frequency_penalty,
+        tool_choice=options.tool_choice,
+        parallel_tool_calls=options.parallel_tool_calls,
+        extra_body=options.extra_body,
+    )
+
+
+_TIMEOUTS: Final = (
+    "run_timeout",
+    "connect_timeout",
+    "first_token_timeout",
+    "idle_timeout",
+    "total_timeout",
+    "tool_timeout",
+    "reader_stall",
+)
+
+
+def _fault_of(options: AgentOptions) -> str:
+    if not options.model.strip():
+        return "model is missing; pass the model's name as the endpoint knows it"
+    if options.provider is None and not options.base_url.strip():
+        return "base_url is missing; pass the endpoint's URL, or a provider of your own"
+    if options.max_tokens is not None and options.max_tokens < 1:
+        return f"max_tokens must be at least 1, or None to send none; got {options.max_tokens}"
+    if options.max_iterations < 1:
+        return f"max_iterations must be at least 1; got {options.max_iterations}"
+    for name in _TIMEOUTS:
+        seconds: float = getattr(options, name)
+        if not seconds > 0:
+            return f"{name} must be above 0 seconds, or math.inf for none; got {seconds}"
+    choice = options.tool_choice
+    if choice not in (None, "auto", "none", "required") and choice not in options.tools_by_name:
+        return f"tool_choice {choice!r} is no tool of this agent"
+    return ""

@@ -1,0 +1,344 @@
+"""The runtime: the face of everything, and the order in which runs begin.
+
+`open_runtime()` starts one task that holds the actors (`runtime/actors.py`); runs are workers on
+them and end in their own scopes. Should an actor break, the body of the `async with` is cancelled
+and `ActorCrashed` is raised, bare, where it is left.
+"""
+
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import attrs
+import trio
+
+from agent_actors.abc import SessionStore
+from agent_actors.actors._ask import Request
+from agent_actors.actors._nesting import RunNode, current_call, current_run, lending
+from agent_actors.actors.hook_bus import HANDLER_TIMEOUT, QUEUE_CAPACITY, Handler, Subscription
+from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
+from agent_actors.actors.session_gate import Lease, OnBusy
+from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
+from agent_actors.actors.tool_executor import (
+    THREADS_PER_RUNTIME,
+    TOOLS_PER_RUN,
+    TOOLS_PER_RUNTIME,
+)
+from agent_actors.domain.events import Event
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.run import RunResult
+from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.config import (
+    DRAIN,
+    RuntimeOptions,
+    RuntimeStatistics,
+    check_policy,
+)
+from agent_actors.runtime.driver import Driver, RunSpec
+from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.reader import EventMailbox
+from agent_actors.runtime.stream import RunStream, outcome_of
+
+
+class Runtime:
+    """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
+
+    Enter it with `async with`; it belongs to that task's `trio.run` and to no other.
+    """
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self._options = options
+        self._body = trio.CancelScope()
+        self._actors = Actors(options, on_crash=partial(self._body.cancel, "actor crashed"))
+        self._nursery_manager = trio.open_nursery()
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    # Running.
+
+    async def run(
+        self,
+        prompt: str,
+        options: AgentOptions,
+        *,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        on_busy: OnBusy | None = None,
+    ) -> RunResult:
+        """Run an agent on a session until it has an answer.
+
+        Args:
+            prompt: What the user says; trimmed, and not blank.
+            options: The agent.
+            session_id: The session to go on with; None: a new one, whose id is in the result.
+            request_id: Stands on every event and in the result; None: one is made.
+            on_busy: What to do if the session is held; None: the runtime's `on_busy`.
+
+        Raises:
+            ConfigError: The prompt is blank, or the policy is none.
+            SessionBusy: The session is held, and the policy is `reject`.
+            ProviderError: The model's side failed; the session stays usable.
+            RunStopped: The run was ended from outside.
+            RuntimeClosed: The runtime takes no more runs.
+
+        Cancellation: ends the run in order and returns only when nothing of it is alive: its
+        tools have finished their `finally`, its connection is closed, the history is valid and
+        committed. A result that was reached is returned.
+        """
+        call = self._call(prompt, options, session_id, request_id, on_busy)
+        request = await self._start(call, None)
+        async with lending(current_call.get()):
+            return await outcome_of(request)
+
+    def stream(
+        self,
+        prompt: str,
+        options: AgentOptions,
+        *,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        on_busy: OnBusy | None = None,
+    ) -> RunStream:
+        """The same as `run`, with its events to read meanwhile.
+
+        Use it as `async with runtime.stream(...) as events:` and iterate over `events`. Leaving
+        the block early cancels the run (`reader_left`), joins and commits it.
+
+        Args:
+            prompt: What the user says; trimmed, and not blank.
+            options: The agent.
+            session_id: The session to go on with; None: a new one.
+            request_id: Stands on every event; None: one is made.
+            on_busy: What to do if the session is held; None: the runtime's `on_busy`.
+
+        Raises:
+            ConfigError: The prompt is blank, or the policy is none. What `run` raises besides
+                is raised on entering, on iterating or on leaving.
+        """
+        call = self._call(prompt, options, session_id, request_id, on_busy)
+        return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
+
+    def subscribe(
+        self,
+        handler: Handler,
+        *types: type[Event],
+        session_id: str | None = None,
+        capacity: int = QUEUE_CAPACITY,
+        timeout: float = HANDLER_TIMEOUT,
+    ) -> Subscription:
+        """Have a handler called for every event of every run, in a task of its own.
+
+        Observers can change nothing and hold up nobody: where one is too slow its oldest events
+        are dropped, and counted in its `statistics()`.
+
+        Args:
+            handler: An async function of the event.
+            types: The event classes to take; none: every event.
+            session_id: Only events of this session; None: of all.
+            capacity: Events that may wait.
+            timeout: Seconds that the handler may take for one event.
+
+        Returns:
+            The subscription; leaving its `with` block, or `close()`, ends it.
+
+        Raises:
+            RuntimeClosed: The runtime is closed.
+        """
+        self._check_open()
+        return self._actors.bus.subscribe(
+            handler, *types, session_id=session_id, capacity=capacity, timeout=timeout
+        )
+
+    def is_busy(self, session_id: str) -> bool:
+        """True while a run holds the session."""
+        return self._actors.gate.is_busy(session_id)
+
+    def history(self, session_id: str) -> Messages | None:
+        """The history of a session that is in memory, always valid; None if it is not there."""
+        return self._actors.log.peek(session_id)
+
+    def statistics(self) -> RuntimeStatistics:
+        """A snapshot."""
+        return self._actors.statistics()
+
+    # Opening and closing.
+
+    async def __aenter__(self) -> Self:
+        """Start the actors.
+
+        Raises:
+            RuntimeFailure: It was entered before.
+            SessionStoreError: The store cannot be used.
+        """
+        if self._token is not None:
+            raise RuntimeFailure("a runtime is opened once; call open_runtime() again")
+        self._token = trio.lowlevel.current_trio_token()
+        nursery = await self._nursery_manager.__aenter__()
+        self._body.__enter__()
+        try:
+            failure = await nursery.start(self._actors.serve)
+            if failure is not None:
+                raise failure
+        except BaseException:
+            self._actors.closing = True
+            self._body.__exit__(None, None, None)
+            nursery.cancel_scope.cancel("not opened")
+            await self._nursery_manager.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        # A body that failed or was cancelled waits for nobody.
+        drain = self._options.drain if exc is None else 0.0
+        with trio.CancelScope(shield=True):
+            await self._actors.close(drain)
+        absorbed = self._body.__exit__(exc_type, exc, traceback)
+        await self._nursery_manager.__aexit__(None, None, None)
+        crash = self._actors.crash
+        if crash is not None:
+            if exc is None or absorbed:
+                raise crash
+            exc.add_note(f"and the runtime failed: {crash}")
+        return absorbed
+
+    async def aclose(self, *, drain: float | None = None) -> None:
+        """Close: refuse new root runs, wait for live ones, cancel what is left, end every actor.
+
+        Args:
+            drain: Seconds to wait for live runs; None: the runtime's `drain`.
+
+        Raises:
+            RuntimeError: Called from inside one of this runtime's own runs.
+
+        Cancellation: the wait for live runs ends, and they are cancelled; the rest is done all
+        the same. Idempotent.
+        """
+        node = current_run.get()
+        if node is not None and self._live_around(node):
+            raise RuntimeError(
+                "a tool cannot close the runtime that runs it: it would wait for itself; "
+                "let the caller of the run close it"
+            )
+        self._check_token()
+        await self._actors.close(self._options.drain if drain is None else drain)
+
+    # Starting a run.
+
+    def _call(
+        self,
+        prompt: str,
+        options: AgentOptions,
+        session_id: str | None,
+        request_id: str | None,
+        on_busy: OnBusy | None,
+    ) -> "_Call":
+        text = prompt.strip()
+        if not text:
+            raise ConfigError("the prompt is blank; pass what the user says")
+        policy = self._options.on_busy if on_busy is None else on_busy
+        check_policy(policy)
+        ids = self._actors.ids
+        return _Call(text, options, session_id or ids.new(), request_id or ids.new(), policy)
+
+    async def _start(self, call: "_Call", mailbox: EventMailbox | None) -> Request[RunResult]:
+        self._check_token()
+        actors = self._actors
+        parent = current_run.get()
+        around = self._live_around(parent)
+        if actors.closing and not around:
+            raise RuntimeClosed
+        run_id = actors.ids.new()
+        ancestors = tuple(node.session_id for node in around)
+        lease: Lease | None = None
+        if call.on_busy == "reject" or not actors.gate.is_busy(call.session_id):
+            lease = actors.gate.acquire_nowait(call.session_id, run_id, ancestors=ancestors)
+        held = current_call.get() if around else None
+        spec = RunSpec(
+            prompt=call.prompt,
+            options=call.options,
+            node=RunNode(call.session_id, run_id, self, parent),
+            ancestors=ancestors,
+            request_id=call.request_id,
+            on_busy=call.on_busy,
+            parent_tool_use_id=held.call_id if held else None,
+        )
+        driver = Driver(actors, spec, lease, mailbox)
+        return await actors.start_run(
+            run_id, driver.drive, cancel=driver.cancel, ended=driver.release
+        )
+
+    def _live_around(self, node: RunNode | None) -> list[RunNode]:
+        # A context can outlive its run; only runs that are alive hold sessions or wait for us.
+        if node is None:
+            return []
+        return [n for n in node.lineage() if n.runtime is self and n.run_id in self._actors.live]
+
+    def _check_open(self) -> None:
+        self._check_token()
+        if self._actors.closing:
+            raise RuntimeClosed
+
+    def _check_token(self) -> None:
+        if self._token is None:
+            raise RuntimeFailure(
+                "the runtime is not open; use `async with open_runtime() as runtime:`"
+            )
+        if self._token is not trio.lowlevel.current_trio_token():
+            raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
+
+
+@attrs.frozen(eq=False)
+class _Call:
+    prompt: str
+    options: AgentOptions
+    session_id: str
+    request_id: str
+    on_busy: OnBusy
+
+
+def open_runtime(
+    *,
+    store: SessionStore | None = None,
+    drain: float = DRAIN,
+    on_busy: OnBusy = "reject",
+    max_sessions: int = MAX_SESSIONS,
+    session_ttl: float = SESSION_TTL,
+    tools_per_run: int = TOOLS_PER_RUN,
+    tools_per_runtime: int = TOOLS_PER_RUNTIME,
+    threads: int = THREADS_PER_RUNTIME,
+    streams_per_endpoint: float = MAX_LIVE_STREAMS,
+) -> Runtime:
+    """Make a runtime, to be entered with `async with`.
+
+    Args:
+        store: Where session logs are kept; None: in memory.
+        drain: Seconds that closing waits for runs before it cancels them.
+        on_busy: What a second run on a session meets: `reject` or `queue`.
+        max_sessions: Sessions in memory; beyond it the longest unused goes.
+        session_ttl: Seconds that an idle session stays in memory.
+        tools_per_run: Calls of one run that may run at once.
+        tools_per_runtime: Calls of all runs that may run at once.
+        threads: Sync tools that may run at once.
+        streams_per_endpoint: Streams of one endpoint that may be live at once; `math.inf`: any.
+
+    Raises:
+        ConfigError: Naming the option, what was expected and what came.
+    """
+    return Runtime(
+        RuntimeOptions(
+            store=store,
+            drain=drain,
+            on_busy=on_busy,
+            max_sessions=max_sessions,
+            session_ttl=session_ttl,
+            tools_per_run=tools_per_run,
+            tools_per_runtime=tools_per_runtime,
+            threads=threads,
+            streams_per_endpoint=streams_per_endpoint,
+        )
+    )

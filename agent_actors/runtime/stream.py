@@ -1,0 +1,145 @@
+"""RunStream: the events of one run, read by one task.
+
+A class-based async context manager and iterator with no nursery and no cancel scope of its own:
+entering starts the driver, leaving cancels it if it is unfinished, and joins it. So it may be
+entered and left anywhere, and nothing of the run is alive afterwards.
+"""
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from agent_actors.actors._ask import Request, RequestCancelled
+from agent_actors.actors._nesting import current_call, lending
+from agent_actors.domain.events import Event
+from agent_actors.domain.run import CancelReason, RunResult
+from agent_actors.errors import RuntimeShutdown
+from agent_actors.runtime.reader import EventMailbox
+
+_NOT_ENTERED: Final = "enter it first: `async with runtime.stream(...) as events:`"
+
+
+async def outcome_of(request: Request[RunResult]) -> RunResult:
+    """What a run came to.
+
+    Raises:
+        RuntimeShutdown: The runtime closed before the run had begun.
+        Whatever the run failed with.
+
+    Cancellation: ends the run in order and returns only when nothing of it is alive.
+    """
+    try:
+        return await request.wait()
+    except RequestCancelled:
+        raise RuntimeShutdown from None
+
+
+class RunStream:
+    """The events of one run, in order; the last is a `result` or an `error`.
+
+    Iterating ends cleanly only after the `result` event; after an `error` event, or if the
+    runtime fails, the run's error is raised. Leaving the block early cancels the run and joins
+    it; what it came to is then in `result`.
+
+    Args:
+        start: Starts the run; for `Runtime.stream`.
+        mailbox: Where its events come.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[EventMailbox], Awaitable[Request[RunResult]]],
+        mailbox: EventMailbox,
+    ) -> None:
+        self._start = start
+        self._mailbox = mailbox
+        self._request: Request[RunResult] | None = None
+        self._batch: list[Event] = []
+        self._raised = False
+        self._lending = lending(current_call.get())
+
+    @property
+    def result(self) -> RunResult:
+        """What the run came to; once it has ended.
+
+        Raises:
+            AgentError: What it failed with.
+            RuntimeError: It has not ended.
+        """
+        if self._request is None or not self._request.done:
+            raise RuntimeError("the run has not ended; read its events first, or leave the block")
+        self._raised = True
+        try:
+            return self._request.result()
+        except RequestCancelled:
+            raise RuntimeError("the run was cancelled, and has no result") from None
+
+    async def __aenter__(self) -> Self:
+        """Start the run.
+
+        Raises:
+            SessionBusy: The session is held, and the policy is `reject`.
+            RuntimeClosed: The runtime takes no more runs.
+        """
+        if self._request is not None:
+            raise RuntimeError("a stream is one run, and this one was entered before")
+        self._request = await self._start(self._mailbox)
+        await self._lending.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._request is not None
+        # The join may not be left half done, and the body's exception is on its way already.
+        with trio.CancelScope(shield=True):
+            self._mailbox.abandon()
+            self._request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
+            await self._request.settled()
+        await self._lending.__aexit__(exc_type, exc, traceback)
+        error = self._error()
+        if error is None or error is exc:
+            return
+        if exc is None:
+            if not self._raised:
+                raise error
+        else:
+            exc.add_note(f"and the run failed: {type(error).__name__}: {error}")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event.
+
+        Raises:
+            AgentError: What the run failed with, after its `error` event.
+
+        Cancellation: safe; no event is lost.
+        """
+        if self._request is None:
+            raise RuntimeError(_NOT_ENTERED)
+        while not self._batch:
+            try:
+                batch = await self._mailbox.get()
+            except trio.EndOfChannel:
+                self._raised = True
+                await outcome_of(self._request)  # raises what the run failed with
+                raise StopAsyncIteration from None
+            self._batch.extend(reversed(batch))
+        return self._batch.pop()
+
+    def _error(self) -> Exception | None:
+        assert self._request is not None
+        try:
+            self._request.result()
+        except RequestCancelled:
+            return None
+        except Exception as error:  # noqa: BLE001 - an AgentError, or what a provider raised
+            return error
+        return None
