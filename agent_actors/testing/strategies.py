@@ -47,12 +47,18 @@ _SAFE_INTEGER: Final = 2**53 - 1
 _NAME_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 # Enough to tell slots from each other; more only slows the search.
 _MOST_CALLS: Final = 4
-_MOST_ROUNDS: Final = 3
+_MOST_ROUNDS: Final = 2
 
 
 def texts(*, min_size: int = 0) -> st.SearchStrategy[str]:
     """Text that UTF-8 can hold: any character but lone surrogates."""
     return st.text(st.characters(codec="utf-8"), min_size=min_size, max_size=40)
+
+
+def _containers(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
+    arrays: st.SearchStrategy[JsonValue] = st.lists(inner, max_size=4)
+    objects: st.SearchStrategy[JsonValue] = st.dictionaries(texts(), inner, max_size=4)
+    return st.one_of(arrays, objects)
 
 
 def json_values(*, max_leaves: int = 8) -> st.SearchStrategy[JsonValue]:
@@ -108,6 +114,15 @@ def chunks() -> st.SearchStrategy[tuple[list[Step], list[ModelDelta]]]:
     return turns().map(_with_deltas)
 
 
+# Built once: drawing a conversation draws from them many times.
+_SAID: Final = texts(min_size=1).filter(str.strip)
+_CALLS: Final = st.lists(st.tuples(tool_names(), json_objects(max_leaves=3)), max_size=_MOST_CALLS)
+_CONTENTS: Final[st.SearchStrategy[str | JsonObject | list[JsonValue]]] = st.one_of(
+    texts(), json_objects(max_leaves=3), st.lists(json_values(max_leaves=3), max_size=3)
+)
+_RESULTS: Final = st.tuples(_CONTENTS, st.booleans())
+
+
 def assistant_blocks(*, ids: st.SearchStrategy[str]) -> st.SearchStrategy[AssistantBlock]:
     """One part of a model's answer; a call takes its id from `ids`."""
     return st.one_of(
@@ -125,17 +140,14 @@ def rounds(draw: st.DrawFn, number: int = 0) -> list[Message]:
         draw: Hypothesis' own.
         number: Makes the ids of this round's calls unlike those of other rounds.
     """
-    text = draw(texts(min_size=1))
-    named = draw(st.lists(st.tuples(tool_names(), json_objects()), max_size=_MOST_CALLS))
+    text = draw(_SAID)
+    named = draw(_CALLS)
     called = [
         _tool_use(f"call_{number}_{slot}", name, arguments)
         for slot, (name, arguments) in enumerate(named)
     ]
-    contents: st.SearchStrategy[str | JsonObject | list[JsonValue]] = st.one_of(
-        texts(), json_objects(), st.lists(json_values(), max_size=3)
-    )
     results = [
-        Message("tool", (ToolResultBlock(one.id, draw(contents), draw(st.booleans()), one.name),))
+        Message("tool", (ToolResultBlock(one.id, *draw(_RESULTS), one.name),))
         for one in draw(st.permutations(called))
     ]
     return [assistant(text, called), *results]
@@ -149,12 +161,11 @@ def messages(draw: st.DrawFn, *, with_system: bool = True) -> Messages:
         draw: Hypothesis' own.
         with_system: Whether a system message may stand at the beginning.
     """
-    said = st.one_of(texts(min_size=1)).filter(str.strip)
     chain: list[Message] = []
     if with_system and draw(st.booleans()):
-        chain.append(system(draw(said)))
+        chain.append(system(draw(_SAID)))
     for prompt in range(draw(st.integers(0, _MOST_ROUNDS))):
-        chain.append(user(draw(said)))
+        chain.append(user(draw(_SAID)))
         for turn in range(draw(st.integers(0, _MOST_ROUNDS))):
             chain += draw(rounds(prompt * (_MOST_ROUNDS + 1) + turn))
     return Messages(chain)
@@ -172,12 +183,6 @@ def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
     inner = st.integers(0 if empty else 1, len(data) if empty else max(len(data) - 1, 1))
     places = draw(st.lists(inner, max_size=12, unique=not empty)) if len(data) > 1 else []
     return [data[a:b] for a, b in pairwise([0, *sorted(places), len(data)])]
-
-
-def _containers(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
-    arrays: st.SearchStrategy[JsonValue] = st.lists(inner, max_size=4)
-    objects: st.SearchStrategy[JsonValue] = st.dictionaries(texts(), inner, max_size=4)
-    return st.one_of(arrays, objects)
 
 
 def _call(name: str, arguments: JsonObject, places: Sequence[int]) -> Call:
