@@ -17,7 +17,7 @@ from agent_actors.domain.run import RunResult as RunResult
 from agent_actors.domain.run import StopReason as StopReason
 from agent_actors.domain.run import ToolCallResult as ToolCallResult
 from agent_actors.domain.usage import Usage as Usage
-from agent_actors.domain.version import VERSION as __version__
+from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError
 from agent_actors.runtime.options import AgentOptions as AgentOptions
 from agent_actors.runtime.runtime import Runtime as Runtime

@@ -1,3 +1,3 @@
 """The version of the package; the build reads it from here."""
 
-VERSION = "0.1.0"  # a bare literal: the build reads it without importing
+__version__ = "0.1.0"  # a bare literal: the build reads it without importing

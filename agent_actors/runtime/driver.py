@@ -32,7 +32,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
 from agent_actors.domain.usage import Usage
-from agent_actors.domain.version import VERSION
+from agent_actors.domain.version import __version__
 from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
 from agent_actors.protocol.call_ids import with_unique_ids
 from agent_actors.protocol.turn import (
@@ -194,7 +194,7 @@ class Driver:
         init: Draft = partial(
             SystemInit,
             cwd=str(self._options.cwd),
-            sdk_version=VERSION,
+            sdk_version=__version__,
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
