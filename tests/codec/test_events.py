@@ -119,7 +119,7 @@ def test_unknown_fields_are_ignored() -> None:
 
 @pytest.mark.feature("OAGS-004")
 def test_an_event_of_an_unknown_type_is_kept_whole() -> None:
-    raw = {"type": "dream.began", "seq": 7, "ts": 2.5, "depth": {"a": 1}}
+    raw: Any = {"type": "dream.began", "seq": 7, "ts": 2.5, "depth": {"a": 1}}
     event = loads_event(json.dumps(raw))
     assert event == UnknownEvent(raw)
     assert (event.type, event.seq, event.ts) == ("dream.began", 7, 2.5)

@@ -1,7 +1,8 @@
 """Type hints, resolved: of functions, and of what stands for one."""
 
 import sys
-from typing import Any, Optional
+from collections.abc import Callable
+from typing import Any, Optional, cast
 
 import pytest
 
@@ -48,8 +49,9 @@ def test_a_callable_that_knows_no_module_is_resolved_too() -> None:
 def test_a_hint_that_is_no_type_is_refused() -> None:
     def wrong(a: "3 +") -> None: ...  # type: ignore[valid-type] # pyright: ignore # noqa: F722, PGH003
 
+    function = cast(Any, wrong)
     with pytest.raises(SchemaError, match=r"a type hint of .*wrong is no type"):
-        parameters_of(wrong)
+        parameters_of(function)
 
 
 def test_a_parameter_is_required_if_it_has_no_default() -> None:
@@ -64,19 +66,12 @@ def test_hints_are_written_as_in_python() -> None:
     assert type_name(Parameter) == "Parameter"
 
 
+def takes_a_callable(a: Callable[[int], str]) -> None: ...
+
+
 def test_a_callable_s_hint_keeps_its_list_of_arguments() -> None:
-    def asks(a: "Callable[[int], str]") -> None: ...  # type: ignore[name-defined] # pyright: ignore # noqa: PGH003
-
-    from collections.abc import Callable
-
-    asks.__globals__["Callable"] = Callable
-    try:
-        (parameter,) = parameters_of(asks)
-    finally:
-        del asks.__globals__["Callable"]
-    with pytest.raises(
-        SchemaError, match=r"parameter 'a': collections.abc.Callable\[\[int\], str\]"
-    ):
+    (parameter,) = parameters_of(takes_a_callable)
+    with pytest.raises(SchemaError, match=r"parameter 'a': .*Callable\[\[int\], str\] has no"):
         hint_schema(parameter.hint, name="a")
 
 

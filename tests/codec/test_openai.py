@@ -153,20 +153,21 @@ _named = texts.filter(bool)
 _calls = st.builds(ToolUseBlock, _named, _named, json_objects)
 _contents = st.lists(st.builds(ImageBlock, _named), max_size=2).map(tuple)
 _said = _named.map(lambda text: (TextBlock(text),))
+
+
+def _assistant(said: tuple[TextBlock, ...], calls: list[ToolUseBlock]) -> Message:
+    return Message("assistant", (*said, *calls))
+
+
+def _tool(call: str, content: str, name: str) -> Message:
+    return Message("tool", (ToolResultBlock(call, content, name=name),))
+
+
 _messages = st.one_of(
     st.builds(Message, st.just("system"), _said),
     st.builds(Message, st.just("user"), st.tuples(_said, _contents).map(lambda p: p[0] + p[1])),
-    st.builds(
-        lambda said, calls: Message("assistant", (*said, *calls)),
-        _said,
-        st.lists(_calls, max_size=2),
-    ),
-    st.builds(
-        lambda call, content, name: Message("tool", (ToolResultBlock(call, content, name=name),)),
-        _named,
-        texts,
-        texts,
-    ),
+    st.builds(_assistant, _said, st.lists(_calls, max_size=2)),
+    st.builds(_tool, _named, texts, texts),
 )
 
 

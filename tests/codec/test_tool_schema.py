@@ -78,7 +78,7 @@ def test_required_true_beats_a_default() -> None:
 
 
 def test_a_nested_object_keeps_its_own_list_of_required_names() -> None:
-    nested = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+    nested: dict[str, object] = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
     assert properties({"o": nested}) == ({"o": nested}, ["o"])
 
 

@@ -247,19 +247,19 @@ class Service:
         return f"called {city}"
 
 
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (variadic, r"tool 'variadic': parameter \*cities: str: any number of values"),
-        (keywords, r"tool 'keywords': parameter \*\*cities: str: any number of values"),
-        (positional, "tool 'positional': parameter 'city' is positional-only"),
-        (unhinted, "tool 'unhinted': parameter 'city' has no type hint$"),
-        (Service.method, "tool 'method': parameter 'self' has no type hint; decorate the bound"),
-        (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema here; supported are"),
-        (unknown, "tool 'unknown': a type hint of unknown names 'Nowhere', which is not there"),
-        (wrong, "tool 'wrong': "),
-    ],
-)
+UNFIT: list[tuple[Any, str]] = [
+    (variadic, r"tool 'variadic': parameter \*cities: str: any number of values"),
+    (keywords, r"tool 'keywords': parameter \*\*cities: str: any number of values"),
+    (positional, "tool 'positional': parameter 'city' is positional-only"),
+    (unhinted, "tool 'unhinted': parameter 'city' has no type hint$"),
+    (Service.method, "tool 'method': parameter 'self' has no type hint; decorate the bound"),
+    (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema here; supported are"),
+    (unknown, "tool 'unknown': a type hint of unknown names 'Nowhere', which is not there"),
+    (wrong, "tool 'wrong': "),
+]
+
+
+@pytest.mark.parametrize(("function", "said"), UNFIT)
 def test_a_signature_without_a_schema_is_refused_by_parameter(function: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         tool(function)

@@ -65,7 +65,7 @@ def test_a_value_becomes_what_the_model_is_told(value: object, content: object) 
 
 @pytest.mark.feature("ASDK-039")
 def test_an_output_keeps_its_data_and_its_error_beside_the_content() -> None:
-    output = to_output(ToolOutput({"n": 1}, data=[Level.LOW], is_error=True))  # type: ignore[list-item]
+    output = to_output(ToolOutput({"n": 1}, data=[Level.LOW], is_error=True))
     assert output == ToolOutput({"n": 1}, data=[1], is_error=True)
 
 

@@ -1,6 +1,6 @@
 """Any object of the right shape is a tool."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -8,19 +8,21 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.tools import AnyTool, Tool, ToolContext, ToolProtocol, as_tool, check_tools, tool
 
+PARAMETERS: JsonObject = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
+
 
 class Weather:
     """A tool of another make, with state of its own."""
 
     name = "weather"
     description = "Current weather."
-    parameters: ClassVar[JsonObject] = {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-    }
 
     def __init__(self) -> None:
+        self.parameters = PARAMETERS
         self.asked: list[JsonValue] = []
 
     async def execute(self, arguments: JsonObject) -> str:
@@ -42,7 +44,7 @@ async def test_an_object_with_parameters_and_execute_is_a_tool() -> None:
     weather = Weather()
     made = as_tool(weather)
     assert (made.name, made.description) == ("weather", "Current weather.")
-    assert made.input_schema == Weather.parameters
+    assert made.input_schema == PARAMETERS
     assert made.is_async
     assert (await made.invoke({"city": "Paris"}, None)).content == "sunny"
     assert weather.asked == ["Paris"]

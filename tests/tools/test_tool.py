@@ -1,9 +1,7 @@
 """Tools as values: their rules at construction, what they check, how they run."""
 
 import functools
-import http.server
 import math
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +11,7 @@ import pytest
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.run import RunInfo
-from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
+from agent_actors.errors import ConfigError, ToolArgumentsError
 from agent_actors.tools import Tool, ToolContext, ToolOutput
 
 CITY: JsonObject = {
@@ -146,87 +144,6 @@ def test_a_description_must_be_text() -> None:
         Tool("weather", None, None, echo)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.feature("ASDK-028")
-@pytest.mark.parametrize(
-    ("schema", "said"),
-    [
-        ({"type": "objec"}, "must be 'object'"),
-        ({"type": "object", "properties": {"a": {"type": "strin"}}}, r"properties\.a\.type"),
-        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "invalid schema"),
-        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "invalid schema"),
-        ({"type": "object", "$schema": "https://example.org/own"}, "invalid schema"),
-        ({"type": "object", "default": math.nan}, "nan is no JSON number"),
-        ({"type": "object", "x": object()}, "no JSON"),
-        ({"city": "string"}, "'city'"),
-        ({"type": "object", "required": 10**400}, "invalid schema"),
-    ],
-)
-def test_an_invalid_schema_is_refused_at_construction(schema: JsonObject, said: str) -> None:
-    with pytest.raises(SchemaError, match=said) as caught:
-        Tool("weather", "", schema, echo)
-    assert "'weather'" in str(caught.value)
-
-
-def test_a_schema_nested_beyond_reason_is_refused() -> None:
-    schema: JsonObject = {"type": "object"}
-    for _ in range(135):
-        schema = {"type": "object", "properties": {"a": schema}}
-    with pytest.raises(SchemaError, match="tool 'weather': invalid schema: Recursion limit"):
-        Tool("weather", "", schema, echo)
-
-
-def test_a_reference_within_the_schema_is_followed() -> None:
-    schema: JsonObject = {
-        "type": "object",
-        "properties": {"at": {"$ref": "#/$defs/place"}},
-        "$defs": {"place": {"type": "string"}},
-    }
-    with pytest.raises(ToolArgumentsError, match="field at: expected string, got integer 3"):
-        Tool("weather", "", schema, echo).check({"at": 3})
-
-
-@pytest.fixture
-def schema_server() -> Iterator[tuple[str, list[str]]]:
-    """A real server that would give a schema to whoever asks, and notes who did."""
-    asked: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/schema.json", asked
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.feature("ASDK-028")
-@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$schema"])
-def test_nothing_remote_is_ever_fetched_for_a_schema(
-    schema_server: tuple[str, list[str]], keyword: str
-) -> None:
-    url, asked = schema_server
-    schema: JsonObject = {"type": "object", "properties": {"a": {}}}
-    if keyword == "$schema":
-        schema["$schema"] = url
-    else:
-        schema["properties"] = {"a": {keyword: url}}
-    with pytest.raises(ConfigError):
-        Tool("weather", "", schema, echo)
-    assert asked == []
-
-
-def test_a_remote_reference_is_refused_with_what_to_do() -> None:
-    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}
-    with pytest.raises(SchemaError, match=r"refers to something outside of it.*\$defs"):
-        Tool("weather", "", schema, echo)
-
-
 def generator(arguments: JsonObject) -> Iterator[int]:
     yield len(arguments)
 
@@ -241,13 +158,22 @@ def test_a_generator_is_refused_as_a_handler(handler: Any) -> None:
         city_tool(handler)
 
 
+def takes_nothing() -> None: ...
+
+
+def takes_three(a: object, b: object, c: object) -> None: ...
+
+
+def takes_names_only(*, a: object) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("handler", "said"),
     [
         ("text", "the handler must be callable; got 'text'"),
-        (lambda: 1, "must take one dict"),
-        (lambda a, b, c: (a, b, c), "must take one dict"),
-        (lambda *, a: a, "must take one dict"),
+        (takes_nothing, "must take one dict"),
+        (takes_three, "must take one dict"),
+        (takes_names_only, "must take one dict"),
     ],
 )
 def test_a_handler_that_cannot_take_one_dict_is_refused(handler: Any, said: str) -> None:
@@ -263,119 +189,6 @@ def refused(made: Tool, arguments: JsonObject) -> ToolArgumentsError:
         made.check(arguments)
     assert caught.value.tool == made.name
     return caught.value
-
-
-def field_tool(schema: JsonValue) -> Tool:
-    return Tool("t", "", {"type": "object", "properties": {"a": schema}}, echo)
-
-
-def test_a_missing_field_is_named() -> None:
-    error = refused(city_tool(), {})
-    assert (str(error), error.field) == ("field city: required, and missing", "city")
-
-
-def test_a_wrong_type_names_field_expectation_and_value() -> None:
-    error = refused(city_tool(), {"city": 3})
-    assert (str(error), error.field) == ("field city: expected string, got integer 3", "city")
-
-
-def test_the_path_of_a_nested_field_reads_as_in_python() -> None:
-    item: JsonObject = {
-        "type": "object",
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-        "additionalProperties": False,
-    }
-    made = field_tool({"type": "array", "items": item})
-    assert refused(made, {"a": [{"name": "x"}, {"name": None}]}).field == "a[1].name"
-    assert refused(made, {"a": [{}]}).field == "a[0].name"
-    assert str(refused(made, {"a": [{"name": "x", "y": 1}]})) == "field a[0].y: unknown"
-
-
-def test_an_unknown_field_is_told_with_the_known_ones() -> None:
-    made = Tool("t", "", {**CITY, "additionalProperties": False}, echo)
-    assert (
-        str(refused(made, {"city": "P", "unit": 1})) == "field unit: unknown; known are city, days"
-    )
-    none = Tool("t", "", {"type": "object", "additionalProperties": False}, echo)
-    assert str(refused(none, {"a": 1})) == "no arguments are known; expected an empty object"
-
-
-@pytest.mark.parametrize(
-    ("schema", "value", "said"),
-    [
-        ({"enum": ["c", "f"]}, "k", "field a: expected one of 'c', 'f', got string 'k'"),
-        ({"const": 1}, 2, "field a: expected 1, got integer 2"),
-        (
-            {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            [1],
-            "field a: expected string or null, got array",
-        ),
-        ({"oneOf": [{"type": "string"}]}, {}, "field a: expected string, got object"),
-        ({"anyOf": [{"type": "string", "minLength": 2}]}, "x", 'field a: "x" is not valid'),
-        (
-            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
-            [1],
-            "field a: [1] is not valid",
-        ),
-        ({"minimum": 5}, 3, "field a: 3 is less than the minimum of 5"),
-        ({"type": ["string", "null"]}, True, "field a: expected null or string, got boolean True"),
-        ({"type": "integer"}, math.nan, "got null"),
-        (False, 1, "field a: False schema does not allow 1"),
-    ],
-)
-def test_the_message_says_what_was_expected(schema: JsonValue, value: Any, said: str) -> None:
-    assert said in str(refused(field_tool(schema), {"a": value}))
-
-
-def test_a_fault_of_the_whole_object_has_no_field() -> None:
-    made = Tool("t", "", {"type": "object", "minProperties": 1}, echo)
-    error = refused(made, {})
-    assert error.field == ""
-    assert str(error).startswith("{} ")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "x" * 1_000_000,
-        [["x"] * 1000] * 100,
-        {"k" * 10_000: {"j": 1}},
-    ],
-    ids=["long text", "many items", "long key"],
-)
-def test_however_large_the_arguments_the_message_stays_short(value: JsonValue) -> None:
-    nested: JsonObject = {"additionalProperties": {"additionalProperties": {"type": "string"}}}
-    for schema in ({"type": "integer"}, {"maxLength": 1, "maxItems": 1, **nested}):
-        error = refused(field_tool(schema), {"a": value})
-        assert len(str(error)) <= 500
-        assert len(error.field) <= 120
-
-
-def test_one_fault_among_a_million_items_ends_the_check() -> None:
-    made = field_tool({"type": "array", "items": {"type": "integer"}})
-    assert refused(made, {"a": ["x"] * 1_000_000}).field == "a[0]"
-
-
-def test_arguments_nested_beyond_reason_are_refused_not_fatal() -> None:
-    deep: JsonObject = {}
-    innermost = deep
-    for _ in range(100_000):
-        child: JsonObject = {}
-        innermost["a"] = child
-        innermost = child
-    assert str(refused(city_tool(), deep)).startswith("no valid JSON")
-    while deep:  # taken apart by hand: freeing it in one go would recurse
-        deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
-
-
-def test_a_pattern_that_backtracks_for_ever_does_not() -> None:
-    made = field_tool({"type": "string", "pattern": "^(a|a)*(?=b)$"})
-    assert refused(made, {"a": "a" * 60}).field == "a"
-
-
-def test_a_key_that_no_json_could_hold_is_refused() -> None:
-    assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("no valid JSON")
 
 
 @pytest.mark.feature("ASDK-029")
@@ -508,7 +321,7 @@ def test_a_second_parameter_with_a_default_gets_it_only_if_its_hint_says_so(
     def other(arguments: JsonObject, retries: int = 3) -> int:
         return retries
 
-    def unresolvable(arguments: JsonObject, retries: "NowhereToBeFound" = 3) -> object:  # type: ignore[name-defined] # pyright: ignore[reportUndefinedVariable] # noqa: F821
+    def unresolvable(arguments: JsonObject, retries: "Nowhere" = 3) -> object:  # type: ignore[name-defined] # pyright: ignore # noqa: F821, PGH003
         return retries  # pyright: ignore[reportUnknownVariableType]
 
     def many(*arguments: JsonObject) -> int:
