@@ -21,9 +21,6 @@ _MAX_HEAD: Final = 65_536
 # Above the largest body a test may want; a length beyond it is a mistake of the client.
 _MAX_BODY: Final = 64 * 1024 * 1024
 _READ_SIZE: Final = 65_536
-# Seconds. In a shorter pause the socket is not watched but looked at when it ends: watching costs
-# as much again as pausing, and a thousand streams pause fifty times each.
-_WATCHED_PAUSE: Final = 0.1
 # SO_LINGER on with 0 seconds: closing then sends RST.
 _RESET: Final = struct.pack("ii", 1, 0)
 
@@ -100,16 +97,18 @@ class Connection:
         Raises:
             ClientGone: The client closed or broke the connection.
         """
-        rest = memoryview(data)
-        while rest:
-            try:
-                sent = self._sock.send(rest)
-            except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._sock)
-            except OSError as error:
-                raise ClientGone from error
-            else:
-                rest = rest[sent:]
+        while data := self._send_some(data):
+            await trio.lowlevel.wait_writable(self._sock)
+
+    def send_nowait(self, data: bytes) -> bytes:
+        """Write what the kernel takes at once, and return the rest.
+
+        Raises:
+            ClientGone: The client closed or broke the connection.
+        """
+        if not self._read_nowait():
+            raise ClientGone
+        return self._send_some(data)
 
     async def linger(self, seconds: float) -> None:
         """Let this much time pass.
@@ -117,11 +116,6 @@ class Connection:
         Raises:
             ClientGone: The client closed or broke the connection meanwhile.
         """
-        if seconds < _WATCHED_PAUSE:
-            await trio.sleep(seconds)
-            if not self._read_nowait():
-                raise ClientGone
-            return
         with trio.move_on_after(seconds):
             await self._until_gone()
             raise ClientGone
@@ -153,6 +147,14 @@ class Connection:
             with contextlib.suppress(OSError):  # the client may have reset it first
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._sock.close()
+
+    def _send_some(self, data: bytes) -> bytes:
+        try:
+            return data[self._sock.send(data) :]
+        except BlockingIOError:
+            return data
+        except OSError as error:
+            raise ClientGone from error
 
     async def _read_body(self, headers: Mapping[str, str]) -> bytes:
         if "transfer-encoding" in headers:
@@ -251,6 +253,11 @@ class Writer:
         self._sizes: Iterator[int] | None = cycle(split) if split else None
         self._left = cut
         self._reset = reset
+
+    @property
+    def plain(self) -> bool:
+        """True if it writes everything as it comes."""
+        return self._sizes is None and self._left is None
 
     async def write(self, data: bytes) -> None:
         """Write it.

@@ -1,9 +1,9 @@
 """A real HTTP/1.1 server on loopback that answers as an OpenAI-compatible endpoint would.
 
-Owns a listening socket and a task per connection, all inside the `async with` that opens it: when
-that is left, nothing is left. It answers from a script, misbehaves exactly as the script says, and
-counts what its clients hold open, so that a test can show that they hold nothing. What a reply is
-stands in `replies.py`, its bytes in `_wire.py`, HTTP in `_http.py`.
+Owns a listening socket, a task per connection and one that paces their writes, all inside the
+`async with` that opens it: when that is left, nothing is left. It answers from a script, misbehaves
+exactly as the script says, and counts what its clients hold open, so that a test can show that they
+hold nothing. What a reply is stands in `replies.py`, its bytes in `_wire.py`, HTTP in `_http.py`.
 
 It works on real sockets, hence under the real clock only: a virtual clock that jumps ahead when
 no task is ready would jump while bytes are under way.
@@ -23,11 +23,13 @@ import trio
 from agent_actors.domain.json import JsonObject
 from agent_actors.testing import _http
 from agent_actors.testing._http import BadRequest, ClientGone, Connection, HangUp, Writer
+from agent_actors.testing._pacer import Beat, Pacer
 from agent_actors.testing._wire import Segment, encode_json, render
 from agent_actors.testing.model import ScriptExhausted
 from agent_actors.testing.replies import (
     Disconnect,
     EndpointRequest,
+    Framing,
     Reply,
     ReplyStep,
     body,
@@ -42,6 +44,8 @@ EndpointScript: TypeAlias = Sequence[ReplyTurn] | Callable[[EndpointRequest], Re
 # Thousands of clients may connect in one tick; the kernel lowers it to its own limit.
 _BACKLOG: Final = 4096
 _LOOPBACK: Final = "127.0.0.1"
+# Seconds. In a longer pause a client that leaves is noticed at once, in a shorter one at its end.
+_SHORT_PAUSE: Final = 0.1
 _NO_BODY: Final = {"content-length": "0", "connection": "close"}
 
 
@@ -92,6 +96,7 @@ class ScriptedEndpoint:
         self._asked = 0
         self._failures: list[Exception] = []
         self._changed = trio.lowlevel.ParkingLot()
+        self._pacer = Pacer()
         self._listener: socket.socket | None = None
         self._tasks: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
@@ -135,6 +140,7 @@ class ScriptedEndpoint:
             raise
         self._listener = listener
         if self._listening:
+            self._nursery.start_soon(self._pacer.run)
             self._nursery.start_soon(self._accept, listener, self._nursery)
         return self
 
@@ -273,16 +279,16 @@ class ScriptedEndpoint:
             await connection.linger(answer.delay)
         segments = render(answer, request)
         writer = Writer(connection, split=answer.split, cut=answer.cut, reset=answer.reset)
-        if answer.bare:
-            framing = "close"
-        else:
-            framing = answer.framing
+        framing: Framing = "close" if answer.bare else answer.framing
+        if not answer.bare:
             await writer.write(_head(answer, request, segments))
-        for segment in segments:
-            if isinstance(segment, bytes):
-                await writer.write(_http.chunk(segment) if framing == "chunked" else segment)
+        for part in _paced(segments, framing) if writer.plain else segments:
+            if isinstance(part, list):
+                await self._pacer.play(connection, part)
+            elif isinstance(part, bytes):
+                await writer.write(_framed(part, framing))
             else:
-                await self._happen(segment, connection)
+                await self._happen(part, connection)
         if framing == "chunked":
             await writer.write(_http.LAST_CHUNK)
         elif framing == "close":
@@ -321,6 +327,32 @@ def _clients(listener: socket.socket) -> Iterator[socket.socket]:
             return
         sock.setblocking(False)
         yield sock
+
+
+def _paced(segments: Sequence[Segment], framing: Framing) -> Iterator[Segment | list[Beat]]:
+    """The segments, with each run of short pauses and writes gathered into beats."""
+    beats: list[Beat] = []
+    last: Segment | None = None
+    for segment in segments:
+        short = isinstance(last, Pause) and last.seconds < _SHORT_PAUSE
+        if short and isinstance(last, Pause) and isinstance(segment, bytes):
+            beats.append((last.seconds, _framed(segment, framing)))
+            last = None
+            continue
+        if last is not None:
+            if beats:
+                yield beats
+                beats = []
+            yield last
+        last = segment
+    if beats:
+        yield beats
+    if last is not None:
+        yield last
+
+
+def _framed(data: bytes, framing: Framing) -> bytes:
+    return _http.chunk(data) if framing == "chunked" else data
 
 
 def _as_reply(turn: ReplyTurn) -> Reply:

@@ -1,0 +1,110 @@
+"""Answers whose deltas come every few milliseconds."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import pytest
+import trio
+
+from agent_actors.testing._pacer import Beat
+from agent_actors.testing._wire import Segment
+from agent_actors.testing.endpoint import ScriptedEndpoint, _paced
+from agent_actors.testing.replies import EndpointRequest, Reply, disconnect, reply
+from agent_actors.testing.script import Hang, Pause, hang, pause, say
+from tests.testing.raw_client import PATIENCE, QUESTION, RawClient, ask, body_of, request_bytes
+
+SHORT, LONG = Pause(0.01), Pause(1)
+
+
+@pytest.mark.parametrize(
+    ("segments", "parts"),
+    [
+        ([], []),
+        ([b"a", SHORT, b"b", SHORT, b"c"], [b"a", [(0.01, b"b"), (0.01, b"c")]]),
+        ([SHORT, b"a", Hang()], [[(0.01, b"a")], Hang()]),
+        ([SHORT, b"a", LONG, b"b"], [[(0.01, b"a")], LONG, b"b"]),
+        ([SHORT, SHORT, b"a"], [SHORT, [(0.01, b"a")]]),
+        ([SHORT, b"a", SHORT, SHORT], [[(0.01, b"a")], SHORT, SHORT]),
+        ([SHORT, b"a", Hang(), SHORT, b"b"], [[(0.01, b"a")], Hang(), [(0.01, b"b")]]),
+        ([b"a", SHORT], [b"a", SHORT]),
+    ],
+)
+def test_short_pauses_and_the_writes_behind_them_are_beats(
+    segments: Sequence[Segment], parts: list[Segment | list[Beat]]
+) -> None:
+    assert list(_paced(segments, "length")) == parts
+
+
+def test_beats_are_framed() -> None:
+    assert list(_paced([SHORT, b"abc"], "chunked")) == [[(0.01, b"3\r\nabc\r\n")]]
+
+
+async def test_a_paced_answer_has_the_bytes_of_one_that_is_not() -> None:
+    text = "What is said does not depend on when."
+    async with ScriptedEndpoint(
+        [say(text, chunks=9), say(text, chunks=9, every=0.001)]
+    ) as endpoint:
+        answers = [body_of((await ask(endpoint))[0]) for _ in range(2)]
+
+    assert answers[0].replace(b"chatcmpl-0", b"chatcmpl-1") == answers[1]
+
+
+async def test_every_delta_is_a_write_of_its_own_after_its_pause() -> None:
+    script = [say(*"abcdefgh", every=0.005)]
+    async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as client:
+        before = trio.current_time()
+        await client.send(request_bytes(QUESTION, "Connection: close"))
+        await client.read_to_end()
+        assert trio.current_time() - before >= 8 * 0.005
+        assert len(client.reads) > 2
+
+
+async def test_a_later_answer_with_a_shorter_pause_does_not_wait_for_an_earlier_one() -> None:
+    def script(request: EndpointRequest) -> Reply:
+        slow = request.last_content == "slow"
+        return reply(say(*"ab" * 50, every=0.09)) if slow else reply(say("c", every=0.001))
+
+    async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as slow:
+        await slow.send(request_bytes({"messages": [{"content": "slow"}], "stream": True}))
+        await endpoint.wait_live(1)
+        with trio.fail_after(PATIENCE):
+            await ask(endpoint)
+        assert endpoint.live_responses == 1
+
+
+async def test_a_client_that_does_not_read_holds_up_only_itself() -> None:
+    large = "x" * 3_000_000
+    script = [say(large, large, large, every=0.001), say(*"abc", every=0.001)]
+    async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as deaf:
+        await deaf.send(request_bytes(QUESTION, "Connection: close"))
+        await endpoint.wait_live(1)
+        assert (await ask(endpoint))[1] == "closed"
+        data, _ = await deaf.read_to_end()
+        assert data.count(large.encode()) == 3
+
+
+async def test_the_turn_goes_on_behind_its_beats() -> None:
+    script = [reply(say(*"ab", every=0.001), disconnect(reset=True))]
+    async with ScriptedEndpoint(script) as endpoint:
+        data, ending = await ask(endpoint)
+        assert b'"b"' in data
+        assert ending == "reset"
+
+
+async def test_leaving_the_endpoint_ends_what_is_paced() -> None:
+    async with AsyncExitStack() as clients:
+        async with ScriptedEndpoint([say(*"a" * 500, every=0.05)]) as endpoint:
+            client = await clients.enter_async_context(RawClient(endpoint))
+            await client.send(request_bytes())
+            await client.read_until(b'"a"')
+        assert (endpoint.live_responses, endpoint.open_connections) == (0, 0)
+        assert not (await client.read_to_end())[0].endswith(b"0\r\n\r\n")
+
+
+async def test_a_hang_behind_a_short_pause_is_left_by_the_client() -> None:
+    async with ScriptedEndpoint([reply("a", pause(0.001), hang())]) as endpoint:
+        async with RawClient(endpoint) as client:
+            await client.send(request_bytes())
+            await client.read_until(b'"a"')
+        with trio.fail_after(PATIENCE):
+            await endpoint.wait_closed()
