@@ -53,15 +53,13 @@ class Pacer:
 
         Raises:
             ClientGone: The client closed or broke the connection; told at the next beat.
+
+        Cancellation: for the end of the whole pacer only; a job left alone would go on.
         """
         job = _Job(connection, beats, trio.Event())
         while job.position < len(beats):
             self._schedule(job, trio.current_time())
-            try:
-                await job.ended.wait()
-            except trio.Cancelled:
-                job.gone = True  # its place in the heap lapses when it is due
-                raise
+            await job.ended.wait()
             if job.gone:
                 raise ClientGone
             await connection.send(job.rest)
@@ -74,8 +72,6 @@ class Pacer:
             self._sooner.unpark_all()
 
     def _beat(self, job: _Job, now: float) -> None:
-        if job.gone:
-            return
         data = job.beats[job.position][1]
         job.position += 1
         try:

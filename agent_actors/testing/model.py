@@ -53,7 +53,7 @@ class _NoSink:
     def feed(self, deltas: Sequence[ModelDelta]) -> None:
         pass
 
-    async def wait_room(self) -> None:
+    async def wait_room(self) -> None:  # pragma: no cover - it is never full
         await trio.lowlevel.checkpoint()
 
 

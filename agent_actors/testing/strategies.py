@@ -210,11 +210,12 @@ def _tool_use(id_: str, name: str, arguments: JsonObject) -> ToolUseBlock:
 def _with_deltas(turn: list[Step]) -> tuple[list[Step], list[ModelDelta]]:
     begun: set[int | None] = set()
     deltas: list[ModelDelta] = []
-    for action in play(turn, call_id="call_0_{}".format):
+    played = play(turn, call_id="call_0_{}".format)
+    for action in (one for one in played if isinstance(one, ModelDelta)):
         if isinstance(action, ToolCallDelta) and action.index in begun:
             deltas.append(ToolCallDelta(action.index, arguments=action.arguments))
-        elif isinstance(action, ModelDelta):
-            deltas.append(action)
-            if isinstance(action, ToolCallDelta):
-                begun.add(action.index)
+            continue
+        deltas.append(action)
+        if isinstance(action, ToolCallDelta):
+            begun.add(action.index)
     return turn, deltas

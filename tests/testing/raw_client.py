@@ -1,6 +1,8 @@
 """A client that sees the bytes: what an HTTP library would hide or repair."""
 
 import json
+import socket
+import struct
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -52,6 +54,11 @@ class RawClient:
         trace: TracebackType | None,
     ) -> None:
         await trio.aclose_forcefully(self._stream)
+
+    def reset(self) -> None:
+        """Break the connection by RST."""
+        self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._stream.socket.close()
 
     async def send(self, data: bytes) -> None:
         await self._stream.send_all(data)

@@ -157,3 +157,26 @@ async def test_writes_are_cut_to_the_sizes_given() -> None:
             place += len(read)
             assert place in boundaries
         assert len(client.reads) > 3
+
+
+async def test_a_client_that_breaks_the_connection_is_forgotten() -> None:
+    script = [body(bytes(20_000_000)), reply("a", pause(60))]
+    async with ScriptedEndpoint(script) as endpoint:
+        for _ in script:
+            async with RawClient(endpoint) as client:
+                await client.send(request_bytes())
+                await endpoint.wait_live(1)
+                client.reset()
+            with trio.fail_after(5):
+                await endpoint.wait_quiet()
+                await endpoint.wait_closed()
+
+
+@pytest.mark.parametrize("sent", [b"", b"5\r\nab"])
+async def test_a_client_that_breaks_off_within_a_chunked_request_is_forgotten(sent: bytes) -> None:
+    async with ScriptedEndpoint([]) as endpoint:
+        async with RawClient(endpoint) as client:
+            await client.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + sent)
+        with trio.fail_after(5):
+            await endpoint.wait_closed()
+        assert endpoint.requests == []
