@@ -198,40 +198,36 @@ class AnswerReader:
 class _ErrorFields:
     """Finds lines that begin with `error:` in a stream, however it is split."""
 
-    __slots__ = ("_collecting", "_line")
+    __slots__ = ("_line", "_skipping")
 
     def __init__(self) -> None:
         # The line that is not whole yet, as long as it may be one that is looked for.
         self._line = b""
-        self._collecting = True
+        self._skipping = False
 
     def feed(self, data: bytes) -> list[str]:
         """The values of such lines that these bytes made whole."""
-        if self._collecting and not self._line and _ERROR_FIELD not in data:
-            found: list[str] = []
-            self._collecting = data.endswith((b"\n", b"\r"))
-            if not self._collecting:
-                self._keep(data[max(data.rfind(b"\n"), data.rfind(b"\r")) + 1 :])
-            return found
-        return self._search(data)
+        if self._line or _ERROR_FIELD in data:
+            return self._search(data)
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if end or not self._skipping:
+            self._begin(data[end:])
+        return []
 
     def _search(self, data: bytes) -> list[str]:
         found: list[str] = []
         for line in data.splitlines(keepends=True):
             whole = line.endswith((b"\n", b"\r"))
-            if self._collecting:
-                self._line += line
-                if whole and self._line.startswith(_ERROR_FIELD):
+            if not self._skipping:
+                self._begin(self._line + line)
+            if whole:
+                if self._line.startswith(_ERROR_FIELD):
                     value = self._line[len(_ERROR_FIELD) :]
                     found.append(value.decode("utf-8", "replace").strip())
-            if whole:
-                self._line, self._collecting = b"", True
-            else:
-                self._keep(self._line)
+                self._begin(b"")
         return found
 
-    def _keep(self, start: bytes) -> None:
+    def _begin(self, line: bytes) -> None:
         """Put the start of a line by, unless it is the start of another."""
-        head = start[: len(_ERROR_FIELD)]
-        self._collecting = _ERROR_FIELD.startswith(head)
-        self._line = start if self._collecting else b""
+        self._skipping = not _ERROR_FIELD.startswith(line[: len(_ERROR_FIELD)])
+        self._line = b"" if self._skipping else line

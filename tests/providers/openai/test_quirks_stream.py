@@ -1,0 +1,512 @@
+"""Quirks 32 to 48, of text, thinking, usage and the stream itself; each test bears its number.
+
+Of 41 (cumulative text) long texts are recognised; short ones, and a repeat of all the text at the
+end, need an endpoint that is declared so (`OpenAIChat(cumulative=True)`). Of 40, that
+`reasoning_content` is sent back is declared too (`OpenAIChat(echo_reasoning=True)`).
+"""
+
+import json
+
+import pytest
+
+from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.model import TextDelta, UsageDelta
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.providers.openai.answer import AnswerReader
+from tests.providers.openai.answers import (
+    DONE,
+    ENDPOINT,
+    REQUEST,
+    answer,
+    calls,
+    chunk,
+    entry,
+    made,
+    read,
+    read_all,
+    said,
+    shown_text,
+    sse,
+    text,
+)
+
+GRIN = "\N{GRINNING FACE}"
+HELLO = (text("Hel"), text("lo"), chunk({}, "stop"))
+LONG = "The quick brown fox jumps over the lazy dog, again and again and again."
+
+
+def in_band(body: bytes) -> ProviderInBandError:
+    with pytest.raises(ProviderInBandError) as caught:
+        read_all([body])
+    with pytest.raises(ProviderInBandError) as in_pieces:
+        read_all([body[at : at + 1] for at in range(len(body))])
+    assert str(in_pieces.value) == str(caught.value)
+    assert caught.value.endpoint == ENDPOINT
+    return caught.value
+
+
+def protocol_error(body: bytes, content_type: str = "") -> str:
+    with pytest.raises(ProviderProtocolError) as caught:
+        read_all([body], content_type=content_type)
+    return str(caught.value)
+
+
+# --- how a stream ends ----------------------------------------------------------------------------
+
+
+def test_quirk_32_text_without_finish_reason_and_done() -> None:
+    found = answer(text("Hel"), text("lo"), done=False)
+    assert (found.text, found.finish_reason) == ("Hello", "unknown")
+
+
+@pytest.mark.feature("OAS-063")
+def test_quirk_32_whole_calls_without_finish_reason_and_done() -> None:
+    found = answer(calls(entry(0, "a", "f", '{"x":1}')), done=False)
+    assert made(found) == [("a", "f", {"x": 1})]
+
+
+def test_quirk_32_text_and_a_cut_call_without_finish_reason_and_done() -> None:
+    found = answer(text("Hi"), calls(entry(0, "a", "f", "")), done=False)
+    assert isinstance(found.blocks[1], ToolUseError)
+
+
+@pytest.mark.parametrize(
+    "chunks", [[calls(entry(0, "a", "f", '{"x"'))], [chunk({"reasoning": "Hm"})]]
+)
+def test_quirk_32_nothing_whole_without_finish_reason_and_done(chunks: list[object]) -> None:
+    assert "before anything of the answer was whole" in protocol_error(sse(*chunks, done=False))
+
+
+def test_quirk_32_done_without_finish_reason() -> None:
+    found = answer(chunk({"reasoning": "Hm"}), calls(entry(0, "a", "now", "")))
+    assert made(found) == [("a", "now", {})]
+    assert answer(chunk({"reasoning": "Hm"})).blocks == (ThinkingBlock("Hm"),)
+
+
+def test_quirk_32_the_last_event_without_its_blank_line() -> None:
+    assert read(
+        sse(*HELLO, done=False) + b'data: {"choices":[{"delta":{"content":"!"}}]}'
+    ).text == ("Hello!")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\n\n", b": ping\n\n", DONE, sse(chunk({"role": "assistant"}))]
+)
+def test_a_stream_with_nothing_at_all_is_no_answer(body: bytes) -> None:
+    assert "held no answer" in protocol_error(body)
+
+
+def test_an_answer_that_is_empty_on_purpose_is_one() -> None:
+    assert answer(chunk({"content": ""}, "stop")).blocks == ()
+
+
+@pytest.mark.feature("OAGS-038")
+def test_done_ends_the_stream_whatever_comes_after_it() -> None:
+    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader.feed(sse(*HELLO) + b'data: {"error":{"message":"late"}}\n\n' + sse(text("more")))
+    assert reader.done
+    reader.close()
+    assert reader.finish().text == "Hello"
+
+
+def test_done_with_blanks_around_it_ends_the_stream() -> None:
+    assert read(sse(*HELLO, done=False) + b"data:  [DONE] \n\n").text == "Hello"
+
+
+# --- odd chunks -----------------------------------------------------------------------------------
+
+
+def test_quirk_33_first_chunk_without_choices() -> None:
+    first = {
+        "id": "",
+        "choices": [],
+        "created": 0,
+        "model": "",
+        "object": "",
+        "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {}}],
+    }
+    found = answer(first, *HELLO)
+    assert (found.text, found.model, found.response_id) == ("Hello", "m-1", "r")
+
+
+def test_quirk_34_delta_null_or_absent_and_chunk_null() -> None:
+    absent = {"choices": [{"index": 0, "finish_reason": None}]}
+    found = answer(None, chunk(None), absent, *HELLO, {"choices": None}, 7, {"choices": [None]})
+    assert found.text == "Hello"
+
+
+def test_a_line_that_is_no_json_is_skipped() -> None:
+    assert read(b"data: not json\n\n" + sse(*HELLO)).text == "Hello"
+
+
+def test_lines_that_are_no_json_and_nothing_else_are_told_of() -> None:
+    message = protocol_error(b"data: not json\n\ndata: \xff{\n\n" + DONE)
+    assert "2 data line(s) that are no JSON, the first of them 'not json'" in message
+
+
+def test_chunks_in_an_array_are_read_one_by_one() -> None:
+    assert answer([text("Hel"), text("lo")], [chunk({}, "stop")]).text == "Hello"
+
+
+def test_ids_of_another_type_do_not_lose_the_text() -> None:
+    odd = {**text("Hello"), "id": 12, "model": ["m"], "usage": "none"}
+    found = answer(odd, chunk({}, "stop"))
+    assert (found.text, found.response_id, found.model) == ("Hello", "12", "m-1")
+
+
+# --- usage ----------------------------------------------------------------------------------------
+
+USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
+
+
+@pytest.mark.feature("OAS-115")
+def test_quirk_35_usage_in_a_chunk_of_its_own() -> None:
+    assert answer(*HELLO, {"choices": [], "usage": USAGE}).usage == Usage(12, 3)
+
+
+def test_quirk_35_usage_in_every_chunk() -> None:
+    shown, found = read_all(
+        [
+            sse(
+                {**text("Hel"), "usage": {"prompt_tokens": 12, "completion_tokens": 1}},
+                {**text("lo"), "usage": {"prompt_tokens": 12, "completion_tokens": 2}},
+                {**chunk({}, "stop"), "usage": USAGE},
+            )
+        ]
+    )
+    assert found.usage == Usage(12, 3)
+    assert shown[-1] == UsageDelta(Usage(12, 3))
+
+
+def test_quirk_35_usage_and_then_an_empty_one() -> None:
+    zero = {"prompt_tokens": 0, "completion_tokens": 0}
+    found = answer(
+        *HELLO, {"choices": [], "usage": USAGE}, {"choices": [], "usage": None}, {"usage": zero}
+    )
+    assert found.usage == Usage(12, 3)
+
+
+def test_quirk_36_usage_inside_the_choice() -> None:
+    last = chunk({}, "stop")
+    last["choices"] = [{"delta": {}, "finish_reason": "stop", "usage": USAGE}]
+    assert answer(text("Hi"), last).usage == Usage(12, 3)
+
+
+@pytest.mark.feature("ASDK-016", "OAS-115")
+@pytest.mark.parametrize(
+    "details",
+    [
+        {
+            "prompt_tokens_details": {"cached_tokens": 8, "cache_creation_tokens": 2},
+            "completion_tokens_details": {"reasoning_tokens": 1},
+        },
+        {
+            "input_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 2},
+            "output_tokens_details": {"reasoning_tokens": 1.0},
+        },
+        {"prompt_cache_hit_tokens": 8, "cache_creation_input_tokens": 2, "reasoning_tokens": 1},
+        {
+            "prompt_tokens_details": None,
+            "cache_read_input_tokens": 8,
+            "cache_creation_input_tokens": 2,
+            "reasoning_tokens": 1,
+        },
+    ],
+)
+def test_usage_tells_cached_created_and_reasoning_tokens(details: dict[str, object]) -> None:
+    found = answer(*HELLO, {"choices": [], "usage": {**USAGE, **details}})
+    assert found.usage == Usage(12, 3, 8, 2, 1)
+
+
+def test_without_usage_it_is_estimated() -> None:
+    assert answer(*HELLO).usage == Usage(1, 1, estimated=True)
+
+
+def test_counts_that_are_no_numbers_are_none() -> None:
+    odd = {
+        "prompt_tokens": "12",
+        "completion_tokens": True,
+        "reasoning_tokens": -1,
+        "cached_tokens": 4,
+    }
+    assert answer(*HELLO, {"usage": odd}).usage == Usage(cache_read_tokens=4)
+
+
+# --- thinking -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_quirk_37_either_name_of_reasoning_with_empty_content(field: str) -> None:
+    found = answer(chunk({field: "H", "content": ""}), chunk({field: "m", "content": ""}), *HELLO)
+    assert found.blocks == (ThinkingBlock("Hm"), TextBlock("Hello"))
+
+
+def test_quirk_37_both_names_at_once_count_once() -> None:
+    both = chunk({"reasoning_content": "Hm", "reasoning": "Hm"})
+    assert answer(both, *HELLO).blocks == (ThinkingBlock("Hm"), TextBlock("Hello"))
+
+
+def test_quirk_38_reasoning_as_an_object() -> None:
+    odd = chunk({"reasoning_content": {"text": "Hm", "signature": "seal"}})
+    empty = chunk({"reasoning_content": {"redacted": "x"}})
+    assert answer(odd, empty, *HELLO).blocks[0] == ThinkingBlock("Hm", "seal")
+
+
+def test_quirk_39_content_in_parts() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "'s a "}, "greeting", 3]}
+    found = answer(
+        text([thinking]),
+        text([{"type": "text", "text": "Hel"}, "l", 7, "", {"type": "reference", "ids": [1]}]),
+        text({"type": "text", "text": "o"}),
+        chunk({"reasoning": ["", "?"]}),
+        chunk({}, "stop"),
+    )
+    assert found.blocks == (
+        ThinkingBlock("'s a greeting"),
+        TextBlock("Hello"),
+        ThinkingBlock("?"),
+    )
+
+
+def test_quirk_40_what_is_to_be_echoed_is_kept_with_its_part() -> None:
+    seal = {"google": {"thought_signature": "s1"}}
+    of_call = {**entry(0, "a", "f", "{}"), "extra_content": seal}
+    found = answer(
+        chunk({"content": "Hi", "extra_content": seal}), calls(of_call), chunk({}, "stop")
+    )
+    assert found.blocks == (
+        TextBlock("Hi", extra={"extra_content": seal}),
+        ToolUseBlock("a", "f", {}, "{}", extra={"extra_content": seal}),
+    )
+    bare = {"index": 0, "extra_content": seal}
+    late = answer(calls(entry(0, "a", "f", "{}")), calls(bare), chunk({}, "stop"))
+    assert late.blocks[0].extra == {"extra_content": seal}
+
+
+# --- repeated text --------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("OAS-060")
+def test_quirk_41_cumulative_content() -> None:
+    growing = [text(LONG[:end]) for end in range(4, len(LONG) + 1)]
+    assert said(answer(*growing, chunk({}, "stop"))) == [LONG]
+    assert shown_text(*growing, chunk({}, "stop")) == LONG
+
+
+def test_quirk_41_growing_message_beside_deltas() -> None:
+    chunks = [text(word) for word in ("Hel", "lo")]
+    for at, one in enumerate(chunks):
+        one["choices"] = [
+            {"delta": {"content": ("Hel", "lo")[at]}, "message": {"content": ("Hel", "Hello")[at]}}
+        ]
+    assert answer(*chunks, chunk({}, "stop")).text == "Hello"
+
+
+@pytest.mark.feature("OAS-060")
+def test_a_short_repeat_of_a_real_stream_survives() -> None:
+    assert answer(text("ha"), text("ha"), text("!"), chunk({}, "stop")).text == "haha!"
+
+
+# --- the form of the stream -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "noise", [b": OPENROUTER PROCESSING\n\n", b": keep-alive\n", b":\n\n", b"\n", b": ping\n\n\n"]
+)
+def test_quirk_42_comments_and_blank_lines(noise: bytes) -> None:
+    body = noise + b"".join(sse(one, done=False) + noise for one in HELLO) + DONE
+    assert read(body).text == "Hello"
+
+
+def test_quirk_43_no_space_after_the_colon_and_named_events() -> None:
+    body = sse(*HELLO).replace(b"data: ", b"event:message\ndata:")
+    assert read(body).text == "Hello"
+
+
+def test_quirk_43_error_event() -> None:
+    error = in_band(b'event:error\ndata:{"error":{"message":"overloaded","code":529}}\n\n')
+    assert (str(error), error.code) == (f"{ENDPOINT}: overloaded", "529")
+    assert "plain words" in str(in_band(b"event: error\ndata: plain words\n\n"))
+    assert "without a message" in str(in_band(b"event: error\ndata: \n\n"))
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
+@pytest.mark.feature("OAGS-037")
+def test_quirk_44_other_line_ends(end: bytes) -> None:
+    assert read(sse(*HELLO).replace(b"\n", end)).text == "Hello"
+
+
+@pytest.mark.feature("OAGS-037")
+def test_data_in_several_lines_is_joined() -> None:
+    body = json.dumps(text("Hello"), indent=1).encode()
+    assert read(b"data: " + body.replace(b"\n", b"\ndata: ") + b"\n\n" + DONE).text == "Hello"
+
+
+# --- errors inside a 200 --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "code"),
+    [
+        ({"error": {"message": "no credit", "code": 402}}, "no credit", "402"),
+        ({"error": "no credit"}, "no credit", ""),
+        ({"choices": [], "error": {"message": "no credit", "type": "quota"}}, "no credit", "quota"),
+        ({"object": "error", "message": "no credit", "code": 400}, "no credit", ""),
+        ({"detail": "no credit"}, "no credit", ""),
+        ({"message": "no credit"}, "no credit", ""),
+        ({"detail": [{"loc": ["body"], "msg": "no credit"}]}, "no credit", ""),
+        ({"error": {"code": "x"}}, "the endpoint told of an error without a message", "x"),
+        ([{"error": {"message": "no credit", "status": "DENIED"}}], "no credit", "DENIED"),
+    ],
+)
+def test_quirk_45_error_in_the_stream(value: object, message: str, code: str) -> None:
+    error = in_band(sse(text("Hi"), value))
+    assert (str(error), error.code) == (f"{ENDPOINT}: {message}", code)
+
+
+def test_quirk_45_failed_generation_is_told() -> None:
+    value = {
+        "error": {
+            "message": "Failed to call a function.",
+            "code": "tool_use_failed",
+            "failed_generation": "<function=f{",
+        }
+    }
+    error = in_band(sse(value))
+    assert "Failed to call a function. (the model wrote: <function=f{)" in str(error)
+    assert error.code == "tool_use_failed"
+
+
+@pytest.mark.parametrize("nothing", [None, "", {}, False])
+def test_an_error_field_that_says_nothing_is_none(nothing: object) -> None:
+    assert answer({**text("Hello"), "error": nothing}, chunk({}, "stop")).text == "Hello"
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_quirk_46_error_field_beside_the_data(end: bytes) -> None:
+    body = b'error: {"code":400,"message":"context overflow"}\n\n' + DONE
+    error = in_band((sse(text("Hi"), done=False) + body).replace(b"\n", end))
+    assert (str(error), error.code) == (f"{ENDPOINT}: context overflow", "400")
+
+
+def test_quirk_46_error_field_is_found_only_at_the_start_of_a_line() -> None:
+    found = answer(text("error: {not one}\nerror: no"), chunk({}, "stop"))
+    assert found.text == "error: {not one}\nerror: no"
+    assert read(b"errata: x\n" + sse(*HELLO)).text == "Hello"
+    # A read may end anywhere in a line that is not one.
+    body = sse(*HELLO, done=False)
+    assert read_all([body[:9], b"".join((body[9:], b": error: x\n")), DONE])[1].text == "Hello"
+
+
+@pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
+def test_quirk_47_error_document_at_200(content_type: str) -> None:
+    body = b'\n\n{"error":{"message":"no such model","code":"model_not_found"}}'
+    with pytest.raises(ProviderInBandError) as caught:
+        read(body, content_type=content_type)
+    assert caught.value.code == "model_not_found"
+
+
+@pytest.mark.feature("OAGS-041", "WICK-079")
+def test_quirk_47_whole_completion_though_a_stream_was_asked() -> None:
+    whole = {
+        "id": "r",
+        "object": "chat.completion",
+        "model": "m-1",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "reasoning_content": "Hm",
+                    "content": "Hello",
+                    "tool_calls": [entry(None, "a", "f", '{"x":1}'), entry(None, "b", "now", "")],
+                },
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": USAGE,
+    }
+    body = b"\n\n" + json.dumps(whole, indent=2).encode()
+    found = read(body, content_type="text/event-stream")
+    assert found.blocks[:2] == (ThinkingBlock("Hm"), TextBlock("Hello"))
+    assert made(found) == [("a", "f", {"x": 1}), ("b", "now", {})]
+    assert (found.usage, found.finish_reason) == (Usage(12, 3), "tool_calls")
+    shown, _ = read_all([body])
+    assert TextDelta("Hello") in shown
+
+
+@pytest.mark.parametrize("body", [b'{"choices": []}', b'{"models": []}', b"[]", b'{"choices": [{'])
+def test_a_document_that_is_no_completion_is_no_answer(body: bytes) -> None:
+    message = protocol_error(body, "application/json")
+    assert "got JSON that is no chat completion (content type 'application/json')" in message
+
+
+def test_a_whole_completion_that_is_empty_is_an_answer_without_blocks() -> None:
+    whole = {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}
+    assert read(json.dumps(whole).encode()).blocks == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<!DOCTYPE html><html><head><title>Log\n in</title></head><body>x</body></html>",
+        b"\n <html><style>a{}</style><body><h1>Log</h1> in<script>x()</script></body></html>",
+    ],
+)
+def test_a_page_is_no_answer(body: bytes) -> None:
+    message = protocol_error(body, "text/html")
+    assert message.endswith("got a page (content type 'text/html'): Log in")
+
+
+def test_a_page_without_end_is_read_no_further_than_needed() -> None:
+    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    for _ in range(63):
+        reader.feed(b"<" * 1024)
+    with pytest.raises(ProviderProtocolError, match="got a page"):
+        reader.feed(b"x" * 1024)
+
+
+def test_a_line_without_end_is_no_answer() -> None:
+    with pytest.raises(ProviderProtocolError, match="longer than"):
+        read_all([b"data: " + b"x" * (9 * 1024 * 1024)])
+
+
+# --- characters -----------------------------------------------------------------------------------
+
+
+def test_quirk_48_utf8_split_across_reads() -> None:
+    body = b'data: {"choices":[{"delta":{"content":"' + f"a{GRIN}é".encode() + b'"}}]}\n\n' + DONE
+    assert read(body).text == f"a{GRIN}é"
+
+
+def test_quirk_48_surrogates_split_across_deltas() -> None:
+    found = answer(text("a\ud83d"), text("\ude00b\ud83d"), chunk({}, "stop"))
+    assert found.text == f"a{GRIN}b\ufffd"
+    found.text.encode()
+
+
+def test_quirk_48_surrogates_split_across_arguments() -> None:
+    found = answer(
+        calls(entry(0, "a", "f", '{"x":"\ud83d')), calls(entry(0, None, None, '\ude00"}'))
+    )
+    assert made(found) == [("a", "f", {"x": GRIN})]
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [
+        ("length", "length"),
+        ("max_tokens", "length"),
+        ("content_filter", "refused"),
+        ("stop", "stop"),
+        ("something_new", "unknown"),
+    ],
+)
+def test_finish_reasons_are_told_in_neutral_words(finish: str, reason: str) -> None:
+    assert answer(text("Hi"), chunk({}, finish)).finish_reason == reason
+
+
+def test_a_refusal_is_text_and_says_so() -> None:
+    found = answer(chunk({"refusal": "I ca"}), chunk({"refusal": "n't."}), chunk({}, "stop"))
+    assert (found.text, found.finish_reason) == ("I can't.", "refused")
