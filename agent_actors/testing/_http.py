@@ -97,18 +97,21 @@ class Connection:
         Raises:
             ClientGone: The client closed or broke the connection.
         """
-        while data := self._send_some(data):
+        while data := self.send_nowait(data):
             await trio.lowlevel.wait_writable(self._sock)
 
     def send_nowait(self, data: bytes) -> bytes:
         """Write what the kernel takes at once, and return the rest.
 
         Raises:
-            ClientGone: The client closed or broke the connection.
+            ClientGone: The client closed or broke the connection, and a write before showed it.
         """
-        if not self._read_nowait():
-            raise ClientGone
-        return self._send_some(data)
+        try:
+            return data[self._sock.send(data) :]
+        except BlockingIOError:
+            return data
+        except OSError as error:
+            raise ClientGone from error
 
     async def linger(self, seconds: float) -> None:
         """Let this much time pass.
@@ -147,14 +150,6 @@ class Connection:
             with contextlib.suppress(OSError):  # the client may have reset it first
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._sock.close()
-
-    def _send_some(self, data: bytes) -> bytes:
-        try:
-            return data[self._sock.send(data) :]
-        except BlockingIOError:
-            return data
-        except OSError as error:
-            raise ClientGone from error
 
     async def _read_body(self, headers: Mapping[str, str]) -> bytes:
         if "transfer-encoding" in headers:

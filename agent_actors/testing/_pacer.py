@@ -52,7 +52,7 @@ class Pacer:
         """Pause and write, beat by beat.
 
         Raises:
-            ClientGone: The client closed or broke the connection; told at the next beat.
+            ClientGone: The client closed or broke the connection; noticed within two beats.
 
         Cancellation: for the end of the whole pacer only; a job left alone would go on.
         """

@@ -44,7 +44,7 @@ EndpointScript: TypeAlias = Sequence[ReplyTurn] | Callable[[EndpointRequest], Re
 # Thousands of clients may connect in one tick; the kernel lowers it to its own limit.
 _BACKLOG: Final = 4096
 _LOOPBACK: Final = "127.0.0.1"
-# Seconds. In a longer pause a client that leaves is noticed at once, in a shorter one at its end.
+# Seconds. In a longer pause a client that leaves is noticed at once, else within two such pauses.
 _SHORT_PAUSE: Final = 0.1
 _NO_BODY: Final = {"content-length": "0", "connection": "close"}
 

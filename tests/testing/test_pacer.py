@@ -1,12 +1,14 @@
 """Answers whose deltas come every few milliseconds."""
 
+import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import pytest
 import trio
 
-from agent_actors.testing._pacer import Beat
+from agent_actors.testing._http import ClientGone, Connection
+from agent_actors.testing._pacer import Beat, Pacer
 from agent_actors.testing._wire import Segment
 from agent_actors.testing.endpoint import ScriptedEndpoint, _paced
 from agent_actors.testing.replies import EndpointRequest, Reply, disconnect, reply
@@ -108,3 +110,21 @@ async def test_a_hang_behind_a_short_pause_is_left_by_the_client() -> None:
             await client.read_until(b'"a"')
         with trio.fail_after(PATIENCE):
             await endpoint.wait_closed()
+
+
+async def test_a_client_that_has_gone_ends_its_beats() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        served, _ = listener.accept()
+    served.setblocking(False)
+    connection = Connection(served)
+    client.close()
+    await trio.lowlevel.wait_readable(served)
+    pacer = Pacer()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pacer.run)
+        with pytest.raises(ClientGone):
+            await pacer.play(connection, [(0.001, b"x")] * 3)
+        nursery.cancel_scope.cancel()
+    connection.close()
