@@ -67,6 +67,12 @@ class Watch:
         wait = self.deadlines.idle if self._begun else self.deadlines.first_token
         return min((total, "total"), (self._last + wait, kind))
 
+    def shortest_wait(self) -> float:
+        """How long, whatever comes or pauses, this stream cannot be late for but for `total`."""
+        if self._begun:
+            return self.deadlines.idle
+        return min(self.deadlines.idle, self.deadlines.first_token)
+
     def seconds(self) -> float:
         """The length of the deadline that expired."""
         if self.expired == "idle":
@@ -138,5 +144,5 @@ class Sweeper:
             if due <= now:
                 watch.expire(kind)
                 continue
-            nearest = min(nearest, due, max(now, watch.started) + watch.deadlines.idle)
+            nearest = min(nearest, due, now + watch.shortest_wait())
         self._nearest = nearest

@@ -144,8 +144,8 @@ class lending:  # noqa: N801 - reads as a statement: `async with lending(call):`
         if self._call is None:
             return
         try:
-            await self._call.take_again()
-        except trio.Cancelled:
+            await self._call.take_again()  # noqa: ASYNC102 - a cancel has to end this wait
+        except trio.Cancelled:  # noqa: ASYNC103 - the body's own exception goes out instead
             if exc is None:
                 raise
             # The body's own exception is the news; the cancel comes again at the next checkpoint.

@@ -94,7 +94,8 @@ class Owner:
             await self._mailbox.put(request)
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             self._live.discard(request)
-            raise self._lost() from None
+            lost = self._lost()
+            raise lost from lost.__cause__  # one failure for all: `from None` would take its cause
         except BaseException:
             self._live.discard(request)
             raise

@@ -135,6 +135,8 @@ class Subscription:
         try:
             with trio.move_on_after(self._timeout) as deadline:
                 await self._handler(event)
+        except (trio.Cancelled, KeyboardInterrupt):
+            raise
         except BaseException as error:  # noqa: BLE001 - it harms only its own subscription
             stop = stop_in(error)
             if stop is not None:

@@ -24,6 +24,7 @@ from agent_actors.domain.model import (
     ModelRequest,
     TextDelta,
     ThinkingDelta,
+    ToolCallDelta,
 )
 from agent_actors.errors import ProviderDeadlineError
 
@@ -73,9 +74,15 @@ class _WatchedSink:
 
 
 def _has_content(delta: ModelDelta) -> bool:
-    if isinstance(delta, TextDelta | ThinkingDelta):
-        return bool(delta.text)
-    return True
+    match delta:
+        case TextDelta():
+            return bool(delta.text)
+        case ThinkingDelta():
+            return bool(delta.text or delta.signature)
+        case ToolCallDelta():
+            return bool(delta.id or delta.name or delta.arguments)
+        case _:
+            return True
 
 
 class ModelStream:

@@ -314,17 +314,15 @@ class SessionLog:
     async def _commit_loop(self) -> None:
         try:
             while True:
-                await self._commit(await self._next_batch())
+                batch = await self._next_batch()
+                await self._commit(batch)
         finally:
             self._appends.abandon()
 
     async def _next_batch(self) -> Sequence[_Append]:
-        batch = [await self._appends.get()]
-        try:
-            while True:
-                batch.append(self._appends.get_nowait())
-        except trio.WouldBlock:
-            return [item for item in batch if item.request.take()]
+        first = await self._appends.get()
+        others = [self._appends.get_nowait() for _ in range(self._appends.statistics().depth)]
+        return [item for item in (first, *others) if item.request.take()]
 
     async def _commit(self, batch: Sequence[_Append]) -> None:
         if not batch:

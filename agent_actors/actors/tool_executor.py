@@ -15,6 +15,7 @@ exception to "nothing of a run is alive after it".
 import math
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ from agent_actors.actors._ask import Request
 from agent_actors.actors._nesting import HeldSlots, current_call
 from agent_actors.actors._owner import Owner
 from agent_actors.actors._slots import FairSlots, SlotStatistics
+from agent_actors.actors._stops import stop_in
 from agent_actors.actors._turns import Turns
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue, copy_json
@@ -111,22 +113,27 @@ class _CallContext:
 
     @property
     def cancelled(self) -> bool:
-        if trio.lowlevel.in_trio_task():
+        if self._is_in_our_run():
             return trio.current_effective_deadline() == -math.inf
         try:
             trio.from_thread.check_cancelled()
-        except trio.Cancelled:
-            return True
+        except trio.Cancelled:  # noqa: ASYNC103 - in a thread it is an answer, not an order
+            return True  # noqa: ASYNC104
         except RuntimeError:
             return False  # a thread that the handler started itself
         return False
 
     def report(self, progress: JsonValue) -> None:
         tell = partial(self.on_progress, self.call_id, self.tool_name, copy_json(progress))
-        if trio.lowlevel.in_trio_run():
+        if self._is_in_our_run():
             tell()
-        else:
+            return
+        with suppress(trio.RunFinishedError):  # an abandoned thread may outlive the run
             self.token.run_sync_soon(tell)
+
+    def _is_in_our_run(self) -> bool:
+        # A handler in a thread may have a trio run of its own there.
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self.token
 
 
 class ToolExecutor:
@@ -189,8 +196,10 @@ class ToolExecutor:
             await run.turns.acquire(exclusive=tool.exclusive)
             held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
             if tool.max_concurrency is not None:
-                await held.take(self._slots_of(tool, tool.max_concurrency), None)
+                await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
             await held.take(self._slots, run.run_id)
+            # Granted in the very tick of a cancel: the tool does not begin.
+            await trio.lowlevel.checkpoint_if_cancelled()
             return await self._timed(run, call, tool, held)
         finally:
             held.release_all()
@@ -245,9 +254,10 @@ class ToolExecutor:
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
         except (trio.Cancelled, KeyboardInterrupt):
             raise
-        except BaseException as error:
-            if isinstance(error, BaseExceptionGroup) and not isinstance(error, Exception):
-                raise  # cancels or interrupts, in a group of the tool's own nursery
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its result
+            stop = stop_in(error)
+            if stop is not None:
+                raise stop from None
             return _raised(call.name, error)
 
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:

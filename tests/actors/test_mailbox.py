@@ -1,0 +1,98 @@
+"""The bounded mailbox: clauses 1, 7 (bounds) and 8 (depth and peak) of the contract."""
+
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._mailbox import Mailbox
+from tests.actors.kit import Attempt
+
+
+async def test_letters_are_taken_in_the_order_of_putting() -> None:
+    mailbox = Mailbox[int](3)
+    for letter in range(3):
+        await mailbox.put(letter)
+    assert [await mailbox.get() for _ in range(3)] == [0, 1, 2]
+
+
+async def test_putting_and_taking_do_not_checkpoint_while_there_is_room() -> None:
+    mailbox = Mailbox[str](1)
+    with assert_no_checkpoints():  # clause 1
+        await mailbox.put("first")
+        assert mailbox.get_nowait() == "first"
+        mailbox.put_nowait("second")
+        mailbox.statistics()
+
+
+async def test_a_full_mailbox_makes_the_sender_wait_and_keeps_the_order(
+    nursery: trio.Nursery,
+) -> None:
+    mailbox = Mailbox[str](1)
+    await mailbox.put("first")
+    with pytest.raises(trio.WouldBlock):  # clause 7: bounded
+        mailbox.put_nowait("refused")
+    second = Attempt(nursery, partial(mailbox.put, "second"))
+    await wait_all_tasks_blocked()
+    third = Attempt(nursery, partial(mailbox.put, "third"))
+    await wait_all_tasks_blocked()
+    assert (second.outcome, third.outcome) == ("waiting", "waiting")
+    assert [await mailbox.get() for _ in range(3)] == ["first", "second", "third"]
+
+
+async def test_a_cancelled_put_has_left_nothing(nursery: trio.Nursery) -> None:
+    mailbox = Mailbox[str](1)
+    await mailbox.put("first")
+    waiting = Attempt(nursery, partial(mailbox.put, "withdrawn"))
+    await wait_all_tasks_blocked()
+    waiting.scope.cancel()
+    await waiting.ended.wait()
+    assert await mailbox.get() == "first"
+    with pytest.raises(trio.WouldBlock):
+        mailbox.get_nowait()
+
+
+async def test_a_closed_mailbox_gives_out_what_waits_and_then_ends() -> None:
+    mailbox = Mailbox[str](2)
+    mailbox.put_nowait("first")
+    mailbox.put_nowait("second")
+    mailbox.close()
+    mailbox.close()
+    with pytest.raises(trio.ClosedResourceError):
+        await mailbox.put("late")
+    assert [letter async for letter in mailbox] == ["first", "second"]
+    with pytest.raises(trio.EndOfChannel):
+        await mailbox.get()
+
+
+async def test_abandoning_throws_away_what_waits_and_tells_the_senders(
+    nursery: trio.Nursery,
+) -> None:
+    mailbox = Mailbox[str](1)
+    mailbox.put_nowait("lost")
+    sender = Attempt(nursery, partial(mailbox.put, "waiting"))
+    await wait_all_tasks_blocked()
+    mailbox.abandon()
+    mailbox.abandon()
+    await sender.ended.wait()
+    assert isinstance(sender.error, trio.BrokenResourceError | trio.ClosedResourceError)
+    assert mailbox.statistics().depth == 0
+
+
+async def test_a_mailbox_reports_its_depth_its_peak_and_its_capacity(
+    nursery: trio.Nursery,
+) -> None:
+    """Clause 8."""
+    mailbox = Mailbox[int](3)
+    assert mailbox.statistics().peak == 0
+    mailbox.put_nowait(1)
+    mailbox.put_nowait(2)
+    mailbox.get_nowait()
+    found = mailbox.statistics()
+    assert (found.depth, found.peak, found.capacity) == (1, 2, 3)
+    mailbox.put_nowait(3)
+    mailbox.put_nowait(4)
+    Attempt(nursery, partial(mailbox.put, 5))
+    await wait_all_tasks_blocked()
+    assert mailbox.statistics().peak == 3

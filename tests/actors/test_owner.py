@@ -1,0 +1,386 @@
+"""The loop of an actor: clauses 1, 2, 3, 5, 6 and 8 of the contract."""
+
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import TypeVar
+
+import pytest
+import trio
+from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._ask import Request
+from agent_actors.actors._mailbox import Mailbox
+from agent_actors.actors._owner import Owner
+from agent_actors.errors import ActorCrashed, RuntimeClosed
+from tests.actors.kit import Attempt, Bug
+
+T = TypeVar("T")
+
+tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+
+
+class BreakingMailbox(Mailbox[T]):
+    """Gives out some letters, and then breaks as only a bug can."""
+
+    def __init__(self, capacity: int, *, letters: int) -> None:
+        super().__init__(capacity)
+        self.letters = letters
+        self.go_on = trio.Event()
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._some()
+
+    async def _some(self) -> AsyncIterator[T]:
+        for _ in range(self.letters):
+            yield await self.get()
+        await self.go_on.wait()
+        raise Bug("in the mailbox")
+
+
+async def forever() -> str:
+    await trio.sleep_forever()
+
+
+async def value() -> str:
+    return "value"
+
+
+async def bug() -> None:
+    raise Bug("in the background")
+
+
+@pytest.fixture
+async def owner(nursery: trio.Nursery) -> Owner:
+    made = Owner("tester")
+    await nursery.start(made.serve)
+    return made
+
+
+def breaking(*, letters: int = 1, capacity: int = 10) -> tuple[Owner, BreakingMailbox[object]]:
+    made = Owner("tester")
+    mailbox = BreakingMailbox[object](capacity, letters=letters)
+    made._mailbox = mailbox  # type: ignore[assignment] # pyright: ignore[reportAttributeAccessIssue]
+    return made, mailbox
+
+
+# Clause 1: typed methods, answered at once where nothing is waited for.
+
+
+async def test_what_needs_no_waiting_is_answered_without_a_checkpoint(owner: Owner) -> None:
+    with assert_no_checkpoints():
+        owner.statistics()
+        await owner.submit(Request(value))
+        owner.adopt(Request[str]())
+
+
+async def test_an_ask_gives_back_the_typed_value(owner: Owner) -> None:
+    assert await owner.ask(value) == "value"
+
+
+# Clause 2: the loop never runs user code, never blocks and never limits.
+
+
+async def test_a_stuck_worker_does_not_hold_up_another_request(
+    owner: Owner, nursery: trio.Nursery
+) -> None:
+    stuck = [Attempt(nursery, lambda: owner.ask(forever)) for _ in range(50)]
+    await wait_all_tasks_blocked()
+    assert await owner.ask(value) == "value"
+    assert all(attempt.outcome == "waiting" for attempt in stuck)
+    assert owner.statistics().mailbox.depth == 0
+
+
+async def test_each_request_is_worked_on_by_a_task_of_its_own(nursery: trio.Nursery) -> None:
+    owner = Owner("tester")
+    loops: list[trio.lowlevel.Task] = []
+
+    async def serve() -> None:
+        loops.append(trio.lowlevel.current_task())
+        await owner.serve()
+
+    async def who() -> trio.lowlevel.Task:
+        return trio.lowlevel.current_task()
+
+    nursery.start_soon(serve)
+    tasks = {await owner.ask(who) for _ in range(3)}
+    assert len(tasks) == 3
+    assert not tasks & {*loops, trio.lowlevel.current_task()}
+
+
+async def test_a_worker_sees_the_context_variables_of_its_asker(
+    owner: Owner, nursery: trio.Nursery
+) -> None:
+    async def see_and_set() -> str:
+        seen = tenant.get()
+        tenant.set("changed by a worker")
+        return seen
+
+    async def ask_as(name: str) -> tuple[str, str]:
+        tenant.set(name)
+        return await owner.ask(see_and_set), tenant.get()
+
+    first = Attempt(nursery, lambda: ask_as("first"))
+    second = Attempt(nursery, lambda: ask_as("second"))
+    await wait_all_tasks_blocked()
+    assert first.value == ("first", "first")
+    assert second.value == ("second", "second")
+    assert await owner.ask(see_and_set) == "nobody"
+
+
+async def test_a_background_task_holds_nothing_of_whoever_needed_it_first(owner: Owner) -> None:
+    seen: list[str] = []
+
+    async def look() -> None:
+        seen.append(tenant.get())
+
+    async def start() -> None:
+        tenant.set("a run")
+        owner.start_background(look)
+
+    await owner.ask(start)
+    await wait_all_tasks_blocked()
+    assert seen == ["nobody"]
+
+
+# Clause 3: a crash of the loop resolves what is queued and what is pending.
+
+
+@pytest.mark.parametrize("where", ["loop", "background"])
+async def test_a_crash_resolves_every_queued_and_pending_request_and_names_the_bug(
+    nursery: trio.Nursery, where: str
+) -> None:
+    owner, mailbox = breaking(letters=1, capacity=2)
+    told: list[Exception] = []
+    owner.on_crash = told.append
+    pending = Attempt(nursery, lambda: owner.ask(forever))
+    await wait_all_tasks_blocked()
+    queued = [Attempt(nursery, lambda: owner.ask(value)) for _ in range(2)]
+    served = Attempt(nursery, owner.serve)
+    await wait_all_tasks_blocked()
+    no_room = Attempt(nursery, lambda: owner.ask(value))
+    await wait_all_tasks_blocked()
+    assert owner.statistics().live == 4
+    if where == "loop":
+        mailbox.go_on.set()
+    else:
+        owner.start_background(bug)
+    await served.ended.wait()
+    await wait_all_tasks_blocked()
+    for asker in (pending, *queued, no_room):
+        assert isinstance(asker.error, ActorCrashed)
+        assert asker.error.actor == "tester"
+        assert isinstance(asker.error.__cause__, Bug)
+    assert told == [served.error], "told once"
+    assert owner.statistics().live == 0
+
+
+async def test_asks_after_a_crash_raise_it_too(nursery: trio.Nursery) -> None:
+    owner, mailbox = breaking()
+    served = Attempt(nursery, owner.serve)
+    await owner.ask(value)
+    mailbox.go_on.set()
+    await owner.ended.wait()
+    await served.ended.wait()
+    with pytest.raises(ActorCrashed):
+        await owner.ask(value)
+    with pytest.raises(ActorCrashed):
+        owner.adopt(Request[str]())
+    with pytest.raises(ActorCrashed):
+        owner.start_background(forever)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+async def test_an_adopted_request_is_resolved_by_the_actors_end(nursery: trio.Nursery) -> None:
+    owner, mailbox = breaking(letters=0)
+    adopted = Request[str]()
+    owner.adopt(adopted)
+    served = Attempt(nursery, owner.serve)
+    asker = Attempt(nursery, adopted.wait)
+    await wait_all_tasks_blocked()
+    mailbox.go_on.set()
+    await served.ended.wait()
+    await asker.ended.wait()
+    assert isinstance(asker.error, ActorCrashed)
+
+
+async def test_a_cancel_of_the_actor_tells_its_askers_that_it_is_closed(
+    nursery: trio.Nursery,
+) -> None:
+    owner = Owner("tester")
+    served = Attempt(nursery, owner.serve)
+    pending = Attempt(nursery, lambda: owner.ask(forever))
+    await wait_all_tasks_blocked()
+    served.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert served.outcome == "cancelled"
+    assert isinstance(pending.error, RuntimeClosed)
+    with pytest.raises(RuntimeClosed, match="actor tester"):
+        await owner.ask(value)
+
+
+async def test_the_failure_of_another_actor_is_told_instead_of_closed(
+    nursery: trio.Nursery,
+) -> None:
+    owner = Owner("tester")
+    served = Attempt(nursery, owner.serve)
+    pending = Attempt(nursery, lambda: owner.ask(forever))
+    await wait_all_tasks_blocked()
+    failure = ActorCrashed("another")
+    owner.fail_with(failure)
+    owner.fail_with(ActorCrashed("a third"))
+    served.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert pending.error is failure
+
+
+# Clause 4, through a mailbox.
+
+
+async def test_a_cancelled_asker_joins_its_worker_through_the_mailbox(
+    owner: Owner, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    log: list[str] = []
+
+    async def work() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(3)
+            log.append("worker ended")
+
+    asker = Attempt(nursery, lambda: owner.ask(work))
+    await wait_all_tasks_blocked()
+    asker.scope.cancel()
+    await asker.ended.wait()
+    assert log == ["worker ended"]
+    assert owner.statistics().live == 0
+
+
+async def test_a_request_withdrawn_from_the_mailbox_is_never_worked_on(
+    nursery: trio.Nursery,
+) -> None:
+    owner = Owner("tester")
+    log: list[str] = []
+
+    async def work() -> None:
+        log.append("begun")
+
+    asker = Attempt(nursery, lambda: owner.ask(work))
+    await wait_all_tasks_blocked()
+    assert owner.statistics().live == 1
+    asker.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert owner.statistics().live == 0
+    await nursery.start(owner.serve)
+    await wait_all_tasks_blocked()
+    assert log == []
+
+
+async def test_a_cancel_while_the_mailbox_is_full_has_queued_nothing(
+    nursery: trio.Nursery,
+) -> None:
+    owner = Owner("tester", capacity=1)
+    first = Attempt(nursery, lambda: owner.ask(value))
+    await wait_all_tasks_blocked()
+    second = Attempt(nursery, lambda: owner.ask(value))
+    await wait_all_tasks_blocked()
+    assert owner.statistics().live == 2
+    second.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert owner.statistics().live == 1
+    await nursery.start(owner.serve)
+    await first.ended.wait()
+    assert first.value == "value"
+
+
+# Clause 5: whose exception it is.
+
+
+async def test_a_requests_exception_goes_to_its_asker_and_the_actor_goes_on(owner: Owner) -> None:
+    async def fails() -> None:
+        raise Bug("of the work")
+
+    with pytest.raises(Bug, match="of the work"):
+        await owner.ask(fails)
+    assert await owner.ask(value) == "value"
+
+
+async def test_an_exception_of_the_actors_own_loop_stops_it_with_actor_crashed(
+    nursery: trio.Nursery,
+) -> None:
+    owner, mailbox = breaking(letters=0)
+    served = Attempt(nursery, owner.serve)
+    await wait_all_tasks_blocked()
+    mailbox.go_on.set()
+    await served.ended.wait()
+    assert isinstance(served.error, ActorCrashed)
+    assert isinstance(served.error.__cause__, Bug)
+    assert "please report" in str(served.error)
+
+
+# Clause 6: closing.
+
+
+async def test_closing_takes_no_more_and_ends_when_the_last_request_is_done(
+    nursery: trio.Nursery,
+) -> None:
+    owner = Owner("tester")
+    served = Attempt(nursery, owner.serve)
+    go_on = trio.Event()
+    pending = Attempt(nursery, lambda: owner.ask(go_on.wait))
+    await wait_all_tasks_blocked()
+    adopted = Request[str]()
+    owner.adopt(adopted)
+    owner.start_background(bug_free)
+    queued = Attempt(nursery, lambda: owner.ask(value))
+    await trio.lowlevel.checkpoint()
+    owner.close()
+    owner.close()
+    with pytest.raises(RuntimeClosed):
+        await owner.ask(value)
+    await wait_all_tasks_blocked()
+    assert queued.value == "value", "what was queued is still done"
+    go_on.set()
+    await wait_all_tasks_blocked()
+    assert pending.outcome == "value"
+    assert served.outcome == "waiting"
+    adopted.resolve("by the actor itself")
+    await served.ended.wait()
+    assert served.outcome == "value"
+    assert owner.ended.is_set()
+
+
+async def bug_free() -> None:
+    await trio.sleep_forever()
+
+
+async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> None:
+    owner = Owner("tester", capacity=1)
+    first = Attempt(nursery, lambda: owner.ask(value))
+    await wait_all_tasks_blocked()
+    no_room = Attempt(nursery, lambda: owner.ask(value))
+    await wait_all_tasks_blocked()
+    owner.close()
+    await wait_all_tasks_blocked()
+    assert isinstance(no_room.error, RuntimeClosed)
+    await nursery.start(owner.serve)
+    await owner.ended.wait()
+    assert first.value == "value"
+    with pytest.raises(RuntimeClosed):
+        owner.start_background(bug_free)
+
+
+# Clause 8: statistics.
+
+
+async def test_an_actor_reports_its_live_requests_and_its_mailbox(nursery: trio.Nursery) -> None:
+    owner = Owner("tester", capacity=7)
+    attempts = [Attempt(nursery, lambda: owner.ask(value)) for _ in range(3)]
+    await wait_all_tasks_blocked()
+    found = owner.statistics()
+    assert (found.live, found.mailbox.depth, found.mailbox.capacity) == (3, 3, 7)
+    await nursery.start(owner.serve)
+    await wait_all_tasks_blocked()
+    assert all(attempt.value == "value" for attempt in attempts)
+    found = owner.statistics()
+    assert (found.live, found.mailbox.depth, found.mailbox.peak) == (0, 0, 3)
