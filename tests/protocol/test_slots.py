@@ -162,12 +162,16 @@ def test_an_object_counts_as_its_text() -> None:
     table = SlotTable()
     fragment = ToolCallDelta(0, "a", "f", {"x": "ü"}, {"signature": "s"})
     slot = table.slot_of(fragment)
+    pieces = [slot.add(fragment), slot.add(ToolCallDelta(0))]
+    assert pieces == ['{"x": "ü"}', ""]
+    assert (slot.textual, slot.is_complete, slot.extra) == (False, True, {"signature": "s"})
+
+
+def test_arguments_are_textual_until_an_object_comes() -> None:
+    fragment = delta(0, "a", "f", "{}")
+    slot = SlotTable().slot_of(fragment)
+    slot.add(fragment)
     assert slot.textual
-    assert slot.add(fragment) == '{"x": "ü"}'
-    assert slot.add(ToolCallDelta(0)) == ""
-    assert not slot.textual
-    assert slot.is_complete
-    assert slot.extra == {"signature": "s"}
 
 
 def test_a_slot_is_empty_until_something_makes_it_a_call() -> None:
@@ -175,19 +179,17 @@ def test_a_slot_is_empty_until_something_makes_it_a_call() -> None:
     assert table.last is None
     slot = table.slot_of(delta(0))
     slot.add(delta(0))
-    assert slot.is_empty
-    assert table.last is slot
-    assert len(table) == 1
+    seen = [slot.is_empty]
     slot.add(delta(0, name="f"))
-    assert not slot.is_empty
+    assert [*seen, slot.is_empty] == [True, False]
+    assert (table.last, len(table)) == (slot, 1)
 
 
 def test_blanks_after_an_object_do_not_make_it_unfinished() -> None:
-    table = SlotTable()
     fragment = delta(0, "a", "f", "{}")
-    slot = table.slot_of(fragment)
-    slot.add(fragment)
-    slot.add(delta(0, arguments="\n"))
-    assert slot.is_complete
-    slot.add(delta(0, arguments="{"))
-    assert not slot.is_complete
+    slot = SlotTable().slot_of(fragment)
+    seen: list[bool] = []
+    for piece in ("{}", "\n", "{"):
+        slot.add(delta(0, "a", "f", piece))
+        seen.append(slot.is_complete)
+    assert seen == [True, True, False]

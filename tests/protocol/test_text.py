@@ -73,9 +73,7 @@ def test_a_long_text_said_twice_is_not_cumulative() -> None:
 def test_after_what_was_held_is_flushed_text_is_incremental() -> None:
     flow = TextFlow()
     assert [flow.feed("so"), flow.feed("so on")] == ["so", ""]
-    assert flow.holds
-    assert flow.flush() == "so on"
-    assert not flow.holds
+    assert (flow.holds, flow.flush(), flow.holds) == (True, "so on", False)
     assert flow.feed("so on and") == "so on and"
 
 

@@ -16,7 +16,6 @@ import msgspec
 
 from agent_actors.codec.openai import tool_to_openai
 from agent_actors.domain.blocks import (
-    ContentBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -108,7 +107,7 @@ def _assistant(
     message: Message, answered: set[str], *, echo_reasoning: bool
 ) -> Iterator[JsonObject]:
     calls: list[JsonValue] = []
-    said: list[ContentBlock] = []
+    said: list[TextBlock | ImageBlock] = []
     echo: JsonObject = {}
     thoughts = ""
     for block in message.blocks:
@@ -121,7 +120,7 @@ def _assistant(
             echo.update(block.extra)
             if isinstance(block, ThinkingBlock):
                 thoughts += block.thinking
-            else:
+            elif isinstance(block, TextBlock | ImageBlock):
                 said.append(block)
     if echo_reasoning and thoughts:
         echo.setdefault("reasoning_content", thoughts)
@@ -151,7 +150,7 @@ def _arguments(call: ToolUseBlock) -> str:
 
 def _spoken(message: Message) -> Iterator[JsonObject]:
     """What is no answer of the model: results one by one, and the rest as one message."""
-    said: list[ContentBlock] = []
+    said: list[TextBlock | ImageBlock] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):
             yield _result(block)
@@ -189,19 +188,19 @@ def _text_of(part: JsonValue) -> str | None:
     return None
 
 
-def _content(blocks: Sequence[ContentBlock]) -> JsonValue:
+def _content(blocks: Sequence[TextBlock | ImageBlock]) -> JsonValue:
     """Text alone as text, with images as parts."""
     if any(isinstance(block, ImageBlock) for block in blocks):
         return list(_parts(blocks))
     return "".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
-def _parts(blocks: Iterable[ContentBlock]) -> Iterator[JsonValue]:
+def _parts(blocks: Iterable[TextBlock | ImageBlock]) -> Iterator[JsonValue]:
     for block in blocks:
         if isinstance(block, ImageBlock):
             url: JsonObject = {"url": block.source}
             yield {"type": "image_url", "image_url": url}
-        elif isinstance(block, TextBlock):
+        else:
             yield {"type": "text", "text": block.text}
 
 

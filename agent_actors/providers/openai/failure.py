@@ -10,9 +10,12 @@ _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "t
 _SHOWN: Final = 500
 """Characters of a body, or of a failed generation, that an error shows."""
 
-_HTML_TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_SCANNED: Final = 16 * 1024
+"""Characters of a page that are searched: patterns with a far end may take quadratic time."""
+
+_HTML_TITLE: Final = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _HTML_HIDDEN: Final = re.compile(r"<(script|style)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
-_HTML_TAG: Final = re.compile(r"<[^>]*>")
+_HTML_TAG: Final = re.compile(r"<[^<>]*>")
 
 
 def message_of(error: JsonValue) -> str:
@@ -60,6 +63,7 @@ def looks_like_html(text: str) -> bool:
 
 
 def _text_of_page(page: str) -> str:
+    page = page[:_SCANNED]
     title = _HTML_TITLE.search(page)
     visible = title.group(1) if title else _HTML_TAG.sub(" ", _HTML_HIDDEN.sub(" ", page))
     return " ".join(visible.split())[:_SHOWN]

@@ -268,8 +268,20 @@ def test_a_result_is_text(content: str | list[JsonValue], text: str | None) -> N
     assert found["content"] == (json.dumps(content) if text is None else text)
 
 
+def test_blocks_that_are_nothing_to_say_are_left_out() -> None:
+    odd = message("user", ThinkingBlock("Hm"), TextBlock("Hi"))
+    assert assistant(ToolResultBlock("a", "x"), TextBlock("Hi")) == [
+        {"role": "assistant", "content": "Hi"}
+    ]
+    assert sent(odd) == [{"role": "user", "content": "Hi"}]
+    assert sent(message("user", ThinkingBlock("Hm"))) == []
+
+
 def test_images_are_parts_beside_the_text() -> None:
-    blocks = [TextBlock("What is this?"), ImageBlock("data:image/png;base64,xx", "image/png")]
+    blocks: list[ContentBlock] = [
+        TextBlock("What is this?"),
+        ImageBlock("data:image/png;base64,xx", "image/png"),
+    ]
     assert sent(message("user", *blocks)) == [
         {
             "role": "user",
