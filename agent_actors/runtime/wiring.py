@@ -49,11 +49,14 @@ def make_provider(options: AgentOptions) -> ModelProvider:
     """
     if options.provider is not None:
         return adapt_provider(options.provider)
+    client = options.http_client
     return OpenAIChat(
         base_url=options.base_url,
         api_key=options.api_key,
         api_key_header=options.api_key_header,
         headers=options.headers,
         include_usage=options.include_usage,
-        exchange=HttpxExchange(client=options.http_client, connect_timeout=options.connect_timeout),
+        connect_timeout=options.connect_timeout,
+        # Without a client of the caller's, the provider makes an exchange, and closes it.
+        exchange=None if client is None else HttpxExchange(client=client),
     )

@@ -28,7 +28,7 @@ class Layer:
 LAYERS: Final = (
     Layer(("server", "cli", "__main__")),
     Layer(("testing",)),
-    Layer((FACE,)),  # the public face re-exports what is below it
+    Layer((FACE, "events", "model")),  # the public face re-exports what is below it
     Layer(("runtime",)),
     Layer(("actors", "providers", "stores", "toolbox", "mcp", "telemetry"), blind=True),
     Layer(("transport",)),

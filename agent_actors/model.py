@@ -1,0 +1,19 @@
+"""Public: what is asked of a model and what comes back; for providers of your own."""
+
+from agent_actors.abc import ByteExchange as ByteExchange
+from agent_actors.abc import ByteSink as ByteSink
+from agent_actors.abc import HttpRequest as HttpRequest
+from agent_actors.abc import ModelProvider as ModelProvider
+from agent_actors.abc import ModelSink as ModelSink
+from agent_actors.domain.model import FinishDelta as FinishDelta
+from agent_actors.domain.model import ModelDelta as ModelDelta
+from agent_actors.domain.model import ModelFinished as ModelFinished
+from agent_actors.domain.model import ModelRequest as ModelRequest
+from agent_actors.domain.model import ModelSettings as ModelSettings
+from agent_actors.domain.model import TextDelta as TextDelta
+from agent_actors.domain.model import ThinkingDelta as ThinkingDelta
+from agent_actors.domain.model import ToolCallDelta as ToolCallDelta
+from agent_actors.domain.model import UsageDelta as UsageDelta
+from agent_actors.domain.tool_spec import ToolSpec as ToolSpec
+from agent_actors.domain.usage import Usage as Usage
+from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat
