@@ -194,7 +194,7 @@ class Connection:
     def _read_nowait(self) -> bool:
         try:
             data = self._sock.recv(_READ_SIZE)
-        except BlockingIOError:
+        except BlockingIOError:  # pragma: no cover - a wake-up may be for nothing
             return True
         except OSError:
             return False
