@@ -29,11 +29,12 @@ from agent_actors.domain.events import (
     ToolProgress,
 )
 from agent_actors.domain.json import JsonValue
+from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
 from agent_actors.domain.usage import Usage
 from agent_actors.domain.version import __version__
-from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
+from agent_actors.errors import AgentError, ProviderError, RunDeadlineExceeded, RuntimeShutdown
 from agent_actors.protocol.call_ids import with_unique_ids
 from agent_actors.protocol.turn import (
     Append,
@@ -253,7 +254,15 @@ class Driver:
             tool_deltas=self._options.tool_deltas,
         )
         model = self._actors.endpoints.get(self._options)
-        answer = await model.stream(request, self._sink, self._options.deadlines)
+        try:
+            answer = await model.stream(request, self._sink, self._options.deadlines)
+        except AgentError:
+            raise
+        except Exception as error:
+            # A provider of the caller's own; the face raises errors of one tree only.
+            raise ProviderError(
+                f"the provider raised {_told(error)}", endpoint=model.provider.name
+            ) from error
         self._sink = None
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
@@ -358,12 +367,13 @@ class Driver:
         )
 
     def _result(self, stop_reason: str) -> RunResult:
-        assert self._session is not None
+        # A run that was stopped while it waited in line has no session, and said nothing.
+        history = Messages() if self._session is None else self._session.history()
         ledger = self._ledger
         return RunResult(
             text=ledger.text,
             stop_reason=stop_reason,
-            messages=self._session.history(),
+            messages=history,
             tool_calls=ledger.tool_calls,
             usage=ledger.usage,
             iterations=ledger.model_calls,

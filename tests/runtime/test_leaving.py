@@ -1,0 +1,32 @@
+"""A reader may leave at any event: the run is joined and committed, and its outcome is there."""
+
+import trio
+from trio.testing import MockClock
+
+from tests.runtime.joinkit import house
+
+
+async def leave_after(count: int) -> bool:
+    """Leave after so many events; False if the run had ended before."""
+    async with house() as home:
+        seen = 0
+        async with home.runtime.stream("go", home.options, session_id="s") as events:
+            home.streams.append(events)
+            async for event in events:
+                seen += 1
+                if seen == count and event.type != "result":
+                    break
+            else:
+                return False
+        assert events.result.stop_reason == "interrupted"
+        home.check_silent()
+        assert events.result.messages == home.runtime.history("s")
+        await home.check("s")
+    return True
+
+
+def test_a_reader_that_leaves_at_any_event_finds_the_run_joined_and_its_outcome() -> None:
+    count = 1
+    while trio.run(leave_after, count, clock=MockClock(autojump_threshold=0)):
+        count += 1
+    assert count > 15
