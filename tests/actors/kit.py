@@ -6,8 +6,10 @@ from typing import Generic, TypeVar
 
 import attrs
 import trio
+from trio.testing import MockClock
 
 from agent_actors.domain.events import EventScope, Notification, UserMessage
+from agent_actors.testing.cancel import _fixed_order
 
 T = TypeVar("T")
 
@@ -55,6 +57,12 @@ class Attempt(Generic[T]):
             self.error = rest
         finally:
             self.ended.set()
+
+
+def run_in_order(main: Callable[[], Awaitable[None]], seed: int) -> None:
+    """Run a program under a virtual clock, its tasks in the order that the seed gives."""
+    with _fixed_order(seed):
+        trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 @attrs.define(eq=False)

@@ -1,0 +1,200 @@
+"""Deadlines of many streams by one sweeping task, under a virtual clock."""
+
+import math
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
+from agent_actors.errors import DeadlineKind
+
+
+class Streams:
+    """A sweeper whose task is counted."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.started = 0
+        self.live = 0
+        self._nursery = nursery
+        self.sweeper = Sweeper(self._start)
+
+    def _start(self, task: Callable[[], Awaitable[None]]) -> None:
+        async def counted() -> None:
+            self.started += 1
+            self.live += 1
+            try:
+                await task()
+            finally:
+                self.live -= 1
+
+        self._nursery.start_soon(counted)
+
+    async def expiry(self, watch: Watch) -> tuple[DeadlineKind | None, float]:
+        """Wait for the watch to be cancelled; say for what, and when."""
+        with watch.scope:
+            await trio.sleep_forever()
+        self.sweeper.unwatch(watch)
+        return watch.expired, trio.current_time()
+
+
+@pytest.fixture
+def streams(nursery: trio.Nursery) -> Streams:
+    return Streams(nursery)
+
+
+DEADLINES = Deadlines(first_token=20, idle=5, total=100)
+
+
+async def test_a_stream_that_never_begins_misses_its_first_token(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    watch = streams.sweeper.watch(DEADLINES)
+    assert await streams.expiry(watch) == ("first_token", 20)
+    assert watch.seconds() == 20
+
+
+async def test_a_stream_that_falls_silent_misses_its_idle_deadline(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    watch = streams.sweeper.watch(DEADLINES)
+    for _ in range(4):
+        await trio.sleep(4)
+        with assert_no_checkpoints():
+            watch.touch()
+    assert await streams.expiry(watch) == ("idle", 21)
+    assert watch.seconds() == 5
+
+
+async def test_a_stream_that_goes_on_for_too_long_misses_its_total_deadline(
+    streams: Streams, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    watch = streams.sweeper.watch(DEADLINES)
+
+    async def keep_touching() -> None:
+        while True:
+            await trio.sleep(1)
+            watch.touch()
+
+    nursery.start_soon(keep_touching)
+    assert await streams.expiry(watch) == ("total", 100)
+    assert watch.seconds() == 100
+
+
+async def test_the_idle_deadline_stands_still_while_the_stream_is_paused_and_begins_anew(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    watch = streams.sweeper.watch(DEADLINES)
+    watch.touch()
+    watch.pause()
+    await trio.sleep(50)
+    assert watch.expired is None
+    watch.resume()
+    assert await streams.expiry(watch) == ("idle", 55)
+
+
+async def test_the_total_deadline_does_not_stand_still(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    watch = streams.sweeper.watch(DEADLINES)
+    watch.pause()
+    assert await streams.expiry(watch) == ("total", 100)
+
+
+@pytest.mark.parametrize("idle", [math.inf, 1_000.0])
+async def test_a_first_token_is_missed_in_time_also_after_a_pause_before_it(
+    streams: Streams, autojump_clock: MockClock, idle: float
+) -> None:
+    watch = streams.sweeper.watch(Deadlines(first_token=10, idle=idle))
+    await trio.sleep(5)
+    watch.pause()
+    await trio.sleep(8)
+    watch.resume()
+    assert await streams.expiry(watch) == ("first_token", 23)
+
+
+async def test_an_idle_deadline_shorter_than_the_first_tokens_is_missed_in_time(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    watch = streams.sweeper.watch(Deadlines(first_token=1_000, idle=3))
+    await trio.sleep(400.5)
+    watch.touch()
+    assert await streams.expiry(watch) == ("idle", 403.5)
+
+
+async def test_a_nearer_deadline_of_a_later_stream_wakes_the_sweeper_in_time(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    slow = streams.sweeper.watch(Deadlines(first_token=1_000, idle=1_000))
+    await wait_all_tasks_blocked()
+    fast = streams.sweeper.watch(Deadlines(first_token=2, idle=2))
+    assert await streams.expiry(fast) == ("first_token", 2)
+    assert slow.expired is None
+    assert await streams.expiry(slow) == ("first_token", 1_000)
+    assert streams.started == 1
+
+
+async def test_a_stream_that_is_late_in_ending_does_not_keep_the_sweeper_busy(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    late = streams.sweeper.watch(Deadlines(first_token=1, idle=1))
+    other = streams.sweeper.watch(Deadlines(first_token=9, idle=9))
+    await trio.sleep(5)
+    assert late.expired == "first_token"
+    assert await streams.expiry(other) == ("first_token", 9)
+    streams.sweeper.unwatch(late)
+    await wait_all_tasks_blocked()
+    assert streams.live == 0
+
+
+async def test_the_sweeper_ends_when_nothing_is_watched_and_starts_again(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    first = streams.sweeper.watch(DEADLINES)
+    await wait_all_tasks_blocked()
+    second = streams.sweeper.watch(DEADLINES)
+    assert (streams.started, streams.live) == (1, 1)
+    streams.sweeper.unwatch(first)
+    streams.sweeper.unwatch(first)
+    await wait_all_tasks_blocked()
+    assert streams.live == 1
+    streams.sweeper.unwatch(second)
+    await wait_all_tasks_blocked()
+    assert streams.live == 0
+    await trio.sleep(10)
+    third = streams.sweeper.watch(DEADLINES)
+    assert await streams.expiry(third) == ("first_token", 30)
+    assert streams.started == 2
+
+
+async def test_a_stream_watched_in_the_tick_in_which_the_last_one_ends_is_swept(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    first = streams.sweeper.watch(DEADLINES)
+    await wait_all_tasks_blocked()
+    streams.sweeper.unwatch(first)
+    second = streams.sweeper.watch(Deadlines(first_token=50, idle=50))
+    assert await streams.expiry(second) == ("first_token", 50)
+
+
+async def test_a_stream_that_ends_before_the_sweeper_runs_leaves_it_nothing_to_do(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    streams.sweeper.unwatch(streams.sweeper.watch(DEADLINES))
+    await wait_all_tasks_blocked()
+    assert (streams.started, streams.live) == (1, 0)
+
+
+async def test_without_deadlines_no_task_sweeps(
+    streams: Streams, autojump_clock: MockClock
+) -> None:
+    endless = Deadlines(first_token=math.inf, idle=math.inf)
+    watch = streams.sweeper.watch(endless)
+    await wait_all_tasks_blocked()
+    assert streams.started == 0
+    timed = streams.sweeper.watch(DEADLINES)
+    assert await streams.expiry(timed) == ("first_token", 20)
+    await wait_all_tasks_blocked()
+    assert streams.live == 0, "what is left has no deadline"
+    assert watch.expired is None

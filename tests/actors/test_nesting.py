@@ -1,0 +1,229 @@
+"""A call lends its slots to its children, once, and gets them back first: clause 7."""
+
+import pytest
+import trio
+from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._nesting import HeldSlots, RunNode, current_call, current_run, lending
+from agent_actors.actors._slots import FairSlots
+from agent_actors.testing import cancel_at_every_step
+from tests.actors.kit import Attempt, Bug
+
+
+def used(*all_slots: FairSlots) -> list[int]:
+    return [slots.statistics().used for slots in all_slots]
+
+
+def test_a_run_knows_the_runs_around_it_from_the_inside_out() -> None:
+    root = RunNode("root session", "root run", runtime=object())
+    child = RunNode("child session", "child run", root.runtime, parent=root)
+    assert [node.session_id for node in child.lineage()] == ["child session", "root session"]
+    assert current_run.get() is None
+    assert current_call.get() is None
+
+
+async def test_slots_are_given_back_in_the_opposite_order_of_taking() -> None:
+    tool, run = FairSlots(1), FairSlots(1)
+    log: list[str] = []
+    held = HeldSlots("call")
+    held.at_end(lambda: log.append("first"))
+    held.at_end(lambda: log.append("second"))
+    with assert_no_checkpoints():
+        await held.take(tool, None)
+        await held.take(run, "run")
+        assert used(tool, run) == [1, 1]
+        held.release_all()
+    assert used(tool, run) == [0, 0]
+    assert log == ["second", "first"]
+    held.release_all()
+    assert used(tool, run) == [0, 0]
+
+
+async def test_a_call_lends_its_slots_for_the_length_of_a_child_run() -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    async with lending(held):
+        assert used(slots) == [0]
+    assert used(slots) == [1]
+    held.release_all()
+    assert used(slots) == [0]
+    async with lending(None):
+        pass
+
+
+async def test_slots_are_taken_again_before_this_runs_other_waiters(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    log: list[str] = []
+
+    async def wait_for_slot() -> None:
+        await slots.acquire("run")
+        log.append("other")
+
+    async with lending(held):
+        await slots.acquire("child")
+        nursery.start_soon(wait_for_slot)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(release_later, slots)
+    assert log == [], "the call came first"
+    held.release_all()
+    await wait_all_tasks_blocked()
+    assert log == ["other"]
+
+
+async def release_later(slots: FairSlots) -> None:
+    await wait_all_tasks_blocked()
+    slots.release("child")
+
+
+async def test_children_side_by_side_lend_once_and_the_last_one_takes_again() -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    held.lend()
+    held.lend()
+    assert used(slots) == [0]
+    with assert_no_checkpoints():
+        await held.take_again()
+        assert used(slots) == [0]
+        await held.take_again()
+    assert used(slots) == [1]
+
+
+async def test_a_child_that_begins_while_the_slots_are_taken_again_gets_them(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    held.lend()
+    await slots.acquire("other")
+    first = Attempt(nursery, held.take_again)
+    await wait_all_tasks_blocked()
+    held.lend()
+    slots.release("other")
+    await first.ended.wait()
+    assert used(slots) == [0], "a child is running: the slots are its"
+    await held.take_again()
+    assert used(slots) == [1]
+    held.release_all()
+    assert used(slots) == [0]
+
+
+async def test_two_children_that_end_at_once_take_the_slots_again_once(
+    nursery: trio.Nursery,
+) -> None:
+    tool, run = FairSlots(1), FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(tool, None)
+    await held.take(run, "run")
+    held.lend()
+    await run.acquire("other")
+    first = Attempt(nursery, held.take_again)
+    await wait_all_tasks_blocked()
+    held.lend()
+    second = Attempt(nursery, held.take_again)
+    await wait_all_tasks_blocked()
+    run.release("other")
+    await wait_all_tasks_blocked()
+    assert (first.outcome, second.outcome) == ("value", "value")
+    assert used(tool, run) == [1, 1]
+    held.release_all()
+    assert used(tool, run) == [0, 0]
+
+
+async def test_when_one_taker_is_cancelled_the_other_takes_the_slots(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    held.lend()
+    await slots.acquire("other")
+    first = Attempt(nursery, held.take_again)
+    await wait_all_tasks_blocked()
+    held.lend()
+    second = Attempt(nursery, held.take_again)
+    await wait_all_tasks_blocked()
+    first.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert (first.outcome, second.outcome) == ("cancelled", "waiting")
+    slots.release("other")
+    await wait_all_tasks_blocked()
+    assert second.outcome == "value"
+    assert used(slots) == [1]
+
+
+async def test_a_cancelled_taking_again_keeps_no_part_and_the_end_gives_back_nothing(
+    nursery: trio.Nursery,
+) -> None:
+    tool, run = FairSlots(1), FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(tool, None)
+    await held.take(run, "run")
+    held.lend()
+    await run.acquire("other")
+    taking = Attempt(nursery, held.take_again)
+    await wait_all_tasks_blocked()
+    assert used(tool, run) == [1, 1]
+    taking.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert taking.outcome == "cancelled"
+    assert used(tool, run) == [0, 1]
+    held.release_all()
+    assert used(tool, run) == [0, 1], "the other's slot stays the other's"
+
+
+async def test_the_bodys_own_exception_goes_out_although_taking_again_was_cancelled() -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    with trio.CancelScope() as scope:
+        with pytest.raises(Bug):  # noqa: PT012 - what the block does on its way out is tested
+            async with lending(held):
+                await slots.acquire("other")
+                scope.cancel()
+                raise Bug
+    assert not scope.cancelled_caught
+
+
+async def test_a_cancelled_block_is_cancelled() -> None:
+    slots = FairSlots(1)
+    held = HeldSlots("call")
+    await held.take(slots, "run")
+    with trio.CancelScope() as scope:
+        async with lending(held):
+            await slots.acquire("other")
+            scope.cancel()
+    assert scope.cancelled_caught
+
+
+def test_nested_calls_under_a_cap_of_one_end_and_hold_nothing_at_any_cancel() -> None:
+    async def call(slots: FairSlots, run: str, depth: int) -> None:
+        held = HeldSlots(run)
+        try:
+            await held.take(slots, run)
+            await trio.lowlevel.checkpoint()
+            if depth:
+                async with lending(held), trio.open_nursery() as children:
+                    for child in "ab":
+                        children.start_soon(call, slots, run + child, depth - 1)
+        finally:
+            held.release_all()
+
+    async def program() -> None:
+        slots = FairSlots(1)
+        try:
+            async with trio.open_nursery() as roots:
+                roots.start_soon(call, slots, "x", 2)
+                roots.start_soon(call, slots, "y", 1)
+        finally:
+            found = slots.statistics()
+            assert (found.used, found.waiting) == (0, 0)
+            assert found.peak <= 1
+
+    assert cancel_at_every_step(program) > 20

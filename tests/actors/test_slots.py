@@ -1,0 +1,237 @@
+"""Fair slots: never over the bounds, turns by key, nothing lost to a cancel."""
+
+import math
+from functools import partial
+
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._slots import FairSlots
+from tests.actors.kit import Attempt, run_in_order
+
+
+async def queue_up(
+    nursery: trio.Nursery, slots: FairSlots, keys: str, log: list[str]
+) -> list[Attempt[None]]:
+    """Let a task per letter wait for a slot under that key, one after the other."""
+
+    async def acquire(key: str) -> None:
+        await slots.acquire(key)
+        log.append(key)
+
+    attempts: list[Attempt[None]] = []
+    for key in keys:
+        attempts.append(Attempt(nursery, partial(acquire, key)))
+        await wait_all_tasks_blocked()
+    return attempts
+
+
+async def test_a_free_slot_is_taken_and_given_back_without_a_checkpoint() -> None:
+    slots = FairSlots(1, 1)
+    with assert_no_checkpoints():  # clause 1
+        await slots.acquire("a")
+        slots.release("a")
+        assert slots.statistics().used == 0
+
+
+async def test_free_slots_go_round_robin_by_key_and_first_come_first_served_within_one(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(1)
+    await slots.acquire("holder")
+    log: list[str] = []
+    await queue_up(nursery, slots, "aaaabbc", log)
+    slots.release("holder")
+    while slots.statistics().used:
+        await wait_all_tasks_blocked()
+        slots.release(log[-1])
+    assert "".join(log) == "abcabaa"
+
+
+async def test_a_key_with_hundreds_of_waiters_does_not_hold_up_another(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(2)
+    log: list[str] = []
+    await slots.acquire("a")
+    await slots.acquire("a")
+    for _ in range(400):
+        nursery.start_soon(slots.acquire, "a")
+    await wait_all_tasks_blocked()
+    await queue_up(nursery, slots, "b", log)
+    slots.release("a")
+    slots.release("a")
+    await wait_all_tasks_blocked()
+    assert log == ["b"], "the second turn at the latest"
+
+
+async def test_a_key_holds_no_more_than_its_own_bound_while_slots_are_free(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(10, per_key=2)
+    log: list[str] = []
+    await queue_up(nursery, slots, "aaab", log)
+    assert log == ["a", "a", "b"]
+    found = slots.statistics()
+    assert (found.used, found.waiting, found.peak, found.total) == (3, 1, 3, 10)
+    slots.release("b")
+    await wait_all_tasks_blocked()
+    assert log == ["a", "a", "b"], "another key's slot is no use to a key at its bound"
+    slots.release("a")
+    await wait_all_tasks_blocked()
+    assert log == ["a", "a", "b", "a"]
+
+
+async def test_a_key_at_its_bound_gets_its_turn_back_when_it_gives_a_slot(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(3, per_key=2)
+    log: list[str] = []
+    await queue_up(nursery, slots, "aabaaab", log)
+    assert log == ["a", "a", "b"]
+    slots.release("a")
+    await wait_all_tasks_blocked()
+    assert log[3:] == ["b"], "b waited for its turn, a for its bound"
+    slots.release("b")
+    await wait_all_tasks_blocked()
+    assert log[4:] == ["a"]
+
+
+async def test_a_cancelled_wait_leaves_the_queue_and_holds_nothing(nursery: trio.Nursery) -> None:
+    slots = FairSlots(1)
+    await slots.acquire("holder")
+    log: list[str] = []
+    first, second, third = await queue_up(nursery, slots, "aab", log)
+    first.scope.cancel()
+    third.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert slots.statistics().waiting == 1
+    slots.release("holder")
+    await wait_all_tasks_blocked()
+    assert second.outcome == "value"
+    slots.release("a")
+    assert slots.statistics().used == 0
+    with assert_no_checkpoints():
+        await slots.acquire("b")
+
+
+async def test_a_slot_granted_in_the_tick_of_the_cancel_is_held(nursery: trio.Nursery) -> None:
+    slots = FairSlots(1)
+    await slots.acquire("holder")
+    waiting = Attempt(nursery, partial(slots.acquire, "a"))
+    await wait_all_tasks_blocked()
+    slots.release("holder")
+    waiting.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert waiting.outcome == "value"
+    assert slots.statistics().used == 1
+
+
+async def test_a_cancel_in_the_tick_before_the_grant_passes_the_slot_on(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(1)
+    await slots.acquire("holder")
+    first, second = await queue_up(nursery, slots, "aa", [])
+    first.scope.cancel()
+    slots.release("holder")
+    await wait_all_tasks_blocked()
+    assert (first.outcome, second.outcome) == ("cancelled", "value")
+
+
+async def test_first_goes_before_its_keys_other_waiters_and_takes_the_next_turn(
+    nursery: trio.Nursery,
+) -> None:
+    slots = FairSlots(1)
+    await slots.acquire("holder")
+    log: list[str] = []
+    await queue_up(nursery, slots, "ba", log)
+
+    async def first() -> None:
+        await slots.acquire("a", first=True)
+        log.append("first")
+
+    nursery.start_soon(first)
+    await wait_all_tasks_blocked()
+    slots.release("holder")
+    await wait_all_tasks_blocked()
+    assert log == ["first"]
+    slots.release("a")
+    await wait_all_tasks_blocked()
+    assert log == ["first", "b"]
+
+
+async def test_first_does_not_break_the_bound_of_its_key(nursery: trio.Nursery) -> None:
+    slots = FairSlots(5, per_key=1)
+    await slots.acquire("a")
+    waiting = Attempt(nursery, partial(slots.acquire, "a", first=True))
+    await wait_all_tasks_blocked()
+    assert waiting.outcome == "waiting"
+    slots.release("a")
+    await wait_all_tasks_blocked()
+    assert waiting.outcome == "value"
+
+
+async def test_slots_without_a_bound_never_wait() -> None:
+    slots = FairSlots(math.inf)
+    with assert_no_checkpoints():
+        for _ in range(1000):
+            await slots.acquire("a")
+    assert slots.statistics().peak == 1000
+
+
+# Any program of tasks that take, hold, are cancelled and give back.
+
+Program = list[tuple[str, float, float, float, bool]]
+PROGRAMS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),  # key
+        st.sampled_from([0.0, 0.5, 1.0, 2.0]),  # when it asks
+        st.sampled_from([0.0, 1.0, 1.5]),  # how long it holds
+        st.sampled_from([0.5, 1.0, 3.0, math.inf]),  # when it is cancelled, from its asking
+        st.booleans(),  # whether it goes first
+    ),
+    max_size=25,
+)
+
+
+@given(program=PROGRAMS, total=st.integers(1, 4), per_key=st.integers(1, 3), seed=st.integers(0))
+def test_the_bounds_hold_and_nobody_starves_and_the_counts_return_to_zero(
+    program: Program, total: int, per_key: int, seed: int
+) -> None:
+    slots = FairSlots(total, per_key)
+    held = {"a": 0, "b": 0, "c": 0}
+    ends: list[str] = []
+
+    async def task(key: str, start: float, hold: float, patience: float, first: bool) -> None:
+        await trio.sleep(start)
+        with trio.move_on_after(patience) as scope:
+            await slots.acquire(key, first=first)
+            held[key] += 1
+            try:
+                assert held[key] <= per_key
+                assert sum(held.values()) <= total
+                assert sum(held.values()) <= slots.statistics().used <= total
+                await trio.sleep(hold)
+            finally:
+                held[key] -= 1
+                slots.release(key)
+        ends.append("cancelled" if scope.cancelled_caught else "served")
+
+    async def main() -> None:
+        with trio.fail_after(1_000):
+            async with trio.open_nursery() as nursery:
+                for item in program:
+                    nursery.start_soon(task, *item)
+
+    run_in_order(main, seed)
+    assert len(ends) == len(program)
+    patient = sum(1 for item in program if item[3] == math.inf)
+    assert ends.count("served") >= patient
+    found = slots.statistics()
+    assert (found.used, found.waiting) == (0, 0)
+    assert not slots._used_by
+    assert not slots._queues
+    assert not slots._ready

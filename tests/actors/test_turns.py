@@ -1,0 +1,80 @@
+"""Shared and exclusive turns, first come first served."""
+
+from functools import partial
+
+import trio
+from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._turns import Turns
+from tests.actors.kit import Attempt
+
+SHARED = False
+EXCLUSIVE = True
+
+
+async def in_line(nursery: trio.Nursery, turns: Turns, *modes: bool) -> list[Attempt[None]]:
+    attempts: list[Attempt[None]] = []
+    for exclusive in modes:
+        attempts.append(Attempt(nursery, partial(turns.acquire, exclusive=exclusive)))
+        await wait_all_tasks_blocked()
+    return attempts
+
+
+def outcomes(attempts: list[Attempt[None]]) -> list[str]:
+    return [attempt.outcome for attempt in attempts]
+
+
+async def test_shared_turns_are_taken_together_without_a_checkpoint() -> None:
+    turns = Turns()
+    with assert_no_checkpoints():
+        await turns.acquire(exclusive=False)
+        await turns.acquire(exclusive=False)
+        turns.release(exclusive=False)
+        turns.release(exclusive=False)
+        await turns.acquire(exclusive=True)
+
+
+async def test_an_exclusive_turn_is_alone(nursery: trio.Nursery) -> None:
+    turns = Turns()
+    attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE)
+    assert outcomes(attempts) == ["value", "waiting"]
+    turns.release(exclusive=False)
+    attempts += await in_line(nursery, turns, SHARED, EXCLUSIVE)
+    assert outcomes(attempts) == ["value", "value", "waiting", "waiting"]
+    turns.release(exclusive=True)
+    await wait_all_tasks_blocked()
+    assert outcomes(attempts) == ["value", "value", "value", "waiting"]
+
+
+async def test_a_waiting_exclusive_turn_holds_back_later_shared_ones(
+    nursery: trio.Nursery,
+) -> None:
+    turns = Turns()
+    attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE, SHARED, SHARED)
+    assert outcomes(attempts) == ["value", "waiting", "waiting", "waiting"]
+    turns.release(exclusive=False)
+    await wait_all_tasks_blocked()
+    assert outcomes(attempts) == ["value", "value", "waiting", "waiting"]
+    turns.release(exclusive=True)
+    await wait_all_tasks_blocked()
+    assert outcomes(attempts) == ["value", "value", "value", "value"]
+
+
+async def test_those_behind_a_withdrawn_exclusive_turn_go_on(nursery: trio.Nursery) -> None:
+    turns = Turns()
+    attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE, SHARED, EXCLUSIVE)
+    attempts[1].scope.cancel()
+    await wait_all_tasks_blocked()
+    assert outcomes(attempts) == ["value", "cancelled", "value", "waiting"]
+
+
+async def test_a_turn_granted_in_the_tick_of_the_cancel_is_held(nursery: trio.Nursery) -> None:
+    turns = Turns()
+    first, second, third = await in_line(nursery, turns, EXCLUSIVE, EXCLUSIVE, EXCLUSIVE)
+    turns.release(exclusive=True)
+    second.scope.cancel()
+    await wait_all_tasks_blocked()
+    assert outcomes([first, second, third]) == ["value", "value", "waiting"]
+    turns.release(exclusive=True)
+    await wait_all_tasks_blocked()
+    assert third.outcome == "value"
