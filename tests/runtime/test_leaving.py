@@ -18,7 +18,9 @@ async def leave_after(count: int) -> bool:
                     break
             else:
                 return False
-        assert events.result.stop_reason == "interrupted"
+        # Who leaves at the last answer may find the run already at its end.
+        answered = events.result.text == "It rains."
+        assert events.result.stop_reason == ("completed" if answered else "interrupted")
         home.check_silent()
         assert events.result.messages == home.runtime.history("s")
         await home.check("s")
