@@ -17,9 +17,11 @@ Proxies come from the environment (`HTTP_PROXY`, `NO_PROXY` …), as is httpx's 
 client to have it otherwise. Redirects are not followed: an answer of 3xx is fed as it is.
 """
 
+import contextlib
 import functools
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, cast
 
 import attrs
@@ -175,10 +177,9 @@ class HttpxExchange:
         return shard
 
     async def _drop(self, shard: _Shard) -> None:
-        if shard in self._shards:
-            self._shards.remove(shard)
-            with trio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await shard.client.aclose()
+        self._shards.remove(shard)
+        with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await shard.client.aclose()
 
     async def _send(self, client: httpx.AsyncClient, request: HttpRequest, sink: ByteSink) -> None:
         connecting = _Connecting()
@@ -260,9 +261,13 @@ class _Connecting:
 
 async def _feed(response: httpx.Response, sink: ByteSink) -> None:
     """Feed the answer to the sink, and read on a little when it is done."""
-    coding = response.headers.get("content-encoding", "identity").lower()
-    chunks = response.aiter_raw() if coding == "identity" else response.aiter_bytes()
+    if response.is_stream_consumed:  # a caller's transport or event hook has read it
+        sink.start(response.status_code, dict(response.headers.items()))
+        sink.feed(response.content)
+        return
+    chunks = response.aiter_raw()
     try:
+        unpack = _unpacker(response.headers.get("content-encoding", ""))
         sink.start(response.status_code, dict(response.headers.items()))
         while not sink.done:
             if sink.full:
@@ -270,11 +275,35 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
             data = await anext(chunks, None)
             if data is None:
                 return
-            sink.feed(data)
+            sink.feed(data if unpack is None else unpack(data))
         await _drain(chunks)
     except BaseException:
         await _abandon(chunks)  # noqa: ASYNC102 - shielded, and cancelled from the start
         raise
+
+
+def _unpacker(coding: str) -> Callable[[bytes], bytes] | None:
+    """What undoes a compression that was not asked for; None if there is none.
+
+    Not httpx's own, whose failures leave iterators suspended.
+
+    Raises:
+        httpx.DecodingError: It is not one that can be undone.
+    """
+    coding = coding.strip().lower()
+    if coding in {"", "identity"}:
+        return None
+    if coding not in {"gzip", "x-gzip", "deflate"}:
+        raise httpx.DecodingError(f"it is compressed by {coding!r}, which was not asked for")
+    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)  # with either kind of head
+
+    def unpack(data: bytes) -> bytes:
+        try:
+            return decoder.decompress(data)
+        except zlib.error as error:
+            raise httpx.DecodingError(str(error)) from error
+
+    return unpack
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
@@ -295,11 +324,9 @@ async def _abandon(chunks: AsyncIterator[bytes]) -> None:
     """End the iterator by cancelling its next read, which closes the connection."""
     with trio.CancelScope(shield=True) as scope:
         scope.cancel()
-        try:
+        with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
             async for _ in chunks:
                 pass
-        except (httpx.HTTPError, httpx.StreamError):
-            pass
 
 
 def _cause_of(error: BaseException) -> str:

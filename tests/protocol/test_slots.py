@@ -176,7 +176,7 @@ def test_arguments_are_textual_until_an_object_comes() -> None:
 
 def test_a_slot_is_empty_until_something_makes_it_a_call() -> None:
     table = SlotTable()
-    assert table.last is None
+    assert SlotTable().last is None
     slot = table.slot_of(delta(0))
     slot.add(delta(0))
     seen = [slot.is_empty]

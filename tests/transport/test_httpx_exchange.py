@@ -1,0 +1,211 @@
+import ssl
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import trio
+
+from agent_actors.abc import ExchangeStatistics, HttpRequest
+from agent_actors.errors import (
+    ConfigError,
+    ProviderConnectError,
+    ProviderProtocolError,
+)
+from agent_actors.testing import ScriptedEndpoint, hang, say
+from agent_actors.transport import httpx_exchange
+from agent_actors.transport.httpx_exchange import STREAMS_PER_CLIENT, HttpxExchange
+from tests.transport.sinks import ByteCollector
+
+REQUEST = HttpRequest("http://host/v1?key=secret", {"x-team": "a"}, b"{}")
+
+
+def clients_of(exchange: HttpxExchange) -> int:
+    return len(exchange._shards)
+
+
+def request_to(endpoint: ScriptedEndpoint) -> HttpRequest:
+    return HttpRequest(f"{endpoint.base_url}/chat/completions", {}, b'{"stream": true}')
+
+
+@pytest.mark.feature("OAGS-040")
+async def test_a_transport_can_be_injected_and_is_closed_with_the_exchange() -> None:
+    class Transport(httpx.MockTransport):
+        closed = 0
+
+        async def aclose(self) -> None:
+            self.closed += 1
+
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, content=b"data: x\n\n")
+
+    transport = Transport(answer)
+    exchange = HttpxExchange(transport=transport)
+    sink = ByteCollector()
+    await exchange.exchange(REQUEST, sink)
+    await exchange.aclose()
+    assert (sink.status, sink.body) == (200, b"data: x\n\n")
+    assert (seen[0].headers["x-team"], transport.closed) == ("a", 1)
+
+
+@pytest.mark.feature("ASDK-022")
+async def test_a_client_of_the_callers_is_used_for_everything_and_never_closed() -> None:
+    async with (
+        ScriptedEndpoint(lambda _: "Hello") as endpoint,
+        httpx.AsyncClient(headers={"x-mine": "yes"}) as client,
+    ):
+        exchange = HttpxExchange(client=client)
+        await exchange.exchange(request_to(endpoint), ByteCollector())
+        await exchange.aclose()
+        assert not client.is_closed
+        assert endpoint.requests[0].headers["x-mine"] == "yes"
+
+
+def test_a_client_and_a_transport_at_once_are_refused() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(200))
+    with pytest.raises(ConfigError, match="not both"):
+        HttpxExchange(client=httpx.AsyncClient(transport=transport), transport=transport)
+
+
+@pytest.mark.parametrize(
+    ("raised", "error", "message"),
+    [
+        (httpx.ReadTimeout("slow"), ProviderConnectError, "connection broke .*: slow"),
+        (httpx.PoolTimeout(""), ProviderConnectError, "connection broke .*: PoolTimeout"),
+        (httpx.ProxyError("407"), ProviderConnectError, "could not connect: 407"),
+        (httpx.WriteError("gone"), ProviderConnectError, "connection broke .*: gone"),
+        (httpx.StreamClosed(), ProviderConnectError, "connection broke"),
+        (httpx.TooManyRedirects("x"), ProviderConnectError, "connection broke .*: x"),
+        (httpx.RemoteProtocolError("bad line"), ProviderProtocolError, "not HTTP: bad line"),
+    ],
+)
+async def test_every_failure_of_httpx_is_told_in_our_errors(
+    raised: Exception, error: type[Exception], message: str
+) -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise raised
+
+    exchange = HttpxExchange(transport=httpx.MockTransport(fail))
+    with pytest.raises(error, match=f"^http://host/v1: .*{message}") as caught:
+        await exchange.exchange(REQUEST, ByteCollector())
+    assert caught.value.__cause__ is raised
+    await exchange.aclose()
+
+
+async def test_a_failure_is_told_by_its_own_cause_and_not_by_what_the_caller_was_handling() -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("read") from OSError("reset by peer")
+
+    exchange = HttpxExchange(transport=httpx.MockTransport(fail))
+    try:
+        raise RuntimeError("an earlier trouble of the caller")
+    except RuntimeError:
+        with pytest.raises(ProviderConnectError, match="reset by peer"):
+            await exchange.exchange(REQUEST, ByteCollector())
+    await exchange.aclose()
+
+
+async def test_an_error_shows_neither_password_nor_query() -> None:
+    exchange = HttpxExchange()
+    await exchange.aclose()
+    with pytest.raises(ProviderConnectError, match=r"^https://host:1/v1/x: "):
+        await exchange.exchange(
+            HttpRequest("https://me:pw@host:1/v1/x?key=k", {}, b""), ByteCollector()
+        )
+
+
+async def test_one_client_serves_no_more_than_its_share_and_an_empty_spare_is_closed() -> None:
+    count = 2 * STREAMS_PER_CLIENT + 1
+    async with ScriptedEndpoint(lambda _: [say("a"), hang()]) as endpoint:
+        exchange = HttpxExchange()
+        async with trio.open_nursery() as nursery:
+            for _ in range(count):
+                nursery.start_soon(exchange.exchange, request_to(endpoint), ByteCollector())
+            await endpoint.wait_live(count)
+            assert clients_of(exchange) == 3
+            assert exchange.statistics() == ExchangeStatistics(live=count, opened=count)
+            nursery.cancel_scope.cancel()
+        assert clients_of(exchange) == 1
+        await exchange.aclose()
+        assert clients_of(exchange) == 0
+        await endpoint.wait_closed()
+
+
+async def test_plain_and_secure_urls_have_clients_of_their_own() -> None:
+    exchange = HttpxExchange()
+    secure, plain = exchange._shard_for(secure=True), exchange._shard_for(secure=False)
+    assert secure is not plain
+    assert exchange._shard_for(secure=True) is secure
+    await exchange.aclose()
+
+
+def test_all_secure_clients_of_the_process_share_one_context_that_verifies() -> None:
+    context = httpx_exchange._verifying_context()
+    assert context is httpx_exchange._verifying_context()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+async def test_a_client_that_empties_when_all_are_closed_is_not_closed_again() -> None:
+    async with ScriptedEndpoint(lambda _: [say("a"), hang()]) as endpoint:
+        exchange = HttpxExchange()
+        count = STREAMS_PER_CLIENT + 1
+        async with trio.open_nursery() as nursery:
+
+            async def run_until_closed() -> None:
+                with pytest.raises(ProviderConnectError):
+                    await exchange.exchange(request_to(endpoint), ByteCollector())
+
+            for _ in range(count):
+                nursery.start_soon(run_until_closed)
+            await endpoint.wait_live(count)
+            await exchange.aclose()
+        assert exchange.statistics().live == 0
+        await endpoint.wait_closed()
+
+
+async def test_an_answer_that_was_read_already_is_fed_whole() -> None:
+    async def read_it(response: httpx.Response) -> None:
+        await response.aread()
+
+    async with (
+        ScriptedEndpoint(["Hello"]) as endpoint,
+        httpx.AsyncClient(event_hooks={"response": [read_it]}) as client,
+    ):
+        sink = ByteCollector()
+        await HttpxExchange(client=client).exchange(request_to(endpoint), sink)
+    assert b"[DONE]" in sink.body
+
+
+async def test_a_break_while_the_rest_is_drained_is_no_failure() -> None:
+    class Breaking(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"data: x"
+            raise httpx.ReadError("gone")
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=Breaking())
+
+    exchange = HttpxExchange(transport=httpx.MockTransport(answer))
+    sink = ByteCollector(bool)
+    await exchange.exchange(REQUEST, sink)
+    assert sink.body == b"data: x"
+    await exchange.aclose()
+
+
+async def test_without_a_deadline_a_connection_is_waited_for() -> None:
+    seen: list[object] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"])
+        return httpx.Response(200)
+
+    for timeout in (float("inf"), 3.0):
+        exchange = HttpxExchange(transport=httpx.MockTransport(answer), connect_timeout=timeout)
+        await exchange.exchange(REQUEST, ByteCollector())
+        await exchange.aclose()
+    assert seen == [
+        {"connect": None, "read": None, "write": None, "pool": None},
+        {"connect": 3.0, "read": None, "write": None, "pool": None},
+    ]
