@@ -1,0 +1,256 @@
+"""Whatever a tool does comes back as a result, and what its handler gets to know."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from agent_actors.actors.tool_executor import ToolExecutor
+from agent_actors.domain.json import JsonValue
+from agent_actors.tools import Tool, ToolContext, ToolOutput, tool
+from tests.actors.kit import Clock
+from tests.actors.tool_kit import Progress, call_of, nothing_is_held, run_of, run_one
+
+
+@pytest.fixture
+async def executor(nursery: trio.Nursery) -> ToolExecutor:
+    made = ToolExecutor(Clock())
+    await nursery.start(made.owner.serve)
+    return made
+
+
+def raises(error: BaseException) -> Callable[[dict[str, JsonValue]], None]:
+    def handler(_: dict[str, JsonValue]) -> None:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("no such city"), "tool 'failing' raised ValueError: no such city"),
+        (KeyError(), "tool 'failing' raised KeyError: no message"),
+        (SystemExit(3), "tool 'failing' raised SystemExit: 3"),
+        (
+            ExceptionGroup("both", [ValueError(), TypeError()]),
+            "tool 'failing' raised ExceptionGroup: both (2 sub-exceptions)",
+        ),
+        (
+            BaseExceptionGroup("worse", [SystemExit(3)]),
+            "tool 'failing' raised BaseExceptionGroup: worse (1 sub-exception)",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+async def test_what_a_tool_raises_is_an_error_result_and_the_executor_goes_on(
+    executor: ToolExecutor, error: BaseException, told: str, kind: str
+) -> None:
+    """Clause 5: neither its asker nor the actor gets an exception."""
+
+    async def later(_: dict[str, JsonValue]) -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
+
+    failing = Tool("failing", "", None, later if kind == "async" else raises(error))
+    for _ in range(2):
+        found = await run_one(executor, run_of(failing), call_of(failing))
+        assert found.is_error
+        assert found.content == told
+    assert nothing_is_held(executor)
+
+
+async def test_an_unknown_tool_is_an_error_result_that_lists_what_is_on_offer(
+    executor: ToolExecutor,
+) -> None:
+    one, two = (
+        Tool("one", "", None, raises(Exception())),
+        Tool("two", "", None, raises(Exception())),
+    )
+    found = await run_one(executor, run_of(two, one), call_of("three"))
+    assert found.is_error
+    assert found.content == "unknown tool 'three'; the tools on offer are: one, two"
+    assert (found.started_at, found.duration) == (0, 0)
+    found = await run_one(executor, run_of(), call_of("three"))
+    assert found.content == "unknown tool 'three'; the tools on offer are: none"
+    assert executor.statistics().calls == 0
+
+
+async def test_bad_arguments_are_an_error_result_that_names_the_field(
+    executor: ToolExecutor,
+) -> None:
+    calls: list[str] = []
+
+    @tool
+    async def weather(city: str, days: int = 1) -> str:
+        calls.append(city)
+        return city
+
+    run = run_of(weather)
+    found = await run_one(executor, run, call_of(weather, city="Paris", days="many"))
+    assert found.is_error
+    assert "days" in str(found.content)
+    assert "expected integer" in str(found.content)
+    found = await run_one(executor, run, call_of(weather))
+    assert found.is_error
+    assert "field city: required, and missing" in str(found.content)
+    assert calls == []
+    assert executor.statistics().calls == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "of_run", "late_at"), [(None, 7.0, 7.0), (2.0, 7.0, 2.0), (9.0, 7.0, 9.0)]
+)
+async def test_a_missed_deadline_of_the_tool_or_else_of_the_run_is_an_error_result(
+    executor: ToolExecutor,
+    autojump_clock: MockClock,
+    own: float | None,
+    of_run: float,
+    late_at: float,
+) -> None:
+    @tool(timeout=own)
+    async def stuck() -> None:
+        await trio.sleep_forever()
+
+    found = await run_one(executor, run_of(stuck, timeout=of_run), call_of(stuck))
+    assert found.is_error
+    assert found.content == f"tool 'stuck' did not finish within {late_at:g} s"
+    assert found.duration == trio.current_time() == late_at
+    assert nothing_is_held(executor)
+
+
+async def test_a_tool_without_deadline_may_take_for_ever(
+    executor: ToolExecutor, autojump_clock: MockClock
+) -> None:
+    @tool(timeout=math.inf)
+    async def year() -> str:
+        await trio.sleep(366 * 86_400)
+        return "later"
+
+    assert (await run_one(executor, run_of(year), call_of(year))).content == "later"
+
+
+async def test_a_late_tool_is_waited_for_while_it_cleans_up(
+    executor: ToolExecutor, autojump_clock: MockClock
+) -> None:
+    log: list[str] = []
+
+    @tool(timeout=1)
+    async def slow() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(2)
+            log.append("clean")
+
+    found = await run_one(executor, run_of(slow), call_of(slow))
+    assert found.is_error
+    assert log == ["clean"]
+    assert found.duration == 3.0
+
+
+async def test_structured_data_is_kept_beside_the_text(executor: ToolExecutor) -> None:
+    @tool
+    async def measured() -> ToolOutput:
+        return ToolOutput("warm", data={"celsius": 21})
+
+    found = await run_one(executor, run_of(measured), call_of(measured))
+    assert (found.content, found.data, found.is_error) == ("warm", {"celsius": 21}, False)
+
+
+@pytest.mark.feature("ASDK-036")
+async def test_a_handler_gets_a_deep_copy_of_the_arguments_of_its_own(
+    executor: ToolExecutor,
+) -> None:
+    async def spoil(arguments: dict[str, JsonValue]) -> str:
+        items = arguments["items"]
+        assert isinstance(items, list)
+        items.append("spoiled")
+        arguments["more"] = True
+        return "done"
+
+    spoiler = Tool("spoiler", "", None, spoil)
+    call = call_of(spoiler, items=[1])
+    found = await run_one(executor, run_of(spoiler), call)
+    assert call.input == {"items": [1]}
+    assert found.input == {"items": [1]}
+
+
+@pytest.mark.feature("ASDK-038")
+async def test_a_result_tells_when_it_began_and_ended_and_how_long_it_took(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    clock = Clock(100.0)
+    executor = ToolExecutor(clock)
+    await nursery.start(executor.owner.serve)
+
+    @tool
+    async def wait(until: float) -> None:
+        await trio.sleep(2.5)
+        clock.now = until
+
+    run = run_of(wait)
+    found = await run_one(executor, run, call_of(wait, until=102.5))
+    assert (found.started_at, found.completed_at, found.duration) == (100.0, 102.5, 2.5)
+    found = await run_one(executor, run, call_of(wait, until=50.0))
+    assert (found.started_at, found.completed_at, found.duration) == (102.5, 102.5, 2.5)
+
+
+async def test_a_handler_learns_of_its_run_and_its_call(executor: ToolExecutor) -> None:
+    seen: list[object] = []
+
+    @tool
+    async def look(context: ToolContext) -> None:
+        seen.extend(
+            [
+                context.session_id,
+                context.run_id,
+                context.request_id,
+                context.call_id,
+                context.tool_name,
+                str(context.cwd),
+                context.run.iteration,
+                context.cancelled,
+            ]
+        )
+
+    await run_one(executor, run_of(look), call_of(look, 9))
+    assert seen == ["session", "run", "request", "call-9", "look", "/somewhere", 1, False]
+
+
+async def test_an_async_handler_reports_progress_at_once_and_as_it_stood(
+    executor: ToolExecutor,
+) -> None:
+    progress = Progress()
+
+    @tool
+    async def steps(context: ToolContext) -> None:
+        state: list[JsonValue] = ["one"]
+        context.report(state)
+        assert len(progress.told) == 1
+        state.append("two")
+        context.report(state)
+
+    await run_one(executor, run_of(steps, progress=progress), call_of(steps))
+    assert progress.told == [("call-0", "steps", ["one"]), ("call-0", "steps", ["one", "two"])]
+
+
+async def test_an_async_handler_sees_that_it_is_cancelled(executor: ToolExecutor) -> None:
+    seen: list[bool] = []
+
+    @tool
+    async def look(context: ToolContext) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            seen.append(context.cancelled)
+
+    request = await executor.submit(run_of(look), call_of(look))
+    await wait_all_tasks_blocked()
+    request.cancel("the run ended")
+    await request.settled()
+    assert seen == [True]
