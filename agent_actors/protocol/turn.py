@@ -344,10 +344,11 @@ def _synthetic(call: ToolUseBlock, why: str) -> ResultEntry:
 
 @attrs.frozen
 class Transition:
-    """One cell: what to do, and the states it may lead to."""
+    """One cell: what to do, the states it may lead to, and what it is about in a line."""
 
     action: Callable[[TurnMachine, TurnEvent], list[Command]]
     to: tuple[State, ...]
+    about: str
 
 
 _E = TypeVar("_E")
@@ -361,7 +362,7 @@ def _on(
         assert isinstance(event, event_type)  # `feed` found this cell by the event's type
         return action(machine, event)
 
-    return event_type, Transition(act, to)
+    return event_type, Transition(act, to, (action.__doc__ or "").strip())
 
 
 _ENDINGS: Final = (

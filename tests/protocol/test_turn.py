@@ -1,0 +1,288 @@
+"""The agent loop, as transcripts; and every cell of its table."""
+
+import pytest
+
+from agent_actors.domain.blocks import ImageBlock
+from agent_actors.domain.model import ModelFinished
+from agent_actors.protocol.turn import (
+    TABLE,
+    BudgetExceeded,
+    Command,
+    Decided,
+    DecisionNeeded,
+    IllegalTransition,
+    Interrupted,
+    ResultEntry,
+    State,
+    TurnEvent,
+    TurnMachine,
+    UserInput,
+    diagram,
+)
+from tests.protocol.turn_playbook import ToolUseError, answer, play, result, told, use
+
+GO = UserInput("go")
+STARTED = ["append user:go", "model 1"]
+
+
+def machine(max_iterations: int = 25) -> TurnMachine:
+    return TurnMachine(max_iterations)
+
+
+def thinking(max_iterations: int = 25) -> TurnMachine:
+    one = machine(max_iterations)
+    one.feed(GO)
+    return one
+
+
+def acting(*call_ids: str) -> TurnMachine:
+    one = thinking()
+    one.feed(answer(*(use(call_id) for call_id in call_ids or ("a",))))
+    return one
+
+
+def in_state(state: State) -> TurnMachine:
+    match state:
+        case State.READY:
+            return machine()
+        case State.MODEL:
+            return thinking()
+        case State.TOOLS:
+            return acting()
+        case State.DONE:
+            done = machine()
+            done.feed(Interrupted("interrupted", "stop"))
+            return done
+
+
+@pytest.mark.feature("WICK-094")
+def test_an_answer_without_calls_ends_the_loop() -> None:
+    play(machine(), GO, STARTED, answer("Hello."), ["append answer", "finish completed"])
+
+
+@pytest.mark.parametrize(
+    ("finish", "stop_reason"),
+    [
+        ("stop", "completed"),
+        ("tool_calls", "completed"),
+        ("unknown", "completed"),
+        ("length", "length"),
+        ("refused", "refused"),
+    ],
+)
+def test_how_the_answer_ended_is_how_the_run_ends(finish: str, stop_reason: str) -> None:
+    ended = thinking().feed(answer("Hm", finish=finish))  # type: ignore[arg-type]
+    assert told(ended[-1]) == f"finish {stop_reason}"
+
+
+def test_calls_run_and_their_results_go_back_to_the_model() -> None:
+    play(
+        machine(),
+        GO,
+        STARTED,
+        answer("Let me see.", use("a"), use("b")),
+        ["append answer call:a call:b", "start a", "start b"],
+        result("b"),
+        ["append result:b"],
+        result("a"),
+        ["append result:a", "model 2"],
+        answer("Done."),
+        ["append answer", "finish completed"],
+    )
+
+
+def test_calls_run_whatever_the_finish_reason_says() -> None:
+    one = thinking()
+    commands = one.feed(answer(use("a"), finish="stop"))
+    assert [told(c) for c in commands] == ["append answer call:a", "start a"]
+
+
+@pytest.mark.feature("OAS-067")
+def test_a_call_that_did_not_parse_never_runs_and_the_model_is_told() -> None:
+    broken = ToolUseError("not JSON", '{"a', "x", "tool")
+    play(
+        machine(),
+        GO,
+        STARTED,
+        answer(broken, use("b")),
+        ["append answer call:x call:b synthetic:x", "start b"],
+        result("b"),
+        ["append result:b", "model 2"],
+    )
+
+
+def test_an_answer_of_broken_calls_only_goes_straight_back_to_the_model() -> None:
+    broken = ToolUseError("the call names no tool", None, "x")
+    commands = thinking().feed(answer(broken))
+    assert [told(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
+
+
+@pytest.mark.feature("ASDK-009")
+def test_the_model_may_end_the_run_itself_and_its_calls_are_closed() -> None:
+    done = ModelFinished((use("a"), ToolUseError("no", None, "x")), done=True)
+    commands = thinking().feed(done)
+    assert [told(c) for c in commands] == [
+        "append answer call:a call:x synthetic:x synthetic:a",
+        "finish completed",
+    ]
+
+
+@pytest.mark.feature("ASDK-010")
+def test_the_last_round_of_tools_is_answered_and_ends_the_run() -> None:
+    play(
+        machine(1),
+        GO,
+        STARTED,
+        answer(use("a")),
+        ["append answer call:a", "start a"],
+        result("a"),
+        ["append result:a", "finish max_iterations"],
+    )
+
+
+def test_input_under_way_waits_for_the_next_turn() -> None:
+    play(
+        machine(),
+        GO,
+        STARTED,
+        UserInput("and?"),
+        [],
+        answer("Well."),
+        ["append answer", "append user:and?", "model 2"],
+        answer(use("a")),
+        ["append answer call:a", "start a"],
+        UserInput("more"),
+        [],
+        result("a"),
+        ["append result:a", "append user:more", "model 3"],
+    )
+
+
+def test_input_that_no_turn_took_is_left_over() -> None:
+    one = thinking(1)
+    one.feed(UserInput("too late"))
+    assert [told(c) for c in one.feed(answer("Bye."))] == ["append answer", "finish max_iterations"]
+    assert [waiting.text for waiting in one.untaken] == ["too late"]
+
+
+def test_a_call_that_needs_a_decision_holds_up_no_other() -> None:
+    one = acting("a", "b")
+    play(
+        one,
+        DecisionNeeded("a", "May it?"),
+        ["ask a"],
+        result("b"),
+        ["append result:b"],
+        Decided("a", allowed=True),
+        ["start a"],
+        result("a"),
+        ["append result:a", "model 2"],
+    )
+
+
+def test_a_decision_may_rewrite_the_input() -> None:
+    one = acting("a")
+    one.feed(DecisionNeeded("a", "May it?"))
+    one.feed(Decided("a", allowed=True, input={"safe": True}))
+    assert one.open_calls[0].input == {"safe": True}
+
+
+def test_a_refused_call_is_told_to_the_model_with_its_reason() -> None:
+    one = acting("a", "b")
+    one.feed(DecisionNeeded("a", "May it?"))
+    one.feed(DecisionNeeded("b", "And it?"))
+    play(one, Decided("a", allowed=False), ["append synthetic:a"])
+    commands = one.feed(Decided("b", allowed=False, reason="not today"))
+    assert [told(c) for c in commands] == ["append synthetic:b", "model 2"]
+    [entry] = commands[0].entries  # type: ignore[union-attr]
+    assert isinstance(entry, ResultEntry)
+    assert entry.result.content == "not today"
+    assert entry.result.is_error
+
+
+@pytest.mark.parametrize("state", [State.READY, State.MODEL, State.TOOLS])
+def test_an_interrupt_closes_what_is_open_and_ends_the_run(state: State) -> None:
+    one = in_state(state)
+    commands = [told(c) for c in one.feed(Interrupted("interrupted", "stop"))]
+    closed = ["append synthetic:a"] if state is State.TOOLS else []
+    assert commands == [*closed, "finish interrupted"]
+    assert one.state is State.DONE
+    assert one.open_calls == ()
+
+
+def test_a_used_up_budget_names_itself() -> None:
+    commands = acting("a").feed(BudgetExceeded("tokens"))
+    assert [told(c) for c in commands] == ["append synthetic:a", "finish budget:tokens"]
+
+
+EVENTS: dict[str, TurnEvent] = {
+    "UserInput": GO,
+    "ModelFinished": answer("x"),
+    "ToolFinished": result("a"),
+    "DecisionNeeded": DecisionNeeded("a", "?"),
+    "Decided": Decided("a", allowed=True),
+    "Interrupted": Interrupted("interrupted", "stop"),
+    "BudgetExceeded": BudgetExceeded("tokens"),
+}
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("name", list(EVENTS))
+def test_what_the_table_does_not_have_raises_naming_event_and_state(
+    state: State, name: str
+) -> None:
+    event = EVENTS[name]
+    one = in_state(state)
+    if type(event) in TABLE[state]:
+        if name != "Decided":
+            one.feed(event)
+            assert one.state in TABLE[state][type(event)].to
+        return
+    with pytest.raises(IllegalTransition, match=f"{name} in state {state.value}"):
+        one.feed(event)
+
+
+@pytest.mark.parametrize(
+    ("event", "detail"),
+    [
+        (result("z"), "call z is not open"),
+        (DecisionNeeded("z", "?"), "call z is not running"),
+        (Decided("a", allowed=True), "call a is not asked about"),
+    ],
+)
+def test_an_event_for_a_call_that_is_not_there_raises(event: TurnEvent, detail: str) -> None:
+    with pytest.raises(IllegalTransition, match=detail):
+        acting("a").feed(event)
+
+
+def test_a_call_is_asked_about_once() -> None:
+    one = acting("a")
+    one.feed(DecisionNeeded("a", "?"))
+    with pytest.raises(IllegalTransition, match="not running"):
+        one.feed(DecisionNeeded("a", "?"))
+
+
+def test_an_action_that_leads_where_the_table_does_not_is_found() -> None:
+    class Lost(TurnMachine):
+        def _next_turn(self) -> list[Command]:
+            self.state = State.READY
+            return []
+
+    one = Lost(3)
+    one.feed(GO)
+    one.feed(answer(use("a")))
+    with pytest.raises(IllegalTransition, match="ToolFinished in state tools led to ready"):
+        one.feed(result("a"))
+
+
+def test_blocks_that_are_no_calls_pass_through() -> None:
+    commands = thinking().feed(answer(ImageBlock("https://example.org/a.png")))
+    assert told(commands[-1]) == "finish completed"
+
+
+def test_the_diagram_has_an_arrow_for_every_way_of_the_table() -> None:
+    drawn = diagram()
+    for state, cells in TABLE.items():
+        for event_type, transition in cells.items():
+            for to in transition.to:
+                assert f"    {state} --> {to}: {event_type.__name__}\n" in drawn

@@ -1,0 +1,78 @@
+"""A test of the turn machine reads like a transcript: what comes in, and what goes out."""
+
+from collections.abc import Sequence
+
+from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.run import ToolCallResult
+from agent_actors.protocol.turn import (
+    AnswerEntry,
+    Append,
+    Ask,
+    CallEntry,
+    CallModel,
+    Command,
+    Entry,
+    Finish,
+    ResultEntry,
+    StartTool,
+    ToolFinished,
+    TurnEvent,
+    TurnMachine,
+    UserEntry,
+)
+
+
+def use(call_id: str, **arguments: JsonValue) -> ToolUseBlock:
+    """A call of a tool."""
+    return ToolUseBlock(call_id, "tool", dict(arguments))
+
+
+def answer(*blocks: AssistantBlock | str, finish: FinishReason = "stop") -> ModelFinished:
+    """A model's answer."""
+    return ModelFinished(
+        tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks), finish_reason=finish
+    )
+
+
+def result(call_id: str, text: str = "fine") -> ToolFinished:
+    """A call's end."""
+    return ToolFinished(ToolCallResult(call_id, "tool", {}, text))
+
+
+def told(command: Command) -> str:
+    """A command in one word or two."""
+    match command:
+        case Append(entries=entries):
+            return "append " + " ".join(_entry(entry) for entry in entries)
+        case CallModel(iteration=iteration):
+            return f"model {iteration}"
+        case StartTool(call=call):
+            return f"start {call.id}"
+        case Ask(call=call):
+            return f"ask {call.id}"
+        case Finish(stop_reason=stop_reason):
+            return f"finish {stop_reason}"
+
+
+def _entry(entry: Entry) -> str:
+    match entry:
+        case UserEntry(text=text):
+            return f"user:{text}"
+        case AnswerEntry():
+            return "answer"
+        case CallEntry(call=call):
+            return f"call:{call.id}"
+        case ResultEntry(result=one, synthetic=synthetic):
+            return f"{'synthetic' if synthetic else 'result'}:{one.id}"
+
+
+def play(machine: TurnMachine, *script: TurnEvent | Sequence[str]) -> None:
+    """Feed each event and expect the commands that follow it."""
+    for event, expected in zip(script[::2], script[1::2], strict=True):
+        assert not isinstance(event, Sequence)
+        assert [told(command) for command in machine.feed(event)] == expected
+
+
+__all__ = ["ToolUseError", "answer", "play", "result", "told", "use"]

@@ -1,0 +1,176 @@
+"""The fold of a session's records is a history that is always valid."""
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantMessage,
+    EventScope,
+    Notification,
+    ResultEvent,
+    ToolResult,
+    ToolUse,
+    UnknownEvent,
+    UsageEvent,
+    UserMessage,
+)
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.usage import Usage
+from agent_actors.sessions import UNFINISHED, SessionState, fold
+
+SCOPE = EventScope("s", "r", "q")
+
+
+def said(text: str) -> UserMessage:
+    return UserMessage(SCOPE, "id", 1.0, text)
+
+
+def answered(*blocks: ToolUseBlock | ToolUseError | TextBlock | ThinkingBlock) -> AssistantMessage:
+    return AssistantMessage(SCOPE, "id", 1.0, blocks)
+
+
+def gave(call_id: str, text: str = "fine") -> ToolResult:
+    return ToolResult(SCOPE, "id", 1.0, call_id, "tool", text)
+
+
+def use(call_id: str) -> ToolUseBlock:
+    return ToolUseBlock(call_id, "tool", {})
+
+
+def numbered(*records: AnyEvent) -> list[AnyEvent]:
+    return [
+        attrs.evolve(record, seq=seq) if not isinstance(record, UnknownEvent) else record
+        for seq, record in enumerate(records, 1)
+    ]
+
+
+def check(history: Messages) -> None:
+    """Valid message by message, each call answered once, at its place and in order."""
+    history.validate()
+    expected: list[str] = []
+    for message in history:
+        if message.role == "tool":
+            assert expected
+            assert message.tool_call_id == expected.pop(0)
+        else:
+            assert not expected
+            expected = [call.id for call in message.tool_calls]
+    assert not expected
+
+
+@pytest.mark.feature("ASDK-035")
+def test_results_stand_in_the_models_order_however_they_came() -> None:
+    state = fold(numbered(said("go"), answered(use("a"), use("b")), gave("b"), gave("a")))
+    assert [m.tool_call_id for m in state.history().tool_messages()] == ["a", "b"]
+    check(state.history())
+
+
+def test_an_open_call_is_closed_by_a_synthetic_error_in_the_history_only() -> None:
+    state = fold(numbered(said("go"), answered(use("a"), use("b")), gave("b")))
+    history = state.history()
+    check(history)
+    assert [m.content for m in history.tool_messages()] == [UNFINISHED, "fine"]
+    state.apply(gave("a", "late, and in time"))
+    assert [m.content for m in state.history().tool_messages()] == ["late, and in time", "fine"]
+
+
+def test_what_comes_after_open_calls_closes_them() -> None:
+    for later in (said("never mind"), answered(TextBlock("So."))):
+        state = fold(numbered(said("go"), answered(use("a")), later, gave("a", "too late")))
+        check(state.history())
+        assert [m.content for m in state.history().tool_messages()] == [UNFINISHED]
+
+
+@pytest.mark.feature("OAS-067")
+def test_a_call_that_did_not_parse_is_sent_with_empty_arguments_and_its_error() -> None:
+    broken = ToolUseError("not JSON", '{"a', "x", "")
+    state = fold(numbered(said("go"), answered(broken), gave("x", "not JSON")))
+    check(state.history())
+    [call] = state.history()[1].tool_calls
+    assert (call.id, call.name, call.input) == ("x", "invalid_tool_call", {})
+
+
+@pytest.mark.parametrize("blocks", [(), (ThinkingBlock("hm"),), (TextBlock(""),)])
+def test_an_empty_answer_is_no_message_but_counts_as_a_turn(
+    blocks: tuple[TextBlock | ThinkingBlock, ...],
+) -> None:
+    state = fold(numbered(said("go"), answered(*blocks)))
+    assert [message.role for message in state.history()] == ["user"]
+    assert state.turns == 1
+
+
+def test_a_user_message_of_blocks_keeps_them() -> None:
+    blocks = (TextBlock("see "), TextBlock("this"))
+    state = fold(numbered(UserMessage(SCOPE, "id", 1.0, "see this", blocks)))
+    assert state.history()[0].blocks == blocks
+
+
+def test_usage_call_ids_seq_and_time_are_kept() -> None:
+    usage = Usage(3, 4)
+    state = fold(
+        numbered(
+            said("go"),
+            answered(use("a")),
+            UsageEvent(SCOPE, "id", 9.0, usage, usage),
+            UsageEvent(SCOPE, "id", 2.0, usage, usage),
+        )
+    )
+    assert state.usage == Usage(6, 8)
+    assert state.call_ids == {"a"}
+    assert (state.last_seq, state.last_ts) == (4, 9.0)
+
+
+def test_an_event_from_the_future_moves_seq_and_time_only() -> None:
+    state = fold([UnknownEvent({"type": "new.thing", "seq": 7, "ts": 3.5})])
+    assert (state.last_seq, state.last_ts) == (7, 3.5)
+    assert len(state.history()) == 0
+
+
+def test_a_live_event_does_not_move_seq() -> None:
+    state = SessionState()
+    state.apply(Notification(SCOPE, "id", 1.0, "hello"))
+    assert state.last_seq == 0
+
+
+@pytest.mark.feature("ASDK-043")
+def test_a_history_that_was_given_out_does_not_change() -> None:
+    state = fold(numbered(said("go")))
+    before = state.history()
+    state.apply(answered(TextBlock("Hello.")))
+    assert len(before) == 1
+    assert len(state.history()) == 2
+
+
+ids = st.sampled_from("abc")
+calls = st.builds(use, ids) | st.builds(ToolUseError, st.just("no"), st.none(), ids)
+
+
+def _distinct(blocks: list[ToolUseBlock | ToolUseError]) -> AssistantMessage:
+    return answered(TextBlock("x"), *{block.id: block for block in blocks}.values())
+
+
+records = st.lists(
+    st.one_of(
+        st.builds(said, st.sampled_from(["go", "on"])),
+        st.builds(_distinct, st.lists(calls, max_size=3)),
+        st.builds(gave, ids),
+        st.just(ResultEvent(SCOPE, "id", 1.0, "", "completed", Usage(), 1, 0.1)),
+        st.just(ToolUse(SCOPE, "id", 1.0, "a", "tool", {})),
+    ),
+    max_size=20,
+)
+
+
+@given(records, st.integers(0, 20))
+def test_any_records_cut_anywhere_fold_to_a_valid_history(log: list[AnyEvent], cut: int) -> None:
+    log = numbered(*log)
+    state = fold(log[:cut])
+    check(state.history())
+    for record in log[cut:]:
+        state.apply(record)
+        check(state.history())
+    assert state.history() == fold(log).history()

@@ -1,0 +1,22 @@
+"""What is the memory store's own; the rest is the contract of every store."""
+
+from agent_actors.stores.memory import MemoryStore
+from tests.contracts.test_session_store import append
+
+
+async def test_an_evicted_session_is_forgotten_since_there_is_nowhere_else_to_keep_it() -> None:
+    store = MemoryStore()
+    await store.open()
+    await store.append([append(0, "a")])
+    store.evicted("s")
+    store.evicted("never there")
+    assert tuple(await store.load("s")) == ()
+
+
+async def test_records_outlive_a_closing_of_the_same_object() -> None:
+    store = MemoryStore()
+    await store.open()
+    await store.append([append(0, "a")])
+    await store.aclose()
+    await store.open()
+    assert len(await store.load("s")) == 1
