@@ -6,6 +6,7 @@ from agent_actors.domain.blocks import ImageBlock
 from agent_actors.domain.model import ModelFinished
 from agent_actors.protocol.turn import (
     TABLE,
+    Append,
     BudgetExceeded,
     Command,
     Decided,
@@ -194,7 +195,8 @@ def test_a_refused_call_is_told_to_the_model_with_its_reason() -> None:
     play(one, Decided("a", allowed=False), ["append synthetic:a"])
     commands = one.feed(Decided("b", allowed=False, reason="not today"))
     assert [told(c) for c in commands] == ["append synthetic:b", "model 2"]
-    [entry] = commands[0].entries  # type: ignore[union-attr]
+    assert isinstance(commands[0], Append)
+    [entry] = commands[0].entries
     assert isinstance(entry, ResultEntry)
     assert entry.result.content == "not today"
     assert entry.result.is_error
