@@ -80,6 +80,11 @@ class Request(Generic[T]):
         return self._stage is _Stage.DONE
 
     @property
+    def queued(self) -> bool:
+        """True while no worker has taken the request."""
+        return self._stage is _Stage.QUEUED
+
+    @property
     def has_value(self) -> bool:
         """True when the outcome is a value."""
         return self.done and self._error is None

@@ -221,7 +221,7 @@ class SessionLog:
         append = LogAppend(loaded.session_id, state.last_seq, fence, events)
         try:
             await self._appends.put(_Append(loaded, append, request))
-        except trio.BrokenResourceError:
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the committer broke while this waited for room; the actor's end tells the rest
         except BaseException:
             request.cancel("never sent")
