@@ -22,7 +22,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.providers.adapt import adapt_provider
 from agent_actors.providers.openai import OpenAIChat
-from agent_actors.testing import ScriptedEndpoint, call, say
+from agent_actors.testing import ReplyStep, ScriptedEndpoint, call, say
 from tests.providers.openai.answers import calls, chunk, entry, sse, text
 from tests.providers.openai.fake_exchange import FakeExchange
 from tests.providers.sinks import CollectingSink
@@ -76,7 +76,7 @@ async def openai_in_memory() -> AsyncGenerator[ModelProvider]:
 
 @asynccontextmanager
 async def openai_over_http() -> AsyncGenerator[ModelProvider]:
-    turn = [say("Let me look.", chunks=2), call("find", {"q": 1}, id="a")]
+    turn: list[ReplyStep] = [say("Let me look.", chunks=2), call("find", {"q": 1}, id="a")]
     async with ScriptedEndpoint(lambda _: turn) as endpoint:
         chat = OpenAIChat(base_url=endpoint.base_url)
         try:
