@@ -99,6 +99,10 @@ class RunStream:
         # The join may not be left half done, and the body's exception is on its way already.
         with trio.CancelScope(shield=True):
             self._mailbox.abandon()
+            # A run that nobody has taken yet would be withdrawn, and leave no outcome to a reader
+            # that left of itself. Taking never waits: this is a tick.
+            while exc is None and self._request.queued:
+                await trio.lowlevel.checkpoint()
             self._request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
             await self._request.settled()
         await self._lending.__aexit__(exc_type, exc, traceback)
