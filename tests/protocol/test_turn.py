@@ -3,7 +3,7 @@
 import pytest
 
 from agent_actors.domain.blocks import ImageBlock
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import FinishReason, ModelFinished
 from agent_actors.protocol.turn import (
     TABLE,
     Append,
@@ -71,8 +71,8 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
         ("refused", "refused"),
     ],
 )
-def test_how_the_answer_ended_is_how_the_run_ends(finish: str, stop_reason: str) -> None:
-    ended = thinking().feed(answer("Hm", finish=finish))  # type: ignore[arg-type]
+def test_how_the_answer_ended_is_how_the_run_ends(finish: FinishReason, stop_reason: str) -> None:
+    ended = thinking().feed(answer("Hm", finish=finish))
     assert told(ended[-1]) == f"finish {stop_reason}"
 
 
