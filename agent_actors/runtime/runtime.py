@@ -5,6 +5,7 @@ them and end in their own scopes. Should an actor break, the body of the `async 
 and `ActorCrashed` is raised, bare, where it is left.
 """
 
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -51,7 +52,8 @@ class Runtime:
         self._options = options
         self._body = trio.CancelScope()
         self._actors = Actors(options, on_crash=partial(self._body.cancel, "actor crashed"))
-        self._nursery_manager = trio.open_nursery()
+        # Made on entering: a runtime may be built before there is a trio run.
+        self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
     # Running.
@@ -173,6 +175,7 @@ class Runtime:
         if self._token is not None:
             raise RuntimeFailure("a runtime is opened once; call open_runtime() again")
         self._token = trio.lowlevel.current_trio_token()
+        self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
         self._body.__enter__()
         try:
@@ -193,6 +196,7 @@ class Runtime:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
+        assert self._nursery_manager is not None
         # A body that failed or was cancelled waits for nobody.
         drain = self._options.drain if exc is None else 0.0
         with trio.CancelScope(shield=True):

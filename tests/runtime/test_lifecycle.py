@@ -1,0 +1,102 @@
+"""Opening and closing: refuse, drain, cancel, end; once, and from the right place."""
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.domain.events import Event
+from agent_actors.errors import RuntimeClosed, RuntimeFailure, RuntimeShutdown
+from agent_actors.testing import ScriptedModel, call, pause, say
+
+
+def slow(seconds: float) -> AgentOptions:
+    return AgentOptions(
+        model="m", provider=ScriptedModel(lambda request: [pause(seconds), say("Done.")])
+    )
+
+
+async def look_away(event: Event) -> None:
+    """An observer."""
+
+
+@pytest.mark.feature("ASDK-034", "ASDK-095")
+async def test_closing_twice_is_closing_once_and_later_runs_are_refused() -> None:
+    async with open_runtime() as runtime:
+        await runtime.aclose()
+        await runtime.aclose()
+        with pytest.raises(RuntimeClosed, match="takes no new work"):
+            await runtime.run("Go.", slow(0))
+        with pytest.raises(RuntimeClosed):
+            runtime.subscribe(look_away)
+
+
+@pytest.mark.feature("ASDK-094")
+async def test_closing_waits_for_runs_in_flight(autojump_clock: MockClock) -> None:
+    texts: list[str] = []
+
+    async def run() -> None:
+        texts.append((await runtime.run("Go.", slow(20))).text)
+
+    async with trio.open_nursery() as nursery:
+        async with open_runtime() as runtime:
+            nursery.start_soon(run)
+            await wait_all_tasks_blocked()
+        assert trio.current_time() == pytest.approx(20, abs=0.1)
+        assert texts == ["Done."] or runtime.statistics().runs == 0
+    assert texts == ["Done."]
+
+
+async def test_what_does_not_end_in_time_is_cancelled_and_told(autojump_clock: MockClock) -> None:
+    async def run() -> None:
+        with pytest.raises(RuntimeShutdown):
+            await runtime.run("Go.", slow(1000))
+
+    async with trio.open_nursery() as nursery, open_runtime(drain=5) as runtime:
+        nursery.start_soon(run)
+        await wait_all_tasks_blocked()
+    assert trio.current_time() == pytest.approx(5, abs=0.1)
+
+
+async def test_a_runtime_is_entered_once_and_used_open() -> None:
+    runtime = open_runtime()
+    with pytest.raises(RuntimeFailure, match="not open"):
+        await runtime.run("Go.", slow(0))
+    async with runtime:
+        pass
+    with pytest.raises(RuntimeFailure, match="opened once"):
+        await runtime.__aenter__()
+
+
+def test_another_trio_run_may_not_use_it() -> None:
+    runtime = open_runtime()
+
+    async def first() -> None:
+        async with runtime:
+            await trio.to_thread.run_sync(lambda: trio.run(second))
+
+    async def second() -> None:
+        with pytest.raises(RuntimeFailure, match=r"another trio\.run"):
+            await runtime.run("Go.", slow(0))
+
+    trio.run(first)
+
+
+async def test_a_tool_that_closes_its_runtime_is_told_that_it_would_wait_for_itself() -> None:
+    @tool
+    async def close() -> str:
+        """Close the runtime."""
+        await runtime.aclose()
+        return "closed"
+
+    model = ScriptedModel([call("close"), "Oh."])
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", AgentOptions(model="m", provider=model, tools=[close]))
+    assert result.text == "Oh."
+    assert "RuntimeError" in str(result.tool_calls[0].content)
+
+
+async def test_the_bodys_own_error_passes_bare() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with open_runtime():
+            raise ZeroDivisionError
