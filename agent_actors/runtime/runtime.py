@@ -5,10 +5,9 @@ them and end in their own scopes. Should an actor break, the body of the `async 
 and `ActorCrashed` is raised, bare, where it is left.
 """
 
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 import trio
@@ -40,6 +39,9 @@ from agent_actors.runtime.driver import Driver, RunSpec
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.reader import EventMailbox
 from agent_actors.runtime.stream import RunStream, outcome_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 
 class Runtime:
@@ -195,12 +197,13 @@ class Runtime:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         assert self._nursery_manager is not None
         # A body that failed or was cancelled waits for nobody.
         drain = self._options.drain if exc is None else 0.0
         with trio.CancelScope(shield=True):
             await self._actors.close(drain)
+        # Only a crash cancels the body, so what is absorbed here gives way to that below.
         absorbed = self._body.__exit__(exc_type, exc, traceback)
         await self._nursery_manager.__aexit__(None, None, None)
         crash = self._actors.crash
@@ -208,7 +211,6 @@ class Runtime:
             if exc is None or absorbed:
                 raise crash
             exc.add_note(f"and the runtime failed: {crash}")
-        return absorbed
 
     async def aclose(self, *, drain: float | None = None) -> None:
         """Close: refuse new root runs, wait for live ones, cancel what is left, end every actor.

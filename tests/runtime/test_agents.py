@@ -1,12 +1,13 @@
 """What a run of an agent promises: its result, its events, its bounds."""
 
 import math
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from agent_actors import AgentOptions, RunInfo, ToolContext, open_runtime, tool
+from agent_actors import AgentOptions, RunInfo, RunResult, ToolContext, open_runtime, tool
 from agent_actors.domain.events import AssistantDelta, ToolResult, ToolUse, UsageEvent
 from agent_actors.errors import ConfigError, RunDeadlineExceeded, SessionBusy
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say, usage
@@ -256,5 +257,6 @@ async def test_runs_that_queue_take_their_turns_in_order(autojump_clock: MockClo
 )
 async def test_a_policy_that_is_not_offered_is_refused(policy: str, words: str) -> None:
     async with open_runtime() as runtime:
+        run: Callable[..., Awaitable[RunResult]] = runtime.run  # what types would refuse
         with pytest.raises(ConfigError, match=words):
-            await runtime.run("Go.", agent(ScriptedModel([])), on_busy=policy)  # type: ignore[arg-type]
+            await run("Go.", agent(ScriptedModel([])), on_busy=policy)
