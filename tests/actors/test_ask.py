@@ -86,6 +86,23 @@ async def test_only_the_first_outcome_of_a_request_counts() -> None:
         await failed.wait()
 
 
+async def test_what_a_worker_reaches_after_the_actor_has_answered_for_it_does_not_count(
+    nursery: trio.Nursery,
+) -> None:
+    work = Work("late")
+    request = Request(work)
+    asker = Attempt(nursery, request.wait)
+    assert request.queued
+    taken(nursery, request)
+    await wait_all_tasks_blocked()
+    request.fail(Bug("answered"))
+    work.go_on.set()
+    await wait_all_tasks_blocked()
+    assert work.log == ["begun", "reached", "ended"]
+    assert isinstance(asker.error, Bug)
+    assert (request.queued, request.has_value) == (False, False)
+
+
 async def test_the_workers_finally_resolves_when_the_worker_is_torn_down(
     nursery: trio.Nursery,
 ) -> None:

@@ -332,14 +332,13 @@ async def test_closing_takes_no_more_and_ends_when_the_last_request_is_done(
     adopted = Request[str]()
     owner.adopt(adopted)
     owner.start_background(bug_free)
-    queued = Attempt(nursery, lambda: owner.ask(value))
-    await trio.lowlevel.checkpoint()
+    queued = await owner.submit(Request(value))
     owner.close()
     owner.close()
     with pytest.raises(RuntimeClosed):
         await owner.ask(value)
     await wait_all_tasks_blocked()
-    assert queued.value == "value", "what was queued is still done"
+    assert queued.result() == "value", "what was queued is still done"
     go_on.set()
     await wait_all_tasks_blocked()
     assert pending.outcome == "value"
