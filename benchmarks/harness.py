@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,7 @@ class Cost:
 
 
 @contextmanager
-def endpoint(*, deltas: int, every: float, tools: int = 0) -> Iterator[str]:
+def endpoint(*, deltas: int, every: float, tools: int = 0) -> Generator[str]:
     """A scripted endpoint in a process of its own; gives its base URL."""
     command = [sys.executable, "-m", "agent_actors.testing"]
     command += ["--deltas", str(deltas), "--every", str(every), "--tools", str(tools)]

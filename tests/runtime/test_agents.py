@@ -1,17 +1,20 @@
 """What a run of an agent promises: its result, its events, its bounds."""
 
 import math
-from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from agent_actors import AgentOptions, RunInfo, RunResult, ToolContext, open_runtime, tool
+from agent_actors import AgentOptions, RunInfo, ToolContext, open_runtime, tool
 from agent_actors.domain.events import AssistantDelta, ToolResult, ToolUse, UsageEvent
 from agent_actors.errors import ConfigError, RunDeadlineExceeded, SessionBusy
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say, usage
 from tests.runtime.joinkit import check_history
+
+if TYPE_CHECKING:
+    from agent_actors.actors.session_gate import OnBusy
 
 
 @tool
@@ -257,6 +260,5 @@ async def test_runs_that_queue_take_their_turns_in_order(autojump_clock: MockClo
 )
 async def test_a_policy_that_is_not_offered_is_refused(policy: str, words: str) -> None:
     async with open_runtime() as runtime:
-        run: Callable[..., Awaitable[RunResult]] = runtime.run  # what types would refuse
         with pytest.raises(ConfigError, match=words):
-            await run("Go.", agent(ScriptedModel([])), on_busy=policy)
+            await runtime.run("Go.", agent(ScriptedModel([])), on_busy=cast("OnBusy", policy))

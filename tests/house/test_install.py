@@ -1,0 +1,46 @@
+"""The package is installed as a user has it: found from anywhere, typed, and lean to import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agent_actors
+
+# What an extra brings, the core must not need.
+EXTRAS = ("cyclopts", "rich", "hypothesis", "prompt_toolkit", "mcp", "opentelemetry")
+
+
+def python(code: str, cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-I", "-W", "error", "-c", code],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.feature("OAGS-001")
+def test_the_package_is_found_without_a_path_from_any_folder(tmp_path: Path) -> None:
+    where = python("import agent_actors; print(agent_actors.__file__)", tmp_path)
+    assert Path(where.strip()).samefile(agent_actors.__file__)
+
+
+def test_importing_the_package_imports_no_extra(tmp_path: Path) -> None:
+    code = f"import sys, agent_actors; print([n for n in {EXTRAS!r} if n in sys.modules])"
+    assert python(code, tmp_path).strip() == "[]"
+
+
+def test_every_public_name_is_there_and_told_of() -> None:
+    for name in agent_actors.__all__:
+        value = getattr(agent_actors, name)
+        assert name == "__version__" or value.__doc__, name
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert Path(agent_actors.__file__).with_name("py.typed").is_file()
