@@ -275,10 +275,9 @@ class Assembler:
         """The calls in a slot: one, or as many as there were objects in its arguments."""
         if slot.is_empty:
             return
-        results = parse_arguments(slot.arguments)
-        for number, parsed in enumerate(results):
+        for number, parsed in enumerate(parse_arguments(slot.arguments)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
-            fault = _fault_of(slot, parsed, cut if number == len(results) - 1 else "")
+            fault = _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
                 yield ToolUseBlock(call_id, slot.name, parsed.input, raw, extra=slot.extra)

@@ -1,9 +1,9 @@
 """The contract of `ByteExchange`, over every implementation."""
 
 import gzip
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import Protocol
 
 import httpx
 import pytest
@@ -35,15 +35,18 @@ from agent_actors.testing import (
 from agent_actors.transport.httpx_exchange import HttpxExchange
 from tests.transport.sinks import ByteCollector
 
-Open: TypeAlias = Callable[[], AbstractAsyncContextManager[ByteExchange]]
 
-# A connection that is never accepted: the connect deadline is for these tests to wait out.
-CONNECT_TIMEOUT = 0.05
+class Open(Protocol):
+    """Makes an exchange and closes it."""
+
+    def __call__(
+        self, connect_timeout: float = 60.0
+    ) -> AbstractAsyncContextManager[ByteExchange]: ...
 
 
 @asynccontextmanager
-async def own_clients() -> AsyncGenerator[ByteExchange]:
-    exchange = HttpxExchange(connect_timeout=CONNECT_TIMEOUT)
+async def own_clients(connect_timeout: float = 60.0) -> AsyncGenerator[ByteExchange]:
+    exchange = HttpxExchange(connect_timeout=connect_timeout)
     try:
         yield exchange
     finally:
@@ -51,9 +54,9 @@ async def own_clients() -> AsyncGenerator[ByteExchange]:
 
 
 @asynccontextmanager
-async def callers_client() -> AsyncGenerator[ByteExchange]:
+async def callers_client(connect_timeout: float = 60.0) -> AsyncGenerator[ByteExchange]:
     async with httpx.AsyncClient() as client:
-        yield HttpxExchange(client=client, connect_timeout=CONNECT_TIMEOUT)
+        yield HttpxExchange(client=client, connect_timeout=connect_timeout)
 
 
 @pytest.fixture(params=[own_clients, callers_client])
@@ -272,12 +275,12 @@ async def test_no_connection_in_time_is_a_deadline_error(open_exchange: Open) ->
     # A TLS handshake that nobody answers: the connect deadline covers it.
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
-    async with listener, open_exchange() as exchange:
+    async with listener, open_exchange(0.02) as exchange:
         with pytest.raises(ProviderDeadlineError) as caught:
             await exchange.exchange(
                 HttpRequest(f"https://127.0.0.1:{port}/v1?key=s", {}, b""), ByteCollector()
             )
-    assert (caught.value.kind, caught.value.seconds) == ("connect", CONNECT_TIMEOUT)
+    assert (caught.value.kind, caught.value.seconds) == ("connect", 0.02)
     assert caught.value.endpoint == f"https://127.0.0.1:{port}/v1"
 
 

@@ -83,7 +83,16 @@ def test_json_that_is_no_object_is_refused_by_its_kind(text: str, kind: str) -> 
 @pytest.mark.feature("OAS-065")
 @pytest.mark.parametrize(
     "text",
-    ['{"a": 1', "{'a': 1}", '{"a": NaN}', '{"a": Infinity}', '{"a": 1e999}', '{"a": Pura90"}', "}"],
+    [
+        '{"a": 1',
+        '  {"a": 1',
+        "{'a': 1}",
+        '{"a": NaN}',
+        '{"a": Infinity}',
+        '{"a": 1e999}',
+        '{"a": Pura90"}',
+        "}",
+    ],
 )
 def test_invalid_json_is_refused_and_says_where(text: str) -> None:
     assert only_error(text).startswith("the arguments are not valid JSON: ")

@@ -90,6 +90,12 @@ def test_a_negative_index_is_none() -> None:
     ) == [("a", "f", "{}"), ("b", "g", "{}")]
 
 
+def test_a_negative_index_goes_on_with_a_whole_call_as_no_index_does() -> None:
+    assert assembled(delta(0, "a", "f", "{}"), delta(-1, arguments='{"x":1}')) == [
+        ("a", "f", '{}{"x":1}')
+    ]
+
+
 def test_a_continuation_under_an_index_nobody_holds_goes_on_with_the_last_call() -> None:
     assert assembled(
         delta(0, "a", "f"),

@@ -96,7 +96,10 @@ async def test_every_failure_of_httpx_is_told_in_our_errors(
 
 async def test_a_failure_is_told_by_its_own_cause_and_not_by_what_the_caller_was_handling() -> None:
     def fail(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadError("read") from OSError("reset by peer")
+        try:
+            raise OSError("reset by peer")
+        except OSError as error:
+            raise httpx.ReadError("read") from error
 
     exchange = HttpxExchange(transport=httpx.MockTransport(fail))
     try:

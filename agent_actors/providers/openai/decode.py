@@ -115,8 +115,8 @@ class ChunkDecoder:
         return deltas
 
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
-        if chunk.error or chunk.kind == "error":
-            raise self._in_band(chunk.error or chunk.message or chunk.detail)
+        if chunk.error:
+            raise self._in_band(chunk.error)
         if chunk.choices is None and (chunk.message or chunk.detail):
             raise self._in_band(chunk.message or chunk.detail)
         self.model = self.model or chunk.model or ""

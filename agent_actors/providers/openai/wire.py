@@ -68,7 +68,6 @@ class Chunk(msgspec.Struct):
     usage: WireObject | None = None
     # Any of these may be all that comes if the endpoint failed.
     error: object = None
-    kind: str | None = msgspec.field(default=None, name="object")
     message: object = None
     detail: object = None
 
@@ -111,7 +110,6 @@ def _chunk(raw: WireObject) -> Chunk:
         choices=[_choice(item) for item in _objects(raw["choices"])] if "choices" in raw else None,
         usage=_object(raw, "usage"),
         error=raw.get("error"),
-        kind=_text(raw, "object"),
         message=raw.get("message"),
         detail=raw.get("detail"),
     )

@@ -12,6 +12,7 @@ import pytest
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.errors import ProviderProtocolError
 from tests.providers.openai.answers import answer, calls, chunk, entry, made, read, sse, text
 
 A, B = '{"q":"A"}', '{"q":"B"}'
@@ -258,6 +259,8 @@ def test_quirk_30_finish_reason_null_as_text_or_absent() -> None:
     absent["choices"] = [{"delta": {"content": " there"}}]
     found = answer(text("Hi", "null"), absent, chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("Hi there", "stop")
+    with pytest.raises(ProviderProtocolError, match="before anything of the answer was whole"):
+        answer(calls(entry(0, "a", "find", '{"q"'), finish="null"), done=False)
 
 
 def test_quirk_31_finish_reason_amid_the_stream_and_twice() -> None:
