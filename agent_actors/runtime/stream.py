@@ -101,12 +101,12 @@ class RunStream:
             self._mailbox.abandon()
             # A run that nobody has taken yet would be withdrawn, and leave no outcome to a reader
             # that left of itself. Taking never waits: this is a tick.
-            while exc is None and self._request.queued:
+            while exc is None and self._request.queued:  # noqa: ASYNC110 - a tick, see above
                 await trio.lowlevel.checkpoint()
             self._request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
             await self._request.settled()
-        await self._lending.__aexit__(exc_type, exc, traceback)
-        error = self._error()
+        await self._lending.__aexit__(exc_type, exc, traceback)  # noqa: ASYNC102 - see there
+        error = self._error(cancelled=exc is not None)
         if error is None or error is exc:
             return
         if exc is None:
@@ -133,17 +133,19 @@ class RunStream:
                 batch = await self._mailbox.get()
             except trio.EndOfChannel:
                 self._raised = True
-                await outcome_of(self._request)  # raises what the run failed with
+                # Raises what the run failed with.
+                await outcome_of(self._request)  # noqa: ASYNC120 - the end of a channel is no news
                 raise StopAsyncIteration from None
             self._batch.extend(reversed(batch))
         return self._batch.pop()
 
-    def _error(self) -> Exception | None:
+    def _error(self, *, cancelled: bool) -> Exception | None:
         assert self._request is not None
         try:
             self._request.result()
         except RequestCancelled:
-            return None
+            # Not by the body: the runtime closed before the run had begun.
+            return None if cancelled else RuntimeShutdown()
         except Exception as error:  # noqa: BLE001 - an AgentError, or what a provider raised
             return error
         return None
