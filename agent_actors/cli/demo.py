@@ -1,0 +1,236 @@
+"""`agent-actors demo`: many sessions at once, each streaming and running tools in parallel.
+
+Owns the order of a demo: open an endpoint, unless one is given; open a runtime; let every session
+ask at once, and a few try a second run while they are busy; close the runtime; count what is
+still there. Showing is left to `display.py`, counting to `tally.py`.
+"""
+
+import math
+import os
+import resource
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors import AgentError, AgentOptions, Runtime, open_runtime
+from agent_actors.cli.outcome import FAILED
+from agent_actors.cli.tally import Tally, faults_of
+from agent_actors.cli.workload import SYSTEM_PROMPT, demo_prompt, demo_tools
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantDelta,
+    AssistantThinking,
+    ToolResult,
+    ToolUse,
+)
+from agent_actors.errors import SessionBusy
+from agent_actors.runtime.options import NO_API_KEY
+from agent_actors.testing import ScriptedEndpoint, demo_script
+
+# Every so many sessions one tries a second run while it is busy.
+_TRY_BUSY_EVERY: Final = 10
+# Seconds until what was closed must be gone; only a demo that leaks waits so long.
+_GRACE: Final = 2.0
+_POLL: Final = 0.005
+# Descriptors beside those of the streams: standard streams, epoll, imports.
+_OTHER_DESCRIPTORS: Final = 200
+_DESCRIPTORS: Final = Path("/dev/fd")
+# Tokens of an answer: enough for all calls and two sentences, for whatever model.
+_MAX_TOKENS: Final = 2048
+
+
+@attrs.frozen(kw_only=True)
+class DemoPlan:
+    """What a demo does.
+
+    Attributes:
+        sessions: How many, all at once.
+        tools: Calls that each answer is to make.
+        turns: Prompts per session, one after the other.
+        base_url: A real endpoint; empty: the embedded one.
+        model: The model's name there.
+        api_key: Its key.
+    """
+
+    sessions: int
+    tools: int
+    turns: int = 1
+    base_url: str = ""
+    model: str = ""
+    api_key: str = NO_API_KEY
+
+
+@attrs.frozen
+class Snapshot:
+    """A demo under way.
+
+    Attributes:
+        tally: What was counted so far; it goes on counting.
+        live_streams: Answers that stream now.
+        seconds: Since the first run began.
+    """
+
+    tally: Tally
+    live_streams: int
+    seconds: float
+
+
+class Demo:
+    """One demo.
+
+    Args:
+        plan: What it does.
+
+    Attributes:
+        tally: What was counted so far.
+        finished: True once everything was counted.
+    """
+
+    def __init__(self, plan: DemoPlan) -> None:
+        self.plan = plan
+        self.tally = Tally()
+        self.finished = False
+        self._runtime: Runtime | None = None
+
+    async def drive(self) -> int:
+        """Do it.
+
+        Returns:
+            The exit status.
+
+        Raises:
+            AgentError: The runtime failed, or the plan cannot work.
+
+        Cancellation: safe; nothing is left.
+        """
+        _allow_descriptors(2 * self.plan.sessions + _OTHER_DESCRIPTORS)
+        if self.plan.base_url:
+            before = _open_sockets()
+            await self._drive(self.plan.base_url, self.plan.model)
+            await _until(lambda: _open_sockets() <= before)
+            self.tally.leaked_connections = _open_sockets() - before
+        else:
+            async with ScriptedEndpoint(demo_script(self.plan.tools)) as endpoint:
+                await self._drive(endpoint.base_url, "scripted")
+                await _until(lambda: endpoint.open_connections == 0)
+                self.tally.leaked_connections = endpoint.open_connections
+        self.finished = True
+        return FAILED if self.faults() else 0
+
+    def faults(self) -> list[str]:
+        """What it must not have come to, each fault as a line; once finished."""
+        return faults_of(self.tally, runs=self.plan.sessions * self.plan.turns)
+
+    def snapshot(self) -> Snapshot:
+        """How it stands."""
+        runtime = self._runtime
+        endpoints = () if runtime is None else runtime.statistics().endpoints
+        started = self.tally.started_at
+        return Snapshot(
+            tally=self.tally,
+            live_streams=sum(endpoint.streams.used for endpoint in endpoints),
+            seconds=trio.current_time() - started if started else 0.0,
+        )
+
+    async def _drive(self, base_url: str, model: str) -> None:
+        plan, tally = self.plan, self.tally
+        options = AgentOptions(
+            model=model,
+            base_url=base_url,
+            system_prompt=SYSTEM_PROMPT,
+            tools=demo_tools(tally.tools) if plan.tools else (),
+            max_tokens=_MAX_TOKENS,
+            temperature=None,
+            api_key=plan.api_key,
+        )
+        before = _tasks()
+        async with open_runtime(streams_per_endpoint=math.inf) as runtime:
+            self._runtime = runtime
+            tally.started_at = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                for number in range(plan.sessions):
+                    nursery.start_soon(self._session, runtime, options, number)
+            tally.seconds = trio.current_time() - tally.started_at
+        await _until(lambda: _tasks() <= before)
+        tally.leaked_tasks = _tasks() - before
+
+    async def _session(self, runtime: Runtime, options: AgentOptions, number: int) -> None:
+        session = f"demo-{number}"
+        for turn in range(self.plan.turns):
+            intrude = turn == 0 and number % _TRY_BUSY_EVERY == 0
+            try:
+                await self._run(runtime, options, session, intrude=intrude)
+            except AgentError as error:
+                self.tally.failures.append(error)
+                return
+        self.tally.sessions += 1
+
+    async def _run(
+        self, runtime: Runtime, options: AgentOptions, session: str, *, intrude: bool
+    ) -> None:
+        tally = self.tally
+        prompt = demo_prompt(self.plan.tools)
+        asked_at = trio.current_time()
+        heard = False
+        async with runtime.stream(prompt, options, session_id=session) as events:
+            async for event in events:
+                if not heard and isinstance(event, AssistantDelta | AssistantThinking | ToolUse):
+                    heard = True
+                    tally.first_tokens.append(trio.current_time() - asked_at)
+                    if intrude:
+                        await self._intrude(runtime, options, session)
+                self._count(event)
+        tally.runs += 1
+
+    def _count(self, event: AnyEvent) -> None:
+        match event:
+            case AssistantDelta() | AssistantThinking():
+                self.tally.deltas += 1
+            case ToolResult(is_error=True):
+                self.tally.tool_errors += 1
+            case _:
+                pass
+
+    async def _intrude(self, runtime: Runtime, options: AgentOptions, session: str) -> None:
+        try:
+            async with runtime.stream("And another thing.", options, session_id=session):
+                self.tally.let_in += 1
+        except SessionBusy:
+            self.tally.busy += 1
+
+
+def _tasks() -> int:
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+def _open_sockets() -> int:
+    """Sockets of this process; 0 where descriptors have no folder."""
+    return sum(map(_is_socket, _DESCRIPTORS.iterdir() if _DESCRIPTORS.is_dir() else ()))
+
+
+def _is_socket(descriptor: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(int(descriptor.name)).st_mode)
+    except OSError:  # that of the listing itself, closed since
+        return False
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Return once it holds, or when what was closed had its time to go."""
+    with trio.move_on_after(_GRACE):
+        while not condition():  # noqa: ASYNC110 - what is counted here tells nobody that it changed
+            await trio.sleep(_POLL)
+
+
+def _allow_descriptors(wanted: int) -> None:
+    """Raise this process's own limit of open files, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft == unlimited or soft >= wanted:
+        return
+    allowed = wanted if hard == unlimited else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

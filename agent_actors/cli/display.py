@@ -1,0 +1,108 @@
+"""How a demo looks on a terminal: live progress, then a table. The one file that draws with rich.
+
+It writes to the console's own stream, which a demo, unlike an answer, may wait for.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from agent_actors.cli.demo import DemoPlan, Snapshot
+from agent_actors.cli.tally import DemoReport, Tally
+
+# Seconds between two pictures: a person sees it move, and drawing costs next to nothing.
+_EVERY: Final = 0.1
+_BAR_WIDTH: Final = 40
+
+
+async def show_live(console: Console, plan: DemoPlan, look: Callable[[], Snapshot]) -> None:
+    """Show how a demo goes, until cancelled; then the picture is wiped away.
+
+    Args:
+        console: Where to.
+        plan: What the demo does.
+        look: How it stands.
+
+    Cancellation: safe.
+    """
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        deltas, seconds, rate = 0, 0.0, 0.0
+        while True:
+            now = look()
+            if now.seconds > seconds:
+                rate = (now.tally.deltas - deltas) / (now.seconds - seconds)
+            deltas, seconds = now.tally.deltas, now.seconds
+            live.update(progress(plan, now, rate), refresh=True)
+            await trio.sleep(_EVERY)
+
+
+def progress(plan: DemoPlan, now: Snapshot, rate: float) -> Table:
+    """One picture of a demo under way.
+
+    Args:
+        plan: What it does.
+        now: How it stands.
+        rate: Deltas per second since the last picture.
+    """
+    done = now.tally.sessions + len(now.tally.failures)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(
+        "sessions done",
+        f"{done} of {plan.sessions}",
+        ProgressBar(plan.sessions, done, width=_BAR_WIDTH),
+    )
+    grid.add_row("live streams", str(now.live_streams), "")
+    grid.add_row("tools running", str(now.tally.tools.running), f"{now.tally.tools.calls} done")
+    grid.add_row("deltas per second", f"{rate:,.0f}", f"{now.tally.deltas:,} so far")
+    return grid
+
+
+def table(plan: DemoPlan, tally: Tally, report: DemoReport) -> Table:
+    """What a demo came to.
+
+    Args:
+        plan: What it did.
+        tally: What was counted.
+        report: What the counts come to.
+    """
+    where = f"{plan.model} at {plan.base_url}" if plan.base_url else "the embedded endpoint"
+    shown = Table(title=f"{plan.sessions} sessions at once on {where}", title_justify="left")
+    shown.add_column("measured")
+    shown.add_column("value", justify="right")
+    asked = plan.sessions * plan.turns
+    for name, value in (
+        ("sessions that finished", f"{report.sessions} of {plan.sessions}"),
+        ("runs that finished", f"{report.runs} of {asked}"),
+        ("tool calls", _tool_calls(plan, tally)),
+        ("most tools at once", str(report.max_tools_in_parallel)),
+        ("deltas", f"{report.deltas:,}"),
+        ("deltas per second", f"{report.deltas_per_s:,.1f}"),
+        ("time to the first token, median", _time(report.ttft_ms_p50)),
+        ("time to the first token, 99 %", _time(report.ttft_ms_p99)),
+        ("second runs on a busy session, rejected", str(report.busy_rejections)),
+        ("tasks left behind", str(report.leaked_tasks)),
+        ("connections left behind", str(report.leaked_connections)),
+        ("seconds", f"{tally.seconds:.2f}"),
+    ):
+        shown.add_row(name, value)
+    return shown
+
+
+def _tool_calls(plan: DemoPlan, tally: Tally) -> str:
+    wanted = plan.sessions * plan.turns * plan.tools
+    calls = f"{tally.tools.calls:,}"
+    if tally.tools.calls != wanted:
+        # A real model calls what it likes.
+        calls += f" ({wanted:,} asked for)"
+    if tally.tool_errors:
+        calls += f", {tally.tool_errors:,} failed"
+    return calls
+
+
+def _time(milliseconds: float | None) -> str:
+    return "none came" if milliseconds is None else f"{milliseconds:,.1f} ms"

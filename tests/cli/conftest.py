@@ -1,0 +1,16 @@
+"""What the demo's tests share."""
+
+from functools import partial
+
+import pytest
+
+from agent_actors.cli import demo, workload
+from agent_actors.testing import demo_script
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo whose endpoint answers, and whose tools return, at once; it says three words."""
+    monkeypatch.setattr(demo, "demo_script", partial(demo_script, deltas=3, every=0))
+    monkeypatch.setattr(workload, "_SHORTEST_WAIT", 0)
+    monkeypatch.setattr(workload, "_LONGEST_WAIT", 1)

@@ -1,0 +1,131 @@
+"""What of a run is shown, and where; in this process."""
+
+import os
+import pty
+import sys
+
+import pytest
+
+from agent_actors import AgentOptions
+from agent_actors.cli.answer import Shown, _TextView, answer
+from agent_actors.cli.outcome import complete
+from agent_actors.codec.events import loads_event
+from agent_actors.domain.events import AssistantDelta, AttemptRestarted, ErrorEvent, EventScope
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.testing import (
+    EndpointScript,
+    ScriptedEndpoint,
+    finish,
+    hang,
+    hang_up,
+    html,
+    reply,
+    say,
+    status,
+    think,
+    usage,
+)
+
+ALL = Shown(thinking=True, usage=True)
+
+
+async def show(script: EndpointScript, shown: Shown = ALL, *, run_timeout: float = 60.0) -> int:
+    """Ask, as the command does."""
+    async with ScriptedEndpoint(script) as endpoint:
+        options = AgentOptions(model="m", base_url=endpoint.base_url, run_timeout=run_timeout)
+        return await complete(lambda: answer("Hi", options, shown))
+
+
+async def test_thoughts_and_usage_go_to_stderr_on_request(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    tokens = usage(12, 34, cache_read_tokens=5, reasoning_tokens=6)
+    turn = reply(think("Hm,", " so."), say("Yes", " or no\n"), tokens)
+    assert await show([turn]) == 0
+    assert capfd.readouterr() == (
+        "Yes or no\n",
+        "Hm, so.\nusage: 12 tokens in, 34 out, 5 from the cache, 6 of reasoning\n",
+    )
+
+    assert await show([turn], Shown()) == 0
+    assert capfd.readouterr() == ("Yes or no\n", "")
+
+
+async def test_tokens_that_the_endpoint_does_not_tell_are_said_to_be_estimated(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert await show([reply("12345678", transform=without_usage)]) == 0
+    assert capfd.readouterr().err.endswith(" tokens in, 2 out, estimated\n")
+
+
+def without_usage(chunks: list[JsonObject]) -> list[JsonValue]:
+    """The chunks as an endpoint sends them that counts no tokens."""
+    return [{k: v for k, v in one.items() if k != "usage"} for one in chunks if one["choices"]]
+
+
+async def test_thoughts_after_text_begin_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert await show([reply(say("One"), think("Hm"), say("two"))], Shown(thinking=True)) == 0
+    assert capfd.readouterr() == ("One\ntwo\n", "Hm\n")
+
+
+async def test_thoughts_are_dim_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        stderr = os.fdopen(theirs, "w", encoding="utf-8")  # noqa: ASYNC231 - a descriptor, no file
+        with stderr:
+            monkeypatch.setattr(sys, "stderr", stderr)
+            assert await show([reply(think("Hm"), "Yes")], Shown(thinking=True)) == 0
+            shown = os.read(ours, 1000).decode()
+    finally:
+        os.close(ours)
+
+    assert shown == "\x1b[2mHm\x1b[0m\r\n"
+
+
+async def test_an_answer_that_was_cut_off_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
+    assert await show([reply(say("Once upon"), finish("length"))], Shown()) == 0
+    assert capfd.readouterr() == ("Once upon\n", "note: the answer is not whole: length\n")
+
+
+async def test_an_answer_that_begins_anew_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    scope = EventScope("s", "r", "q")
+    view = _TextView(thinking=False)
+    for event in (
+        AssistantDelta(scope, "1", 0.0, "Hel"),
+        AttemptRestarted(scope, "2", 0.0, 2, "HTTP 503"),
+        AssistantDelta(scope, "3", 0.0, "Hello"),
+    ):
+        await view.show(event)
+    await view.end()
+
+    assert capfd.readouterr() == ("Hel\nHello\n", "note: the answer begins anew: HTTP 503\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "out", "told"),
+    [
+        ([html()], "", "http://127.0.0.1"),
+        ([hang_up()], "", "http://127.0.0.1"),
+        ([reply(say("Hel"), hang())], "Hel\n", "did not finish within 0.2 s"),
+    ],
+)
+async def test_a_failure_is_one_line_after_what_was_shown(
+    script: EndpointScript, out: str, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert await show(script, run_timeout=0.2) == 1
+
+    captured = capfd.readouterr()
+    assert captured.out == out
+    assert captured.err.startswith("error: ")
+    assert told in captured.err
+    assert captured.err.count("\n") == 1
+
+
+async def test_the_last_event_of_a_failed_run_is_its_error(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert await show([status(500, "on fire")], Shown(as_json=True)) == 1
+
+    out, err = capfd.readouterr()
+    assert isinstance(loads_event(out.splitlines()[-1], strict=True), ErrorEvent)
+    assert "on fire" in err

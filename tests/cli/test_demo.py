@@ -1,0 +1,208 @@
+"""A demo, driven in this process: what it asks, what it counts, and what it finds left behind."""
+
+import resource
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from agent_actors import AgentOptions, Tool, open_runtime, tool
+from agent_actors.cli import demo as demo_module
+from agent_actors.cli.demo import Demo, DemoPlan
+from agent_actors.cli.tally import ToolGauge, faults_of
+from agent_actors.cli.workload import demo_prompt, demo_tools
+from agent_actors.testing import ReplyTurn, ScriptedEndpoint, call, reply, say, status, wait
+from agent_actors.transport.httpx_exchange import HttpxExchange
+from tests.cli.kit import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+async def test_every_session_streams_calls_its_tools_and_leaves_nothing() -> None:
+    demo = Demo(DemoPlan(sessions=12, tools=5, turns=2))
+
+    assert await demo.drive() == 0
+    tally = demo.tally
+    assert (tally.sessions, tally.runs, len(tally.first_tokens)) == (12, 24, 24)
+    assert (tally.tools.calls, tally.tools.running) == (120, 0)
+    assert tally.deltas == 24 * 8
+    # Sessions 0 and 10, each once.
+    assert (tally.busy, tally.let_in) == (2, 0)
+    assert (tally.leaked_tasks, tally.leaked_connections) == (0, 0)
+    assert demo.finished
+    assert not demo.faults()
+
+
+async def test_the_tools_measure_how_many_of_them_run_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    all_run = trio.Event()
+
+    def waiting_for_each_other(gauge: ToolGauge) -> tuple[Tool, ...]:
+        @tool
+        async def meet(item: int) -> str:
+            """Return when 30 tools have run at once."""
+            with gauge.ran():
+                if gauge.running == 30:
+                    all_run.set()
+                await all_run.wait()
+            return "met"
+
+        return (meet,)
+
+    monkeypatch.setattr(demo_module, "demo_tools", waiting_for_each_other)
+    demo = Demo(DemoPlan(sessions=5, tools=6))
+    with trio.fail_after(PATIENCE):
+        assert await demo.drive() == 0
+
+    assert (demo.tally.tools.calls, demo.tally.tools.peak) == (30, 30)
+
+
+async def test_its_snapshot_tells_how_it_stands() -> None:
+    looked = trio.Event()
+    async with ScriptedEndpoint([reply(say("one "), wait(looked), say("two"))]) as endpoint:
+        plan = DemoPlan(sessions=1, tools=0, base_url=endpoint.base_url, model="m")
+        demo = Demo(plan)
+        before = demo.snapshot()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(demo.drive)
+            await endpoint.wait_live(1)
+            under_way = demo.snapshot()
+            looked.set()
+
+    assert (before.live_streams, before.seconds) == (0, 0)
+    assert under_way.live_streams == 1
+    assert under_way.seconds > 0
+    assert demo.finished
+
+
+async def test_a_real_endpoint_may_call_what_it_likes() -> None:
+    script = [reply(call("get_price", {"item": "?"})), reply("Done.")]
+    async with ScriptedEndpoint(script) as endpoint:
+        demo = Demo(DemoPlan(sessions=1, tools=8, base_url=endpoint.base_url, model="real"))
+        assert await demo.drive() == 0
+
+    assert (demo.tally.tools.calls, demo.tally.tool_errors) == (0, 1)
+    asked = endpoint.requests[0]
+    assert asked.body["model"] == "real"
+    assert len(asked.tool_names) == 4
+    assert "with 8 tool calls in one reply" in asked.last_content
+
+
+async def test_a_session_whose_run_fails_asks_no_more_and_the_others_go_on() -> None:
+    script: list[ReplyTurn] = [status(500, "on fire"), "one", "two"]
+    async with ScriptedEndpoint(script) as endpoint:
+        plan = DemoPlan(sessions=2, tools=0, turns=2, base_url=endpoint.base_url, model="m")
+        demo = Demo(plan)
+        assert await demo.drive() == 1
+
+    assert (demo.tally.sessions, demo.tally.runs, len(demo.tally.failures)) == (1, 2, 1)
+    (fault,) = demo.faults()
+    assert fault.startswith("2 of 4 runs did not finish; the first failure: http://")
+
+
+async def test_a_second_run_that_is_let_in_is_a_fault() -> None:
+    demo = Demo(DemoPlan(sessions=1, tools=0))
+    async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(model="m", base_url=endpoint.base_url)
+        await demo._intrude(runtime, options, "nobody holds it")
+
+    assert (demo.tally.busy, demo.tally.let_in) == (0, 1)
+    assert len(faults_of(demo.tally, runs=0)) == 1
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_connections_that_outlive_the_runtime_are_counted(
+    embedded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[HttpxExchange] = []
+    close = HttpxExchange.aclose
+
+    async def forget(self: HttpxExchange) -> None:
+        left.append(self)
+
+    monkeypatch.setattr(HttpxExchange, "aclose", forget)
+    monkeypatch.setattr(demo_module, "_GRACE", 0.01)
+    async with ScriptedEndpoint(lambda _: "Hello.") as endpoint:
+        base_url = "" if embedded else endpoint.base_url
+        demo = Demo(DemoPlan(sessions=3, tools=0, base_url=base_url, model="m"))
+        assert await demo.drive() == 1
+        assert demo.tally.leaked_connections > 0
+        assert any("connections outlived the runtime" in fault for fault in demo.faults())
+        for exchange in left:
+            await close(exchange)
+
+
+async def test_tasks_that_outlive_the_runtime_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demo_module, "_GRACE", 0.01)
+    async with trio.open_nursery() as nursery:
+
+        def start_one(wanted: Callable[[], bool]) -> None:
+            nursery.start_soon(trio.sleep_forever)
+
+        demo = Demo(DemoPlan(sessions=1, tools=1))
+        monkeypatch.setattr(demo, "_count", start_one)
+        assert await demo.drive() == 1
+        nursery.cancel_scope.cancel()
+
+    assert demo.tally.leaked_tasks > 0
+    assert f"{demo.tally.leaked_tasks} tasks outlived the runtime" in demo.faults()
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted", "becomes"),
+    [
+        ((100, 1000), 50, None),
+        ((100, 1000), 500, (500, 1000)),
+        ((100, 1000), 5000, (1000, 1000)),
+        ((100, resource.RLIM_INFINITY), 5000, (5000, resource.RLIM_INFINITY)),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 5000, None),
+    ],
+)
+def test_descriptors_are_allowed_as_far_as_the_system_lets_it(
+    limits: tuple[int, int],
+    wanted: int,
+    becomes: tuple[int, int] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_to: list[object] = []
+
+    def get(what: int) -> tuple[int, int]:
+        return limits
+
+    def put(what: int, wanted: object) -> None:
+        set_to.append(wanted)
+
+    monkeypatch.setattr(resource, "getrlimit", get)
+    monkeypatch.setattr(resource, "setrlimit", put)
+    demo_module._allow_descriptors(wanted)
+
+    assert set_to == ([] if becomes is None else [becomes])
+
+
+def test_where_descriptors_have_no_folder_no_socket_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demo_module, "_DESCRIPTORS", demo_module._DESCRIPTORS / "none")
+
+    assert demo_module._open_sockets() == 0
+
+
+@pytest.mark.parametrize("name", ["get_price", "get_stock", "get_rating", "get_delivery"])
+async def test_a_tool_of_the_demo_always_says_the_same_and_counts_itself(name: str) -> None:
+    gauge = ToolGauge()
+    (one,) = (one for one in demo_tools(gauge) if one.name == name)
+
+    first, second, other = [await one.execute({"item": item}) for item in (1, 1, 2)]
+    assert first == second != other
+    assert gauge.calls == 3
+
+
+def test_the_prompt_asks_for_each_fact_once() -> None:
+    prompt = demo_prompt(5)
+
+    assert "the price of item 0, the stock of item 1" in prompt
+    assert "the price of item 4." in prompt
+    assert "tool" not in demo_prompt(0)

@@ -1,0 +1,92 @@
+"""How a command ends: statuses, lines, and Ctrl-C."""
+
+import signal
+import sys
+from typing import NoReturn
+
+import pytest
+import trio
+
+from agent_actors import AgentError
+from agent_actors.cli.outcome import complete, fail, interrupted
+from agent_actors.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (AgentError("it\n broke"), 1, "error: it broke\n"),
+        (ConfigError("AgentOptions: model is missing"), 2, "error: model is missing\n"),
+        (BrokenPipeError(), 141, ""),
+        (OSError(28, "No space left on device"), 1, "error: No space left on device\n"),
+        (OSError("odd"), 1, "error: odd\n"),
+    ],
+)
+async def test_an_error_becomes_a_status_and_at_most_one_line(
+    error: Exception, status: int, line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def work() -> int:
+        raise error
+
+    assert await complete(work) == status
+    assert capfd.readouterr() == ("", line)
+
+
+async def test_what_is_no_error_of_ours_passes() -> None:
+    async def work() -> int:
+        raise ZeroDivisionError
+
+    with pytest.RaisesGroup(ZeroDivisionError):
+        await complete(work)
+
+
+async def test_work_ends_what_runs_beside_it() -> None:
+    ended: list[str] = []
+
+    async def beside() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append("beside")
+
+    async def work() -> int:
+        await trio.testing.wait_all_tasks_blocked()
+        ended.append("work")
+        return 7
+
+    assert await complete(work, beside=[beside]) == 7
+    assert ended == ["work", "beside"]
+
+
+async def test_ctrl_c_cancels_the_work_and_waits_for_its_end(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    ended: list[object] = []
+
+    async def work() -> NoReturn:
+        signal.raise_signal(signal.SIGINT)
+        try:
+            await trio.sleep_forever()
+        finally:
+            # Another one now ends the process at once.
+            ended.append(signal.getsignal(signal.SIGINT))
+
+    assert await complete(work) == 130
+    assert ended == [signal.SIG_DFL]
+    assert capfd.readouterr() == ("", "interrupted\n")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_message_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    assert fail("red \x1b[31m\x9balarm\x07\r\nnow", 5) == 5
+    assert capfd.readouterr().err == "error: red [31m alarm now\n"
+
+
+def test_on_a_terminal_the_word_begins_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    assert interrupted() == 130
+    assert capsys.readouterr().err == "\ninterrupted\n"

@@ -1,0 +1,133 @@
+"""`agent-actors run` as a process, against a real endpoint on loopback."""
+
+import subprocess
+
+import pytest
+import trio
+
+from agent_actors.codec.events import loads_event
+from agent_actors.domain.events import AssistantDelta, ResultEvent, SystemInit
+from agent_actors.testing import ScriptedEndpoint, hang, reply, say, status, usage, wait
+from tests.cli.kit import PATIENCE, Ended, agent_actors, at, running
+
+
+async def test_the_answer_is_written_as_it_comes() -> None:
+    shown = trio.Event()
+    script = [reply(say("Hello "), wait(shown), say("there."))]
+    with trio.fail_after(PATIENCE):
+        async with ScriptedEndpoint(script) as endpoint, running("run", "Hi", *at(endpoint)) as it:
+            await it.read_until("Hello ")
+            shown.set()
+            await it.read_until("there.\n")
+            ended = await it.ended()
+
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out == "Hello there.\n"
+
+
+async def test_a_dash_reads_the_prompt_from_stdin() -> None:
+    async with ScriptedEndpoint([reply(say("é 😀"), usage(12, 34))]) as endpoint:
+        env = {
+            "AGENT_ACTORS_BASE_URL": endpoint.base_url,
+            "AGENT_ACTORS_MODEL": "from-env",
+            "PYTHONIOENCODING": "ascii",
+        }
+        ended = await agent_actors("run", "-", "--usage", stdin=b"Count.\n", env=env)
+
+    assert ended == Ended(0, "? ?\n", "usage: 12 tokens in, 34 out\n")
+    (request,) = endpoint.requests
+    assert request.body["model"] == "from-env"
+    assert request.body["messages"] == [{"role": "user", "content": "Count."}]
+
+
+async def test_events_are_written_as_lines_of_json() -> None:
+    async with ScriptedEndpoint([reply(say("a", "b 😀"))]) as endpoint:
+        ended = await agent_actors(
+            "run", "Hi", *at(endpoint), "--json", env={"PYTHONIOENCODING": "ascii"}
+        )
+
+    events = [loads_event(line, strict=True) for line in ended.out.splitlines()]
+    assert isinstance(events[0], SystemInit)
+    assert [e.text for e in events if isinstance(e, AssistantDelta)] == ["a", "b 😀"]
+    assert isinstance(events[-1], ResultEvent)
+    assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("code", [401, 500])
+async def test_a_refusal_of_the_endpoint_is_one_line_and_status_1(code: int) -> None:
+    async with ScriptedEndpoint([status(code, "no\nway")]) as endpoint:
+        ended = await agent_actors("run", "Hi", *at(endpoint))
+
+    line = f"error: {endpoint.base_url}: HTTP {code}: no way\n"
+    assert (ended.status, ended.out, ended.err) == (1, "", line)
+
+
+async def test_a_refused_connection_names_the_endpoint() -> None:
+    async with ScriptedEndpoint([], listening=False) as endpoint:
+        ended = await agent_actors("run", "Hi", *at(endpoint))
+
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith(f"error: {endpoint.base_url}/chat/completions: could not connect")
+    assert ended.err.count("\n") == 1
+
+
+async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint([reply(say("One "), hang())]) as endpoint,
+            running("run", "Count", *at(endpoint)) as it,
+        ):
+            await it.read_until("One ")
+            it.interrupt()
+            ended = await it.ended()
+            await endpoint.wait_closed()
+
+    assert (ended.status, ended.err) == (130, "interrupted\n")
+
+
+async def test_ctrl_c_ends_the_wait_for_a_prompt() -> None:
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint(["Never asked."]) as endpoint,
+            running("run", "-", *at(endpoint), stdin=subprocess.PIPE) as it,
+        ):
+            assert isinstance(it.process.stdin, trio.abc.SendStream)
+            # A pipe that is full, and then is not, was read: the program waits for more.
+            await it.process.stdin.send_all(b"x" * 200_000)
+            it.interrupt()
+            ended = await it.ended()
+
+    assert (ended.status, ended.out, ended.err) == (130, "", "interrupted\n")
+    assert not endpoint.requests
+
+
+async def test_it_ends_silently_when_nobody_reads_its_answer() -> None:
+    closed = trio.Event()
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint([reply(say("One "), wait(closed), say("two"), hang())]) as endpoint,
+            running("run", "Count", *at(endpoint)) as it,
+        ):
+            await it.read_until("One ")
+            await it.close_output()
+            closed.set()
+            ended = await it.ended()
+            await endpoint.wait_closed()
+
+    assert (ended.status, ended.err) == (141, "")
+
+
+async def test_ctrl_c_works_while_nobody_takes_the_answer() -> None:
+    # More than a pipe holds, so that the program has to wait until somebody reads.
+    much = reply(say("x" * 200_000), hang())
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint([much]) as endpoint,
+            running("run", "Go", *at(endpoint)) as it,
+        ):
+            await it.read_until("x")
+            it.interrupt()
+            ended = await it.ended()
+            await endpoint.wait_closed()
+
+    assert (ended.status, ended.err) == (130, "interrupted\n")

@@ -1,0 +1,124 @@
+"""Reading and writing the standard streams without holding up anybody."""
+
+import os
+import pty
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TextIO
+
+import pytest
+import trio
+
+from agent_actors.cli.streams import Output, read_all
+
+# More than a pipe holds.
+MUCH = 300_000
+
+
+@contextmanager
+def pipe(*, encoding: str = "utf-8") -> Generator[tuple[TextIO, TextIO]]:
+    reader, writer = os.pipe()
+    with (
+        os.fdopen(reader, encoding=encoding) as source,
+        os.fdopen(writer, "w", encoding=encoding) as target,
+    ):
+        yield source, target
+
+
+async def test_text_of_any_length_passes_a_pipe_whole() -> None:
+    text = "xé😀" * (MUCH // 3)
+    read: list[str] = []
+
+    async def write(target: TextIO) -> None:
+        with target:
+            await Output(target).write(text)
+
+    async def collect(source: TextIO) -> None:
+        read.append(await read_all(source))
+
+    with pipe() as (source, target):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(collect, source)
+            nursery.start_soon(write, target)
+
+    assert read == [text]
+
+
+async def test_a_write_that_nobody_takes_can_be_cancelled() -> None:
+    with pipe() as (_source, target), trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Output(target).write, "x" * MUCH)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+
+    assert scope.cancelled_caught
+
+
+async def test_a_read_to_which_nothing_comes_can_be_cancelled() -> None:
+    with pipe() as (source, _target), trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read_all, source)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+
+    assert scope.cancelled_caught
+
+
+async def test_a_reader_that_has_gone_breaks_the_pipe() -> None:
+    with pipe() as (source, target):
+        source.close()
+        with pytest.raises(BrokenPipeError):
+            await Output(target).write("Hello")
+
+
+async def test_what_an_encoding_lacks_is_replaced_both_ways() -> None:
+    with pipe(encoding="latin-1") as (source, target):
+        await Output(target).write("é😀\udc80")
+        target.close()
+        assert await read_all(source) == "é??"
+    with pipe() as (source, target):
+        await Output(target).write_bytes(b"a\xff")
+        target.close()
+        assert await read_all(source) == "a\N{REPLACEMENT CHARACTER}"
+
+
+async def test_a_file_is_read_and_written_in_order_with_what_was_buffered() -> None:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        file.write("first ")
+        output = Output(file)
+        await output.write("second")
+        file.seek(0)
+        assert await read_all(file) == "first second"
+        assert not output.terminal
+
+
+async def test_a_line_is_ended_once() -> None:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        output = Output(file)
+        for text in ("", "one", "", "two\n", "three"):
+            await output.write(text)
+            await output.end_line()
+            await output.end_line()
+        file.seek(0)
+        assert file.read() == "one\ntwo\nthree\n"
+
+
+@contextmanager
+def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
+    """A terminal, and what it shows."""
+    ours, theirs = pty.openpty()
+    try:
+        with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+            yield stream, lambda: os.read(ours, 1000).decode()
+    finally:
+        os.close(ours)
+
+
+async def test_a_terminal_is_shown_no_control_characters() -> None:
+    with terminal() as (stream, shown):
+        output = Output(stream)
+        assert output.terminal
+        await output.write("a\x1b[31m\x9b\tb\n")
+        # The terminal itself makes spaces of a tab, and two characters of a newline.
+        assert shown().split() == ["a\ufffd[31m\ufffd", "b"]
