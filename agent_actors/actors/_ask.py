@@ -61,7 +61,7 @@ class Request(Generic[T]):
         *,
         on_cancel: Callable[[str], None] | None = None,
     ) -> None:
-        self.context = contextvars.copy_context()
+        self.context: contextvars.Context = contextvars.copy_context()
         self._work = work
         self._on_cancel = on_cancel
         self._stage = _Stage.QUEUED

@@ -58,14 +58,14 @@ class Owner:
     """
 
     def __init__(self, name: str, *, capacity: int = MAILBOX_CAPACITY) -> None:
-        self.name = name
+        self.name: str = name
         self._mailbox: Mailbox[_Job] = Mailbox(capacity)
         self._live: set[_Job] = set()
         self._workers: trio.Nursery | None = None
         self._failure: Exception | None = None
         self._closed = False
         self._context = contextvars.copy_context()
-        self.ended = trio.Event()
+        self.ended: trio.Event = trio.Event()
         self.on_crash: Callable[[Exception], None] | None = None
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:

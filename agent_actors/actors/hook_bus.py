@@ -85,7 +85,7 @@ class Subscription:
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._seqs: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._delivered = self._dropped = self._duplicates = self._failed = 0
-        self.ended = trio.Event()
+        self.ended: trio.Event = trio.Event()
 
     def offer(self, event: Event) -> None:
         """Queue an event that fits; for the bus."""
@@ -170,7 +170,7 @@ class HookBus:
     """The bus of one runtime."""
 
     def __init__(self) -> None:
-        self.owner = Owner("hook_bus")
+        self.owner: Owner = Owner("hook_bus")
         self._subscriptions: set[Subscription] = set()
         self._published = 0
         self._closed = False

@@ -94,8 +94,8 @@ class ModelStream:
     """
 
     def __init__(self, provider: ModelProvider, *, max_live: float = MAX_LIVE_STREAMS) -> None:
-        self.owner = Owner(f"model_stream {provider.name}")
-        self.provider = provider
+        self.owner: Owner = Owner(f"model_stream {provider.name}")
+        self.provider: ModelProvider = provider
         self._slots = FairSlots(max_live, math.inf)
         self._sweeper = Sweeper(self.owner.start_background)
         self._requests = self._failures = 0

@@ -89,7 +89,7 @@ class SessionGate:
     """
 
     def __init__(self, *, first_fence: int = 1, queue_capacity: int = QUEUE_CAPACITY) -> None:
-        self.owner = Owner("session_gate")
+        self.owner: Owner = Owner("session_gate")
         self._next_fence = first_fence
         self._queue_capacity = queue_capacity
         self._entries: dict[str, _Entry] = {}

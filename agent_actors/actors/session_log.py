@@ -155,7 +155,7 @@ class SessionLog:
         session_ttl: float = SESSION_TTL,
         store_timeout: float = STORE_TIMEOUT,
     ) -> None:
-        self.owner = Owner("session_log")
+        self.owner: Owner = Owner("session_log")
         self._store = store
         self._ids = ids
         self._wall_clock = wall_clock

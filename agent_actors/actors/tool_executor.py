@@ -156,7 +156,7 @@ class ToolExecutor:
         threads: int = THREADS_PER_RUNTIME,
         abandoned_threads: int = ABANDONED_THREADS,
     ) -> None:
-        self.owner = Owner("tool_executor")
+        self.owner: Owner = Owner("tool_executor")
         self._wall_clock = wall_clock
         self._slots = FairSlots(tools_per_runtime, tools_per_run)
         self._threads = FairSlots(threads, tools_per_run)

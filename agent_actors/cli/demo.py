@@ -92,8 +92,8 @@ class Demo:
 
     def __init__(self, plan: DemoPlan) -> None:
         self.plan = plan
-        self.tally = Tally()
-        self.finished = False
+        self.tally: Tally = Tally()
+        self.finished: bool = False
         self._runtime: Runtime | None = None
 
     async def drive(self) -> int:

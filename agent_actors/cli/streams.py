@@ -36,8 +36,8 @@ class Output:
         stream.flush()
         self._fd = stream.fileno()
         self._encoding = stream.encoding
-        self.terminal = stream.isatty()
-        self.mid_line = False
+        self.terminal: bool = stream.isatty()
+        self.mid_line: bool = False
 
     async def write(self, text: str) -> None:
         """Write all of it.

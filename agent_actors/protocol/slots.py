@@ -61,13 +61,13 @@ class Slot:
     )
 
     def __init__(self, number: int, *, indexed: int | None) -> None:
-        self.number = number
-        self.indexed = indexed
-        self.id = ""
+        self.number: int = number
+        self.indexed: int | None = indexed
+        self.id: str = ""
         self.extra: JsonObject = {}
-        self.textual = True
-        self.call_id = ""
-        self.given_for = ""
+        self.textual: bool = True
+        self.call_id: str = ""
+        self.given_for: str = ""
         self._name = ""
         self._pieces: list[str] = []
 

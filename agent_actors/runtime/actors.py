@@ -7,7 +7,7 @@ actor breaks, which is then told to whoever still asks any of them. It knows not
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
@@ -15,13 +15,16 @@ from agent_actors.actors._ask import Request
 from agent_actors.actors._owner import Owner
 from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.session_gate import SessionGate
-from agent_actors.actors.session_log import SessionLog
+from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.run import CancelReason, RunResult
-from agent_actors.errors import ActorCrashed
+from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
+
+if TYPE_CHECKING:
+    from agent_actors.domain.ids import Ids
 
 # Seconds that observers get, at the end, for what is still queued.
 BUS_DRAIN: Final = 5.0
@@ -38,17 +41,17 @@ class Actors:
     """
 
     def __init__(self, options: RuntimeOptions, on_crash: Callable[[], None]) -> None:
-        self.ids = wiring.make_ids()
-        self.wall_clock = wiring.wall_clock
-        self.gate = SessionGate()
-        self.executor = ToolExecutor(
+        self.ids: Ids = wiring.make_ids()
+        self.wall_clock: Callable[[], float] = wiring.wall_clock
+        self.gate: SessionGate = SessionGate()
+        self.executor: ToolExecutor = ToolExecutor(
             self.wall_clock,
             tools_per_run=options.tools_per_run,
             tools_per_runtime=options.tools_per_runtime,
             threads=options.threads,
         )
-        self.bus = HookBus()
-        self.log = SessionLog(
+        self.bus: HookBus = HookBus()
+        self.log: SessionLog = SessionLog(
             options.store or wiring.make_store(),
             self.ids,
             self.wall_clock,
@@ -56,15 +59,15 @@ class Actors:
             max_sessions=options.max_sessions,
             session_ttl=options.session_ttl,
         )
-        self.endpoints = Endpoints(
+        self.endpoints: Endpoints = Endpoints(
             wiring.make_provider, wiring.provider_key, max_live=options.streams_per_endpoint
         )
-        self.runs = Owner("runs")
+        self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
-        self.runs_started = 0
+        self.runs_started: int = 0
         # Why everything stopped, if it was not by `close`; raised where the runtime is left.
         self.crash: BaseException | None = None
-        self.closing = False
+        self.closing: bool = False
         self._on_crash = on_crash
         self._closed = trio.Event()
         self._owners = (
@@ -125,7 +128,7 @@ class Actors:
                         task_status.started(None)
                     else:
                         services.cancel_scope.cancel("not opened")
-            except BaseException as error:  # noqa: BLE001 - raised, bare, where the runtime is left
+            except BaseException as error:  # noqa: ASYNC103, BLE001 - raised where it is left
                 self._stop_with(error)
         if failure is not None:
             task_status.started(failure)
@@ -167,8 +170,12 @@ class Actors:
         ended()
 
     async def _open_log(self) -> Exception | None:
+        epoch = 0
         try:
-            epoch = await self.log.start()
+            with trio.move_on_after(STORE_TIMEOUT) as deadline:
+                epoch = await self.log.start()
+            if deadline.cancelled_caught:
+                return RuntimeFailure(f"the store did not open within {STORE_TIMEOUT:g} s")
         except Exception as error:  # noqa: BLE001 - raised, bare, where the runtime is entered
             return error
         self.gate.start_fences_at(epoch * _FENCES_PER_EPOCH)

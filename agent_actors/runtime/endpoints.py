@@ -44,7 +44,7 @@ class Endpoints:
         *,
         max_live: float,
     ) -> None:
-        self.owner = Owner("endpoints")
+        self.owner: Owner = Owner("endpoints")
         self._make_provider = make_provider
         self._provider_key = provider_key
         self._max_live = max_live

@@ -59,7 +59,7 @@ class EventMailbox:
         # a provider that does not look at `full` costs memory instead of events.
         self._send, self._receive = trio.open_memory_channel[tuple[Event, ...]](math.inf)
         self._taken = trio.Event()
-        self.dropped = 0
+        self.dropped: int = 0
 
     @property
     def full(self) -> bool:
@@ -153,7 +153,7 @@ class RunSink:
         self._publish = publish
         self._wanted = wanted
         self._tool_deltas = tool_deltas
-        self.characters = 0
+        self.characters: int = 0
 
     @property
     def full(self) -> bool:

@@ -180,16 +180,15 @@ class Runtime:
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
         self._body.__enter__()
-        try:
+        # Bounded by the store's deadline. Left half way, the actors' task, which no cancel of ours
+        # reaches, would stay; a cancel comes at the body's first checkpoint.
+        with trio.CancelScope(shield=True):
             failure = await nursery.start(self._actors.serve)
-            if failure is not None:
-                raise failure
-        except BaseException:
+        if failure is not None:
             self._actors.closing = True
             self._body.__exit__(None, None, None)
-            nursery.cancel_scope.cancel("not opened")
             await self._nursery_manager.__aexit__(None, None, None)
-            raise
+            raise failure
         return self
 
     async def __aexit__(
@@ -205,7 +204,8 @@ class Runtime:
             await self._actors.close(drain)
         # Only a crash cancels the body, so what is absorbed here gives way to that below.
         absorbed = self._body.__exit__(exc_type, exc, traceback)
-        await self._nursery_manager.__aexit__(None, None, None)
+        # Its one task has ended, so this waits for nobody.
+        await self._nursery_manager.__aexit__(None, None, None)  # noqa: ASYNC102
         crash = self._actors.crash
         if crash is not None:
             if exc is None or absorbed:

@@ -101,10 +101,10 @@ class ScriptedEndpoint:
         self._tasks: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
         self.requests: list[EndpointRequest] = []
-        self.connections = 0
-        self.open_connections = 0
-        self.live_responses = 0
-        self.peak_live = 0
+        self.connections: int = 0
+        self.open_connections: int = 0
+        self.live_responses: int = 0
+        self.peak_live: int = 0
 
     @property
     def port(self) -> int:

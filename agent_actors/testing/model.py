@@ -84,9 +84,9 @@ class ScriptedModel:
         self._name = name
         self._batch = batch
         self.requests: list[ModelRequest] = []
-        self.live = 0
-        self.peak_live = 0
-        self.closed = False
+        self.live: int = 0
+        self.peak_live: int = 0
+        self.closed: bool = False
 
     @property
     def name(self) -> str:

@@ -7,7 +7,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.domain.events import Event
 from agent_actors.errors import RuntimeClosed, RuntimeFailure, RuntimeShutdown
-from agent_actors.testing import ScriptedModel, call, pause, say
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, call, cancel_at_every_step, pause, say
 
 
 def slow(seconds: float) -> AgentOptions:
@@ -100,3 +101,29 @@ async def test_the_bodys_own_error_passes_bare() -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_runtime():
             raise ZeroDivisionError
+
+
+def test_opening_and_closing_can_be_cancelled_at_every_step() -> None:
+    async def open_and_close() -> None:
+        async with open_runtime():
+            await trio.sleep(1)
+
+    assert cancel_at_every_step(open_and_close) > 5
+
+
+class _Slow(MemoryStore):
+    async def open(self) -> int:
+        await trio.sleep_forever()
+        return 1
+
+
+class _Broken(MemoryStore):
+    async def open(self) -> int:
+        raise OSError("no such disk")
+
+
+async def test_a_store_that_does_not_open_is_told_in_time(autojump_clock: MockClock) -> None:
+    with pytest.raises(RuntimeFailure, match="did not open within 10 s"):
+        await open_runtime(store=_Slow()).__aenter__()
+    with pytest.raises(OSError, match="no such disk"):
+        await open_runtime(store=_Broken()).__aenter__()

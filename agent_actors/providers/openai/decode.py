@@ -89,11 +89,11 @@ class ChunkDecoder:
     def __init__(self, *, endpoint: str) -> None:
         self._endpoint = endpoint
         self._refused = False
-        self.model = ""
-        self.response_id = ""
-        self.skipped = 0
-        self.first_skipped = ""
-        self.answered = False
+        self.model: str = ""
+        self.response_id: str = ""
+        self.skipped: int = 0
+        self.first_skipped: str = ""
+        self.answered: bool = False
 
     def decode(self, data: str | bytes) -> list[ModelDelta]:
         """The pieces in one data line.
