@@ -13,7 +13,7 @@ from agent_actors.domain.events import ToolUse, UserMessage
 from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import SessionBusy
 from agent_actors.stores.memory import MemoryStore
-from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang
+from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang, pause, say
 from tests.runtime.joinkit import check_history, check_quiet, check_records
 
 
@@ -303,7 +303,9 @@ async def test_a_context_that_outlives_its_run_is_no_descendant_of_it(
 
         async def later() -> None:
             await trio.sleep(10)
-            texts.append((await runtime.run("go", scripted("Later."), session_id="s")).text)
+            again = scripted("Later.")
+            result = await runtime.run("go", again, session_id="s", on_busy="queue")
+            texts.append(result.text)
 
         @tool
         async def leave_a_task() -> str:
@@ -313,7 +315,10 @@ async def test_a_context_that_outlives_its_run_is_no_descendant_of_it(
 
         options = scripted([call("leave_a_task")], "Done.", tools=[leave_a_task])
         await runtime.run("go", options, session_id="s")
-        await trio.sleep(20)
+        await trio.sleep(5)
+        # Its session is held by another run by now, for which it may well wait.
+        await runtime.run("go", scripted([pause(10), say("Now.")]), session_id="s")
+        await trio.sleep(5)
         assert texts == ["Later."]
 
 
