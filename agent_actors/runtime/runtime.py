@@ -182,6 +182,7 @@ class Runtime:
         self._body.__enter__()
         # Bounded by the store's deadline. Left half way, the actors' task, which no cancel of ours
         # reaches, would stay; a cancel comes at the body's first checkpoint.
+        failure: Exception | None = None
         with trio.CancelScope(shield=True):
             failure = await nursery.start(self._actors.serve)
         if failure is not None:
