@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Seconds that observers get, at the end, for what is still queued.
 BUS_DRAIN: Final = 5.0
+# Seconds for closing a store, and for closing the providers made here.
+CLOSE_TIMEOUT: Final = 10.0
 # Fencing numbers of different openings of a store never meet: this many runs fit in one.
 _FENCES_PER_EPOCH: Final = 1 << 32
 
@@ -70,6 +72,9 @@ class Actors:
         self.closing: bool = False
         self._on_crash = on_crash
         self._closed = trio.Event()
+        # How long the runs that are left may go on, once closing has begun.
+        self._drain = trio.CancelScope()
+        self._services: trio.CancelScope | None = None
         self._owners = (
             self.runs,
             self.endpoints.owner,
@@ -121,6 +126,7 @@ class Actors:
         with trio.CancelScope(shield=True):
             try:
                 async with trio.open_nursery() as services:
+                    self._services = services.cancel_scope
                     for owner in self._owners:
                         await services.start(owner.serve)
                     failure = await self._open_log()
@@ -139,19 +145,30 @@ class Actors:
         Args:
             drain: Seconds to wait for live runs.
 
-        Cancellation: the wait for live runs ends; the rest is done all the same. Idempotent.
+        Raises:
+            Whatever the store or a provider raised when it was closed; the rest is closed too.
+
+        Cancellation: the wait for live runs ends; the rest is done all the same. Idempotent; of
+        several who close, the one that would wait least has the say.
         """
+        deadline = trio.current_time() + drain
         if self.closing and self.crash is None:
-            await self._closed.wait()
+            self._drain.deadline = min(self._drain.deadline, deadline)
+            try:
+                await self._closed.wait()
+            except trio.Cancelled:
+                self._drain.cancel("a closer was cancelled")
+                raise
             return
         self.closing = True
+        self._drain = trio.CancelScope(deadline=deadline)
         try:
-            with trio.move_on_after(drain):
+            with self._drain:
                 await self._join_runs()
         finally:
             # Not bounded: a runtime is closed when its tools have ended.
             with trio.CancelScope(shield=True):
-                await self._close_inward()
+                await self._close_all()
 
     def statistics(self) -> RuntimeStatistics:
         """A snapshot."""
@@ -200,21 +217,44 @@ class Actors:
         while self.live:
             await next(iter(self.live.values())).settled()
 
-    async def _close_inward(self) -> None:
+    async def _close_all(self) -> None:
+        failures: list[Exception] = []
+        try:
+            await self._close_inward(failures)
+        except BaseException:
+            # Ctrl-C, which no shield keeps off: what is left is torn down instead of closed.
+            if self._services is not None:
+                self._services.cancel("interrupted")
+            raise
+        finally:
+            self._closed.set()
+        for failure in failures[1:]:
+            failures[0].add_note(f"and: {type(failure).__name__}: {failure}")
+        if failures:
+            raise failures[0]
+
+    async def _close_inward(self, failures: list[Exception]) -> None:
         for request in tuple(self.live.values()):
             request.cancel(CancelReason.SHUTDOWN)
         await self._join_runs()
         await _end(self.runs)
-        await self.endpoints.aclose()
+        await _attempt(self.endpoints.aclose, failures)
         await _end(self.endpoints.owner)
         await _end(self.executor.owner)
         await _end(self.gate.owner)
         await _end(self.log.owner)
-        await self.log.aclose()
+        await _attempt(self.log.aclose, failures)
         with trio.move_on_after(BUS_DRAIN):
             await self.bus.drain()
         await _end(self.bus.owner)
-        self._closed.set()
+
+
+async def _attempt(close: Callable[[], Awaitable[None]], failures: list[Exception]) -> None:
+    try:
+        with trio.move_on_after(CLOSE_TIMEOUT):
+            await close()
+    except Exception as error:  # noqa: BLE001 - raised when everything else has been closed
+        failures.append(error)
 
 
 async def _end(owner: Owner) -> None:

@@ -199,19 +199,54 @@ class Runtime:
         traceback: TracebackType | None,
     ) -> None:
         assert self._nursery_manager is not None
-        # A body that failed or was cancelled waits for nobody.
-        drain = self._options.drain if exc is None else 0.0
-        with trio.CancelScope(shield=True):
-            await self._actors.close(drain)
-        # Only a crash cancels the body, so what is absorbed here gives way to that below.
-        absorbed = self._body.__exit__(exc_type, exc, traceback)
+        closing: BaseException | None = None
+        try:
+            # A body that failed or was cancelled waits for nobody.
+            await self._actors.close(self._options.drain if exc is None else 0.0)
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, once all is left
+            closing = error
+        left = self._leave_body(exc_type, exc, traceback)
         # Its one task has ended, so this waits for nobody.
         await self._nursery_manager.__aexit__(None, None, None)  # noqa: ASYNC102
-        crash = self._actors.crash
-        if crash is not None:
-            if exc is None or absorbed:
-                raise crash
-            exc.add_note(f"and the runtime failed: {crash}")
+        self._raise_first(exc, left, self._actors.crash, closing)
+
+    def _leave_body(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> BaseException | None:
+        # What is left of the body's exception. Only a crash cancels the body, and it is raised in
+        # the place of what is absorbed here; of a group, the other members remain.
+        try:
+            absorbed = self._body.__exit__(exc_type, exc, traceback)
+        except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised when all is left
+            return rest
+        return None if absorbed else exc
+
+    @staticmethod
+    def _raise_first(
+        exc: BaseException | None,
+        left: BaseException | None,
+        crash: BaseException | None,
+        closing: BaseException | None,
+    ) -> None:
+        for failure in (crash, closing):
+            # An interrupt is nobody's to lose; what it has broken on its way is no news.
+            if isinstance(failure, KeyboardInterrupt) and (
+                left is None or isinstance(left, Exception)
+            ):
+                raise failure
+        if left is not None:
+            for failure in (crash, closing):
+                if isinstance(failure, Exception):
+                    left.add_note(f"and the runtime failed: {failure}")
+            if left is not exc:
+                raise left
+            return
+        for failure in (crash, closing):
+            if failure is not None:
+                raise failure
 
     async def aclose(self, *, drain: float | None = None) -> None:
         """Close: refuse new root runs, wait for live ones, cancel what is left, end every actor.

@@ -1,0 +1,388 @@
+"""Opening and closing a runtime: who is waited for, who is refused, and what is raised."""
+
+import signal
+from collections.abc import Iterable
+from functools import partial
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, Runtime, open_runtime, tool
+from agent_actors.domain.events import Event
+from agent_actors.errors import (
+    AgentError,
+    RuntimeClosed,
+    RuntimeFailure,
+    SessionStoreError,
+)
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, Turn, call, hang, pause, say
+from tests.runtime.joinkit import check_quiet, check_records
+
+
+def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
+    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=tools)
+
+
+@attrs.define(eq=False)
+class Caller:
+    """A run in a task of its own, and what came of it."""
+
+    runtime: Runtime
+    told: list[str] = attrs.field(factory=list[str])
+
+    async def run(self, options: AgentOptions) -> None:
+        try:
+            self.told.append((await self.runtime.run("go", options, session_id="s")).text)
+        except AgentError as error:
+            self.told.append(type(error).__name__)
+
+
+@pytest.mark.feature("ASDK-034")
+async def test_closing_is_idempotent(autojump_clock: MockClock) -> None:
+    async with open_runtime() as runtime:
+        await runtime.aclose()
+        await runtime.aclose(drain=0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runtime.aclose)
+            nursery.start_soon(runtime.aclose)
+    await runtime.aclose()
+
+
+@pytest.mark.feature("ASDK-094")
+async def test_closing_waits_for_runs_in_flight(autojump_clock: MockClock) -> None:
+    caller = Caller(open_runtime())
+    async with trio.open_nursery() as nursery, caller.runtime:
+        nursery.start_soon(caller.run, scripted([pause(20), say("Done.")]))
+        await trio.sleep(1)
+    assert trio.current_time() == pytest.approx(20)
+    assert caller.told == ["Done."]
+
+
+async def test_closing_cancels_what_is_left_after_the_drain_and_joins_it(
+    autojump_clock: MockClock,
+) -> None:
+    ended: list[float] = []
+
+    @tool
+    async def linger() -> str:
+        """Takes its time to end."""
+        try:
+            await trio.sleep(100)
+            return "done"
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+            ended.append(trio.current_time())
+
+    store = MemoryStore()
+    caller = Caller(open_runtime(drain=3, store=store))
+    async with trio.open_nursery() as nursery, caller.runtime:
+        nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
+        await trio.sleep(1)
+    assert ended == [pytest.approx(1 + 3 + 5)]
+    assert caller.told == ["RuntimeShutdown"]
+    check_quiet(caller.runtime)
+    check_records(await store.load("s"))
+
+
+@pytest.mark.feature("ASDK-095")
+async def test_a_run_after_the_close_is_refused(autojump_clock: MockClock) -> None:
+    async with open_runtime() as runtime:
+        await runtime.aclose()
+        with pytest.raises(RuntimeClosed, match="open a new runtime"):
+            await runtime.run("hi", scripted("Hello."))
+        with pytest.raises(RuntimeClosed):
+            async with runtime.stream("hi", scripted("Hello.")):
+                pass
+        with pytest.raises(RuntimeClosed):
+            runtime.subscribe(ignore)
+    with pytest.raises(RuntimeClosed):
+        await runtime.run("hi", scripted("Hello."))
+
+
+async def ignore(_: Event) -> None:
+    pass
+
+
+async def test_while_draining_new_root_runs_are_refused_and_children_of_live_runs_admitted(
+    autojump_clock: MockClock,
+) -> None:
+    runtime = open_runtime()
+    caller = Caller(runtime)
+
+    @tool
+    async def delegate() -> str:
+        """Has another agent do it, when the runtime is closing already."""
+        await trio.sleep(5)
+        with pytest.raises(RuntimeClosed):
+            runtime.subscribe(ignore)
+        return (await runtime.run("go", scripted([pause(5), say("Child.")]))).text
+
+    async with trio.open_nursery() as nursery, runtime:
+        options = scripted([call("delegate")], "Parent.", tools=[delegate])
+        nursery.start_soon(caller.run, options)
+        await trio.sleep(1)
+        nursery.start_soon(runtime.aclose)
+        await trio.sleep(1)
+        with pytest.raises(RuntimeClosed):
+            await runtime.run("hi", scripted("Hello."))
+    assert caller.told == ["Parent."]
+    assert runtime.statistics().runs_started == 2
+
+
+async def test_a_tool_that_closes_its_runtime_is_told_that_it_cannot(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime() as runtime:
+
+        @tool
+        async def close() -> str:
+            """Would wait for itself."""
+            await runtime.aclose()
+            return "closed"
+
+        @tool
+        async def delegate() -> str:
+            """A run around the one that tries."""
+            child = scripted([call("close")], "I could not.", tools=[close])
+            return (await runtime.run("go", child)).text
+
+        options = scripted([call("close")], [call("delegate")], "No.", tools=[close, delegate])
+        result = await runtime.run("go", options)
+        told, delegated = result.tool_calls
+        assert "raised RuntimeError: a tool cannot close the runtime" in str(told.content)
+        assert told.is_error
+        assert delegated.content == "I could not."
+        # What an outer task closes, it may close from a tool of another runtime.
+        async with open_runtime() as other:
+
+            @tool
+            async def close_other() -> str:
+                """Closes a runtime that waits for nobody."""
+                await other.aclose()
+                return "closed"
+
+            options = scripted([call("close_other")], "Yes.", tools=[close_other])
+            result = await runtime.run("go", options)
+            assert [one.content for one in result.tool_calls] == ["closed"]
+
+
+async def test_a_cancel_while_the_runtime_drains_ends_the_wait_and_cancels_the_runs(
+    autojump_clock: MockClock,
+) -> None:
+    caller = Caller(open_runtime(drain=1_000))
+    async with trio.open_nursery() as nursery:
+        with trio.move_on_after(5) as scope:
+            async with caller.runtime:
+                nursery.start_soon(caller.run, scripted(hang()))
+                await trio.sleep(1)
+        assert scope.cancelled_caught
+        assert trio.current_time() == pytest.approx(5)
+        check_quiet(caller.runtime)
+    assert caller.told == ["RuntimeShutdown"]
+
+
+async def test_of_several_who_close_the_one_that_would_wait_least_has_the_say(
+    autojump_clock: MockClock,
+) -> None:
+    caller = Caller(open_runtime())
+    async with trio.open_nursery() as nursery, caller.runtime as runtime:
+        nursery.start_soon(caller.run, scripted(hang()))
+        await trio.sleep(1)
+        async with trio.open_nursery() as closers:
+            for drain in (50.0, 10.0, 30.0):
+                closers.start_soon(partial(runtime.aclose, drain=drain))
+        assert trio.current_time() == pytest.approx(11)
+    assert caller.told == ["RuntimeShutdown"]
+
+
+async def test_a_body_that_failed_waits_for_nobody_and_its_error_passes_bare(
+    autojump_clock: MockClock,
+) -> None:
+    caller, error = Caller(open_runtime()), ValueError("mine")
+
+    async def body() -> None:
+        async with caller.runtime:
+            nursery.start_soon(caller.run, scripted(hang()))
+            await trio.sleep(1)
+            raise error
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(ValueError, match="mine") as caught:
+            await body()
+        assert caught.value is error
+        assert not hasattr(error, "__notes__")
+        assert trio.current_time() == pytest.approx(1)
+    assert caller.told == ["RuntimeShutdown"]
+
+
+async def test_a_runtime_is_entered_before_it_is_used_and_once(autojump_clock: MockClock) -> None:
+    runtime = open_runtime()
+    with pytest.raises(RuntimeFailure, match="async with open_runtime"):
+        await runtime.run("hi", scripted("Hello."))
+    with pytest.raises(RuntimeFailure, match="async with open_runtime"):
+        await runtime.aclose()
+    async with runtime:
+        with pytest.raises(RuntimeFailure, match="opened once"):
+            await runtime.__aenter__()
+        assert (await runtime.run("hi", scripted("Hello."))).text == "Hello."
+    with pytest.raises(RuntimeFailure, match="opened once"):
+        await runtime.__aenter__()
+
+
+async def test_a_runtime_is_of_use_to_its_own_trio_run_only() -> None:
+    async with open_runtime() as runtime:
+
+        async def use_it() -> None:
+            with pytest.raises(RuntimeFailure, match="to another trio"):
+                await runtime.run("hi", scripted("Hello."))
+            with pytest.raises(RuntimeFailure, match="to another trio"):
+                async with runtime.stream("hi", scripted("Hello.")):
+                    pass
+            with pytest.raises(RuntimeFailure, match="to another trio"):
+                await runtime.aclose()
+
+        await trio.to_thread.run_sync(trio.run, use_it)
+        assert (await runtime.run("hi", scripted("Hello."))).text == "Hello."
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_an_interrupt_in_a_tool_ends_everything_and_comes_out_bare(turns: int) -> None:
+    store, caught = MemoryStore(), list[str]()
+
+    @tool
+    async def interrupt() -> str:
+        """Where Ctrl-C happens to strike."""
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        raise KeyboardInterrupt
+
+    @tool
+    async def wait() -> str:
+        """Is stopped by it."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            caught.append("wait")
+        raise AssertionError
+
+    async def main() -> None:
+        with trio.fail_after(100):
+            async with open_runtime(store=store) as runtime:
+                options = scripted([call("wait"), call("interrupt")], tools=[wait, interrupt])
+                await runtime.run("go", options, session_id="s")
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert caught == ["wait"]
+
+
+@pytest.mark.parametrize("strikes", [1, 2])
+def test_ctrl_c_while_the_runtime_drains_ends_it_in_order_however_often_it_strikes(
+    strikes: int,
+) -> None:
+    runtime, ended = open_runtime(drain=1_000), list[float]()
+    caller = Caller(runtime)
+
+    @tool
+    async def linger() -> str:
+        """Takes its time to end."""
+        try:
+            await trio.sleep(1_000)
+            return "done"
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+            ended.append(trio.current_time())
+
+    async def strike() -> None:
+        for _ in range(strikes):
+            await trio.sleep(3)
+            signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery, runtime:
+            # A system task is no place for an interrupt: it goes to whoever waits in `main`.
+            trio.lowlevel.spawn_system_task(strike)
+            nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
+            await trio.sleep(1)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert caught.group_contains(KeyboardInterrupt, depth=1)
+    assert len(caught.value.exceptions) == 1
+    # What a tool does in a shield is waited for all the same.
+    assert ended == [pytest.approx(3 + 5)]
+    assert caller.told == ["RuntimeShutdown"]
+    check_quiet(runtime)
+
+
+@attrs.define(eq=False)
+class BadCloser(MemoryStore):
+    """Cannot be closed."""
+
+    failure: Exception | None = None
+
+    async def aclose(self) -> None:
+        await trio.sleep(1)
+        if self.failure is None:
+            await trio.sleep_forever()
+        else:
+            raise self.failure
+
+
+async def test_a_store_that_fails_to_close_is_told_of_and_everything_else_is_closed(
+    autojump_clock: MockClock,
+) -> None:
+    error = SessionStoreError("the disk is gone", session_id="")
+    seen: list[Event] = []
+
+    async def note(event: Event) -> None:
+        await trio.sleep(0.1)
+        seen.append(event)
+
+    async def body() -> None:
+        async with open_runtime(store=BadCloser(error)) as runtime:
+            runtime.subscribe(note)
+            await runtime.run("hi", scripted("Hello."))
+
+    with pytest.raises(SessionStoreError) as caught:
+        await body()
+    assert caught.value is error
+    assert seen[-1].type == "result"
+
+
+async def test_a_store_that_does_not_end_its_closing_is_not_waited_for_for_ever(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime(store=BadCloser()) as runtime:
+        await runtime.run("hi", scripted("Hello."))
+    assert trio.current_time() == pytest.approx(10)
+
+
+@attrs.define(eq=False)
+class BadOpener(MemoryStore):
+    """Cannot be opened, or not within any time."""
+
+    failure: Exception | None = None
+
+    async def open(self) -> int:
+        if self.failure is not None:
+            raise self.failure
+        await trio.sleep(1_000)
+        return 0
+
+
+@pytest.mark.parametrize("failure", [None, SessionStoreError("no disk", session_id="")])
+async def test_a_store_that_cannot_be_opened_is_told_of_on_entering(
+    failure: Exception | None, autojump_clock: MockClock
+) -> None:
+    runtime = open_runtime(store=BadOpener(failure))
+    with pytest.raises(RuntimeFailure if failure is None else SessionStoreError) as caught:
+        await runtime.__aenter__()
+    assert failure is None or caught.value is failure
+    with pytest.raises(RuntimeClosed):
+        await runtime.run("hi", scripted("Hello."))
