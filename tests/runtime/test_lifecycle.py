@@ -1,7 +1,5 @@
 """Opening and closing: refuse, drain, cancel, end; once, and from the right place."""
 
-import math
-
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -115,7 +113,7 @@ def test_opening_and_closing_can_be_cancelled_at_every_step() -> None:
 
 class _Slow(MemoryStore):
     async def open(self) -> int:
-        await trio.sleep(math.inf)
+        await trio.Event().wait()
         return 1
 
 
