@@ -1,12 +1,18 @@
 """What holds for every test: Hypothesis profiles, and a guard against what a test leaves behind."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.house.leaks import Snapshot
+
+# A shell starts background jobs with SIGINT ignored, and so would be the programs that tests start
+# and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
 # is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
