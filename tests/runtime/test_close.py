@@ -43,11 +43,19 @@ class Caller:
 @pytest.mark.feature("ASDK-034")
 async def test_closing_is_idempotent(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
-        await runtime.aclose()
-        await runtime.aclose(drain=0)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(runtime.aclose)
-            nursery.start_soon(runtime.aclose)
+            nursery.start_soon(runtime.run, "hi", scripted([pause(5), say("Hello.")]))
+            await trio.sleep(1)
+
+            async def close() -> None:
+                await runtime.aclose()
+                # Not before everything has ended, whoever was first.
+                assert trio.current_time() == pytest.approx(5)
+                assert all(owner.ended.is_set() for owner in runtime._actors._owners)
+
+            nursery.start_soon(close)
+            nursery.start_soon(close)
+        await runtime.aclose(drain=0)
     await runtime.aclose()
 
 
@@ -195,7 +203,8 @@ async def test_of_several_who_close_the_one_that_would_wait_least_has_the_say(
         async with trio.open_nursery() as closers:
             for drain in (50.0, 10.0, 30.0):
                 closers.start_soon(partial(runtime.aclose, drain=drain))
-        assert trio.current_time() == pytest.approx(11)
+                await trio.sleep(1)
+        assert trio.current_time() == pytest.approx(2 + 10)
     assert caller.told == ["RuntimeShutdown"]
 
 
@@ -341,7 +350,7 @@ async def test_a_store_that_fails_to_close_is_told_of_and_everything_else_is_clo
     seen: list[Event] = []
 
     async def note(event: Event) -> None:
-        await trio.sleep(0.1)
+        await trio.sleep(0.5)  # more than the store takes
         seen.append(event)
 
     async def body() -> None:
