@@ -1,12 +1,13 @@
 """The program as a process of its own, started as a user starts it."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final, TextIO
 
 import attrs
 import trio
@@ -53,6 +54,25 @@ async def agent_actors(
             env=environment(env),
         )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@contextmanager
+def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
+    """A terminal to write to, and what it shows up to the end of its next line."""
+    ours, theirs = pty.openpty()
+
+    def shown() -> str:
+        text = b""
+        # The kernel hands it on in pieces, and in its own time.
+        while not text.endswith(b"\n"):
+            text += os.read(ours, 1000)
+        return text.decode()
+
+    try:
+        with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+            yield stream, shown
+    finally:
+        os.close(ours)
 
 
 @attrs.define(eq=False)

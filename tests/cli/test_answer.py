@@ -1,7 +1,5 @@
 """What of a run is shown, and where; in this process."""
 
-import os
-import pty
 import sys
 
 import pytest
@@ -25,6 +23,7 @@ from agent_actors.testing import (
     think,
     usage,
 )
+from tests.cli.kit import terminal
 
 ALL = Shown(thinking=True, usage=True)
 
@@ -69,17 +68,10 @@ async def test_thoughts_after_text_begin_a_line(capfd: pytest.CaptureFixture[str
 
 
 async def test_thoughts_are_dim_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    try:
-        stderr = os.fdopen(theirs, "w", encoding="utf-8")  # noqa: ASYNC231 - a descriptor, no file
-        with stderr:
-            monkeypatch.setattr(sys, "stderr", stderr)
-            assert await show([reply(think("Hm"), "Yes")], Shown(thinking=True)) == 0
-            shown = os.read(ours, 1000).decode()
-    finally:
-        os.close(ours)
-
-    assert shown == "\x1b[2mHm\x1b[0m\r\n"
+    with terminal() as (stderr, shown):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert await show([reply(think("Hm"), "Yes")], Shown(thinking=True)) == 0
+        assert shown() == "\x1b[2mHm\x1b[0m\r\n"
 
 
 async def test_an_answer_that_was_cut_off_is_noted(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,8 @@
 """Reading and writing the standard streams without holding up anybody."""
 
 import os
-import pty
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -11,6 +10,7 @@ import pytest
 import trio
 
 from agent_actors.cli.streams import Output, read_all
+from tests.cli.kit import terminal
 
 # More than a pipe holds.
 MUCH = 300_000
@@ -102,17 +102,6 @@ async def test_a_line_is_ended_once() -> None:
             await output.end_line()
         file.seek(0)
         assert file.read() == "one\ntwo\nthree\n"
-
-
-@contextmanager
-def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
-    """A terminal, and what it shows."""
-    ours, theirs = pty.openpty()
-    try:
-        with os.fdopen(theirs, "w", encoding="utf-8") as stream:
-            yield stream, lambda: os.read(ours, 1000).decode()
-    finally:
-        os.close(ours)
 
 
 async def test_a_terminal_is_shown_no_control_characters() -> None:
