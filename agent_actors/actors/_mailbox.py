@@ -52,7 +52,6 @@ class Mailbox(Generic[T]):
         try:
             self.put_nowait(letter)
         except trio.WouldBlock:
-            self._peak = self._capacity
             await self._send.send(letter)
 
     def put_nowait(self, letter: T) -> None:
