@@ -131,7 +131,12 @@ class Owner:
         assert self._workers is not None, f"actor {self.name} has not started"
         if self.ended.is_set():
             raise self._lost()
-        (context or self._context).run(self._workers.start_soon, self._background, task)
+        try:
+            (context or self._context).run(self._workers.start_soon, self._background, task)
+        except RuntimeError:
+            # The last worker has ended, and `serve` is about to say so.
+            lost = self._lost()
+            raise lost from lost.__cause__
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the actor until it is closed and its last worker has ended.

@@ -12,6 +12,7 @@ dirty, the asker gets `SessionStoreError`, and whoever opens it next reads the l
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, Self
 
@@ -26,7 +27,7 @@ from agent_actors.actors.session_gate import Lease
 from agent_actors.domain.events import AnyEvent, Event, EventScope
 from agent_actors.domain.ids import Ids
 from agent_actors.domain.messages import Messages
-from agent_actors.errors import SessionError, SessionStoreError
+from agent_actors.errors import RuntimeFailure, SessionError, SessionStoreError
 from agent_actors.sessions import SessionState, fold
 
 # Sessions in memory. Their records cost what they cost; a session beside them, about a kilobyte.
@@ -233,9 +234,10 @@ class SessionLog:
         """A run is done with a session; for `OpenSession.close`."""
         loaded.users -= 1
         loaded.last_used = trio.current_time()
-        if not self._sweeping and not self.owner.ended.is_set():
-            self._sweeping = True
-            self.owner.start_background(self._sweep)
+        if not self._sweeping:
+            with suppress(RuntimeFailure):  # of an actor that has ended nothing is left to sweep
+                self.owner.start_background(self._sweep)
+                self._sweeping = True
 
     async def aclose(self) -> None:
         """Close the store; the actor has ended. Idempotent."""

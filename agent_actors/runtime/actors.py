@@ -201,6 +201,7 @@ class Actors:
     def _tell_all(self, failure: Exception) -> None:
         for owner in self._owners:
             owner.fail_with(failure)
+        self.endpoints.fail_with(failure)
 
     def _stop_with(self, error: BaseException) -> None:
         self.closing = True

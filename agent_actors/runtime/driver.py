@@ -8,6 +8,7 @@ gave and close what they left open, show the last event, release the session.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -150,17 +151,24 @@ class Driver:
         """
         current_run.set(self._spec.node)
         current_call.set(None)
-        failure, stop_reason = await self._attempt()
+        try:
+            failure, stop_reason = await self._attempt()
+        except BaseException:
+            # An actor broke, and takes this task along: its calls end before the caller is told.
+            await self._join_calls()
+            raise
         return await self._end(failure, stop_reason)
 
     def release(self) -> None:
         """Let go of what the run holds; its request calls this, also if it never began."""
-        if self._session is not None:
-            self._session.close()
-        if self._lease is not None:
-            self._lease.release()
-        if self._mailbox is not None:
-            self._mailbox.close()
+        # Each is let go whatever becomes of the others: waiters and readers hang on them.
+        with ExitStack() as held:
+            if self._mailbox is not None:
+                held.callback(self._mailbox.close)
+            if self._lease is not None:
+                held.callback(self._lease.release)
+            if self._session is not None:
+                held.callback(self._session.close)
 
     # From the first turn to the last.
 

@@ -50,13 +50,17 @@ class Endpoints:
         self._max_live = max_live
         self._endpoints: dict[Hashable, _Endpoint] = {}
         self._sweeping = False
+        self._failure: Exception | None = None
 
     def get(self, options: AgentOptions) -> ModelStream:
         """The actor of the options' endpoint, started if it is new.
 
         Raises:
             ConfigError: The options name no provider that can be used.
+            ActorCrashed: An actor broke.
         """
+        if self._failure is not None:
+            raise self._failure from self._failure.__cause__
         key = self._provider_key(options)
         endpoint = self._endpoints.get(key)
         if endpoint is None:
@@ -69,12 +73,20 @@ class Endpoints:
         for key in tuple(self._endpoints):
             await self._close(key)
 
+    def fail_with(self, failure: Exception) -> None:
+        """An actor broke: whoever still asks an endpoint is told of that."""
+        self._failure = self._failure or failure
+        self.owner.fail_with(failure)
+        for endpoint in self._endpoints.values():
+            endpoint.stream.owner.fail_with(failure)
+
     def statistics(self) -> tuple[StreamStatistics, ...]:
         """A snapshot of each endpoint."""
         return tuple(endpoint.stream.statistics() for endpoint in self._endpoints.values())
 
     def _open(self, key: Hashable, options: AgentOptions) -> _Endpoint:
         stream = ModelStream(self._make_provider(options), max_live=self._max_live)
+        stream.owner.on_crash = self.owner.on_crash
         endpoint = _Endpoint(stream, options.provider is None, options.provider)
         self._endpoints[key] = endpoint
         self.owner.start_background(stream.owner.serve)

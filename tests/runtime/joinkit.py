@@ -58,7 +58,7 @@ def check_quiet(runtime: Runtime) -> None:
     """No run, lease, slot, stream, request or letter is left in the runtime."""
     actors = runtime._actors
     seen = runtime.statistics()
-    assert (seen.runs, seen.gate.held, seen.gate.waiting) == (0, 0, 0)
+    assert (seen.runs, seen.gate.held, seen.gate.waiting) == (0, 0, 0), seen
     for slots in (seen.tools.tools, seen.tools.threads, *(e.streams for e in seen.endpoints)):
         assert (slots.used, slots.waiting) == (0, 0)
     assert seen.log.appends.depth == 0

@@ -1,0 +1,324 @@
+"""An actor whose own loop breaks, which only a bug of ours can do: everything stops and says so."""
+
+import contextvars
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import NoReturn, cast
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, Runtime, open_runtime, tool
+from agent_actors.actors._mailbox import Mailbox
+from agent_actors.actors._owner import Owner
+from agent_actors.domain.events import ErrorEvent, Event
+from agent_actors.domain.model import ModelRequest
+from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang
+from agent_actors.testing.cancel import _fixed_order
+from tests.runtime.joinkit import check_quiet
+
+# Seeds, each of which is another order of tasks within a tick.
+ORDERS = 10
+
+
+class Bug(Exception):
+    """What only our own mistake would raise."""
+
+
+@attrs.define(eq=False)
+class BadLetter:
+    """A request that breaks the loop which takes it."""
+
+    context: contextvars.Context = attrs.field(factory=contextvars.copy_context)
+
+    def take(self) -> NoReturn:
+        raise Bug("in the loop")
+
+
+def break_loop(owner: Owner) -> None:
+    letters = cast(Mailbox[BadLetter], owner._mailbox)
+    letters.put_nowait(BadLetter())
+
+
+def break_background(owner: Owner) -> None:
+    async def bug() -> None:
+        raise Bug("in a task of its own")
+
+    owner.start_background(bug)
+
+
+def endpoint_of(runtime: Runtime) -> Owner:
+    (endpoint,) = runtime._actors.endpoints._endpoints.values()
+    return endpoint.stream.owner
+
+
+OWNERS: dict[str, Callable[[Runtime], Owner]] = {
+    "runs": lambda runtime: runtime._actors.runs,
+    "endpoints": lambda runtime: runtime._actors.endpoints.owner,
+    "model_stream": endpoint_of,
+    "tool_executor": lambda runtime: runtime._actors.executor.owner,
+    "session_gate": lambda runtime: runtime._actors.gate.owner,
+    "session_log": lambda runtime: runtime._actors.log.owner,
+    "hook_bus": lambda runtime: runtime._actors.bus.owner,
+}
+of_any_actor = pytest.mark.parametrize("owner_of", OWNERS.values(), ids=OWNERS.keys())
+in_any_way = pytest.mark.parametrize("break_it", [break_loop, break_background])
+
+
+def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
+    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=tools)
+
+
+@attrs.define(eq=False)
+class Scene:
+    """Three callers of a runtime: of `run` and of `stream`, with a tool under way, and in line."""
+
+    runtime: Runtime = attrs.field(factory=open_runtime)
+    told: list[BaseException] = attrs.field(factory=list[BaseException])
+    seen: list[Event] = attrs.field(factory=list[Event])
+    ended: list[str] = attrs.field(factory=list[str])
+    callers: trio.Nursery = attrs.field(init=False)
+    options: AgentOptions = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        @tool
+        async def linger() -> str:
+            """Takes its time to end."""
+            try:
+                await trio.sleep(100)
+                return "done"
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(5)
+                self.ended.append("linger")
+
+        def script(request: ModelRequest) -> Turn:
+            last = request.messages.last()
+            assert last is not None
+            return "Done." if last.role == "tool" else call("linger")
+
+        self.options = AgentOptions(model="m", provider=ScriptedModel(script), tools=[linger])
+
+    async def run(self) -> None:
+        await self.tell(lambda: self.runtime.run("go", self.options, session_id="a"))
+
+    async def wait_in_line(self) -> None:
+        await self.tell(
+            lambda: self.runtime.run("go", self.options, session_id="a", on_busy="queue")
+        )
+
+    async def read(self) -> None:
+        async def read_all() -> None:
+            async with self.runtime.stream("go", self.options, session_id="b") as events:
+                async for event in events:
+                    self.seen.append(event)
+
+        await self.tell(read_all)
+
+    async def tell(self, code: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await code()
+        except ActorCrashed as error:
+            self.told.append(error)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self.run)
+        await trio.sleep(1)
+        nursery.start_soon(self.read)
+        nursery.start_soon(self.wait_in_line)
+        await trio.sleep(1)
+
+    def check(self) -> None:
+        assert len(self.told) == 3
+        assert self.ended == ["linger", "linger"]
+        check_quiet(self.runtime)
+        assert self.runtime.statistics().runs_started == 3
+
+
+@of_any_actor
+@in_any_way
+def test_a_broken_actor_stops_the_runtime_and_every_caller_is_told(
+    owner_of: Callable[[Runtime], Owner], break_it: Callable[[Owner], None]
+) -> None:
+    async def main() -> None:
+        scene, reached = Scene(), list[str]()
+
+        async def body() -> None:
+            async with scene.runtime:
+                await scene.start(nursery)
+                break_it(owner_of(scene.runtime))
+                await trio.sleep(500)
+                reached.append("after the crash")
+
+        with trio.fail_after(1_000):
+            async with trio.open_nursery() as nursery:
+                with pytest.raises(ActorCrashed, match="please report it") as caught:
+                    await body()
+        assert not reached
+        scene.check()
+        assert any(isinstance(leaf, Bug) for leaf in leaves(caught.value))
+        with pytest.raises(RuntimeClosed):
+            await scene.runtime.run("again", scripted("Hello."))
+
+    for seed in range(ORDERS):
+        with _fixed_order(seed):
+            trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("name", ["runs", "tool_executor", "session_gate", "session_log"])
+def test_an_actor_may_break_at_any_step_of_its_callers_and_none_of_them_hangs(name: str) -> None:
+    @asynccontextmanager
+    async def scenes() -> AsyncGenerator[Scene]:
+        scene = Scene()
+        with trio.fail_after(5_000):
+            # The callers stand outside of the body, which the crash cancels.
+            async with trio.open_nursery() as scene.callers:
+                with suppress(ActorCrashed):
+                    async with scene.runtime:
+                        yield scene
+        assert len(scene.ended) == scene.runtime.statistics().tools.calls
+        check_quiet(scene.runtime)
+
+    async def all_call(scene: Scene) -> None:
+        async with trio.open_nursery() as waiters:
+            for caller in (scene.run, scene.read, scene.wait_in_line):
+                ended = trio.Event()
+                scene.callers.start_soon(then, caller, ended)
+                waiters.start_soon(ended.wait)
+
+    async def then(caller: Callable[[], Awaitable[None]], ended: trio.Event) -> None:
+        await caller()
+        ended.set()
+
+    def crash(scene: Scene) -> None:
+        break_loop(OWNERS[name](scene.runtime))
+
+    def is_service(task: trio.lowlevel.Task) -> bool:
+        return task.name.endswith("Owner._background")
+
+    steps = cancel_at_every_step(all_call, around=scenes, cancel=crash, may_stay=is_service)
+    assert steps > 100
+
+
+def leaves(error: BaseException | None) -> list[BaseException]:
+    """What an error comes from, through causes and groups."""
+    if error is None:
+        return []
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return [leaf for member in group.exceptions for leaf in leaves(member)]
+    return leaves(error.__cause__) or [error]
+
+
+async def test_the_last_event_of_a_reader_tells_of_the_crash_if_its_driver_could_end(
+    autojump_clock: MockClock,
+) -> None:
+    scene = Scene()
+
+    async def body() -> None:
+        async with scene.runtime:
+            await scene.start(nursery)
+            break_loop(scene.runtime._actors.executor.owner)
+            await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(ActorCrashed, match="tool_executor"):
+            await body()
+    last = [event for event in scene.seen if isinstance(event, ErrorEvent)]
+    assert last == scene.seen[-1:]
+
+
+async def test_run_in_the_body_raises_the_crash_bare(autojump_clock: MockClock) -> None:
+    scene = Scene()
+
+    async def breaks() -> None:
+        await trio.sleep(2)
+        break_loop(scene.runtime._actors.executor.owner)
+
+    async def body() -> None:
+        async with scene.runtime:
+            nursery.start_soon(breaks)
+            await scene.runtime.run("go", scene.options)
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(ActorCrashed, match="tool_executor"):
+            await body()
+
+
+async def test_the_bodys_own_error_wins_over_a_crash_which_is_its_note(
+    autojump_clock: MockClock,
+) -> None:
+    async def body() -> None:
+        async with open_runtime() as runtime:
+            break_loop(runtime._actors.gate.owner)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        await body()
+    (note,) = caught.value.__notes__
+    assert note.startswith("and the runtime failed: actor session_gate crashed")
+
+
+async def test_what_tasks_of_the_body_raise_on_the_way_out_of_a_crash_is_not_lost(
+    autojump_clock: MockClock,
+) -> None:
+    async def fails() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("mine")
+
+    async def body() -> None:
+        async with open_runtime() as runtime, trio.open_nursery() as nursery:
+            nursery.start_soon(fails)
+            nursery.start_soon(trio.sleep_forever)
+            await trio.sleep(1)
+            break_loop(runtime._actors.gate.owner)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await body()
+    (error,) = caught.value.exceptions
+    assert isinstance(error, ValueError)
+    assert "actor session_gate crashed" in caught.value.__notes__[0]
+    await trio.lowlevel.checkpoint()
+
+
+async def test_a_crash_while_the_runtime_drains_is_raised_and_nothing_hangs(
+    autojump_clock: MockClock,
+) -> None:
+    scene = Scene()
+
+    async def breaks() -> None:
+        await trio.sleep(3)
+        break_loop(scene.runtime._actors.executor.owner)
+
+    async def body() -> None:
+        async with scene.runtime:
+            await scene.start(nursery)
+            nursery.start_soon(breaks)
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(ActorCrashed, match="tool_executor"):
+            await body()
+    scene.check()
+
+
+async def test_a_subscriber_or_a_model_that_raises_is_no_crash(autojump_clock: MockClock) -> None:
+    async def bad(_: Event) -> None:
+        raise Bug("of an observer")
+
+    async with open_runtime() as runtime:
+        with runtime.subscribe(bad) as subscription:
+            options = scripted("Hello.")
+            assert (await runtime.run("hi", options)).text == "Hello."
+            await trio.sleep(1)
+        assert subscription.statistics().failed > 0
+        with trio.move_on_after(1):
+            await runtime.run("hi", scripted(hang()))
+    assert runtime._actors.crash is None
