@@ -35,7 +35,13 @@ from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
 from agent_actors.domain.usage import Usage
 from agent_actors.domain.version import __version__
-from agent_actors.errors import AgentError, ProviderError, RunDeadlineExceeded, RuntimeShutdown
+from agent_actors.errors import (
+    AgentError,
+    ProviderError,
+    RunDeadlineExceeded,
+    RuntimeShutdown,
+    SessionStoreError,
+)
 from agent_actors.protocol.call_ids import with_unique_ids
 from agent_actors.protocol.turn import (
     Append,
@@ -348,8 +354,10 @@ class Driver:
         events: tuple[Event, ...] = ()
         if self._session is not None:
             try:
-                with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True):
+                with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True) as limit:
                     events = await self._session.append(self._stamp.scope, drafts)
+                if limit.cancelled_caught:
+                    failure = _joined(failure, self._unrecorded())
             except Exception as error:  # noqa: BLE001 - the run's failure, or a note on it
                 failure = _joined(failure, error)
         if not events:
@@ -361,6 +369,13 @@ class Driver:
         if self._mailbox is not None:
             self._mailbox.put_nowait(events)
         return failure
+
+    def _unrecorded(self) -> SessionStoreError:
+        return SessionStoreError(
+            f"the run's last records waited {LAST_COMMIT_TIMEOUT:g} s for the store, "
+            "and were not written",
+            session_id=self._spec.node.session_id,
+        )
 
     def _last_draft(self, failure: Exception | None, stop_reason: str) -> Draft:
         if failure is not None:

@@ -46,12 +46,17 @@ def check_records(records: Sequence[AnyEvent]) -> None:
     runs = [list(run) for _, run in groupby(events, key=lambda event: event.run_id)]
     assert len({run[0].run_id for run in runs}) == len(runs), "runs overlap on a session"
     for run in runs:
-        last = [isinstance(event, ResultEvent | ErrorEvent) for event in run]
-        assert last == [False] * (len(run) - 1) + [True], [event.type for event in run]
-        used = [event.tool_use_id for event in run if isinstance(event, ToolUse)]
-        answered = [event.tool_use_id for event in run if isinstance(event, ToolResult)]
-        assert Counter(used) == Counter(answered)
-        assert len(set(used)) == len(used)
+        check_run(run)
+
+
+def check_run(run: Sequence[AnyEvent]) -> None:
+    """The records of one run: a last one, which is the only one, and a result for each call."""
+    last = [isinstance(event, ResultEvent | ErrorEvent) for event in run]
+    assert last == [False] * (len(run) - 1) + [True], [event.type for event in run]
+    used = [event.tool_use_id for event in run if isinstance(event, ToolUse)]
+    answered = [event.tool_use_id for event in run if isinstance(event, ToolResult)]
+    assert Counter(used) == Counter(answered)
+    assert len(set(used)) == len(used)
 
 
 def check_quiet(runtime: Runtime) -> None:
