@@ -155,7 +155,7 @@ async def _demo(plan: DemoPlan, *, as_json: bool) -> int:
     else:
         console.print(table(plan, work.tally, report))
     for fault in work.faults():
-        status = fail(fault)
+        fail(fault)
     return status
 
 

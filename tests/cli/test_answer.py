@@ -1,6 +1,7 @@
 """What of a run is shown, and where; in this process."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,19 @@ def without_usage(chunks: list[JsonObject]) -> list[JsonValue]:
 async def test_thoughts_after_text_begin_a_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert await show([reply(say("One"), think("Hm"), say("two"))], Shown(thinking=True)) == 0
     assert capfd.readouterr() == ("One\ntwo\n", "Hm\n")
+
+
+async def test_thoughts_and_text_do_not_share_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    both = tmp_path / "both"
+    with both.open("a") as stream:  # noqa: ASYNC230 - local, and a few bytes
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
+        turn = reply(think("Hm"), say("One"), think("so"), say("two"))
+        assert await show([turn], Shown(thinking=True)) == 0
+
+    assert both.read_text() == "Hm\nOne\nso\ntwo\n"
 
 
 async def test_thoughts_are_dim_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
