@@ -1,4 +1,4 @@
-"""A bound for every test of this folder: a reply that never comes shall fail a test, not hang it."""
+"""A bound for every test of this folder: a reply that never comes fails a test, and hangs none."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
