@@ -369,6 +369,29 @@ async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> N
         owner.start_background(bug_free)
 
 
+async def test_between_the_end_of_the_last_task_and_its_own_an_actor_starts_none(
+    nursery: trio.Nursery,
+) -> None:
+    owner = Owner("tester")
+    refused: list[Exception] = []
+
+    class LastTask(trio.abc.Instrument):
+        def task_exited(self, task: trio.lowlevel.Task) -> None:
+            if task.parent_nursery is owner._workers:
+                with pytest.raises(RuntimeClosed) as raised:
+                    owner.start_background(bug_free)
+                refused.append(raised.value)
+                assert not owner.ended.is_set()
+
+    await nursery.start(owner.serve)
+    owner.start_background(bug_free)
+    await wait_all_tasks_blocked()
+    trio.lowlevel.add_instrument(LastTask())
+    owner.close()
+    await owner.ended.wait()
+    assert len(refused) == 1
+
+
 # Clause 8: statistics.
 
 
