@@ -161,7 +161,7 @@ class Driver:
             failure, stop_reason = await self._attempt()
         except BaseException:
             # An actor broke, and takes this task along: its calls end before the caller is told.
-            await self._join_calls()
+            await self._join_calls()  # noqa: ASYNC102 - shielded there
             raise
         return await self._end(failure, stop_reason)
 

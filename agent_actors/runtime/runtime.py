@@ -201,8 +201,8 @@ class Runtime:
         assert self._nursery_manager is not None
         closing: BaseException | None = None
         try:
-            # A body that failed or was cancelled waits for nobody.
-            await self._actors.close(self._options.drain if exc is None else 0.0)
+            # A body that failed or was cancelled waits for nobody. Closing sees to its own shields.
+            await self._actors.close(self._options.drain if exc is None else 0.0)  # noqa: ASYNC102
         except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, once all is left
             closing = error
         left = self._leave_body(exc_type, exc, traceback)
@@ -221,7 +221,7 @@ class Runtime:
         try:
             absorbed = self._body.__exit__(exc_type, exc, traceback)
         except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised when all is left
-            return rest
+            return rest  # noqa: ASYNC104
         return None if absorbed else exc
 
     @staticmethod

@@ -319,7 +319,7 @@ def test_ctrl_c_while_the_runtime_drains_ends_it_in_order_however_often_it_strik
             nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
             await trio.sleep(1)
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(BaseExceptionGroup) as caught:  # noqa: ASYNC401 - how deep is not the point
         trio.run(main, clock=MockClock(autojump_threshold=0))
     assert caught.group_contains(KeyboardInterrupt, depth=1)
     assert len(caught.value.exceptions) == 1

@@ -281,7 +281,7 @@ async def test_what_tasks_of_the_body_raise_on_the_way_out_of_a_crash_is_not_los
             await trio.sleep(1)
             break_loop(runtime._actors.gate.owner)
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(BaseExceptionGroup) as caught:  # noqa: ASYNC401 - how deep is not the point
         await body()
     (error,) = caught.value.exceptions
     assert isinstance(error, ValueError)
