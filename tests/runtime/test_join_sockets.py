@@ -1,5 +1,6 @@
 """Hundreds of runs cancelled at random, over real sockets: no task, socket or call stays behind."""
 
+import math
 import random
 from pathlib import Path
 
@@ -80,7 +81,9 @@ class Callers:
 
     async def call(self, session_id: str) -> None:
         """Once: read or wait, until patience ends."""
-        with trio.move_on_after(self.dice.uniform(0, LENGTH)) as patience:
+        patient = self.dice.random() < 0.1
+        limit = math.inf if patient else self.dice.uniform(0, LENGTH)
+        with trio.move_on_after(limit) as patience:
             if self.dice.random() < 0.5:
                 await self.runtime.run("go", self.options, session_id=session_id)
             else:
