@@ -4,6 +4,7 @@ This module is the public face: it holds imports only, and knows nothing of its 
 """
 
 from agent_actors.domain.blocks import ImageBlock as ImageBlock
+from agent_actors.domain.blocks import OpaqueBlock as OpaqueBlock
 from agent_actors.domain.blocks import TextBlock as TextBlock
 from agent_actors.domain.blocks import ThinkingBlock as ThinkingBlock
 from agent_actors.domain.blocks import ToolResultBlock as ToolResultBlock
@@ -35,6 +36,7 @@ __all__ = [
     "ImageBlock",
     "Message",
     "Messages",
+    "OpaqueBlock",
     "RunInfo",
     "RunResult",
     "RunStream",

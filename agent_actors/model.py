@@ -16,4 +16,5 @@ from agent_actors.domain.model import ToolCallDelta as ToolCallDelta
 from agent_actors.domain.model import UsageDelta as UsageDelta
 from agent_actors.domain.tool_spec import ToolSpec as ToolSpec
 from agent_actors.domain.usage import Usage as Usage
+from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
 from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat

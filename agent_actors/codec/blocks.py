@@ -13,6 +13,7 @@ from agent_actors.codec.mirrors import Mirror, mirror_of
 from agent_actors.domain.blocks import (
     ContentBlock,
     ImageBlock,
+    OpaqueBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -29,6 +30,7 @@ BLOCK_TYPES: Final[tuple[type[ContentBlock], ...]] = (
     ToolUseError,
     ToolResultBlock,
     ImageBlock,
+    OpaqueBlock,
 )
 _MIRRORS: Final[Mapping[Any, type[Mirror]]] = {cls: mirror_of(cls) for cls in BLOCK_TYPES}
 _ANY_BLOCK: Final[Any] = Union[tuple(_MIRRORS.values())]  # noqa: UP007 - built, not written

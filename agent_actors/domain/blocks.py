@@ -133,7 +133,34 @@ class ImageBlock:
     type: ClassVar[Literal["image"]] = "image"
 
 
+@attrs.frozen
+class OpaqueBlock:
+    """A block of a kind that only one provider knows; it goes back to it as it came.
+
+    Thoughts that are sealed, tools that the provider runs itself and their results, and whatever
+    it sends that is newer than this version. Other providers' requests leave it out. A caller may
+    make one too, to send a part that has no type here.
+
+    Attributes:
+        data: The block in the provider's own form, its `type` among the keys.
+        provider: Whose form that is, such as `anthropic`.
+    """
+
+    data: JsonObject
+    provider: str
+    extra: Mapping[str, JsonValue] = attrs.field(default=_NO_EXTRA, kw_only=True)
+    type: ClassVar[Literal["opaque"]] = "opaque"
+
+
 ContentBlock: TypeAlias = (
-    TextBlock | ThinkingBlock | ToolUseBlock | ToolUseError | ToolResultBlock | ImageBlock
+    TextBlock
+    | ThinkingBlock
+    | ToolUseBlock
+    | ToolUseError
+    | ToolResultBlock
+    | ImageBlock
+    | OpaqueBlock
 )
-AssistantBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolUseError | ImageBlock
+AssistantBlock: TypeAlias = (
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolUseError | ImageBlock | OpaqueBlock
+)

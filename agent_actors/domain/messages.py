@@ -12,6 +12,7 @@ import attrs
 from agent_actors.domain.blocks import (
     ContentBlock,
     ImageBlock,
+    OpaqueBlock,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -114,8 +115,8 @@ def _fault_of(message: Message) -> str:
         return _fault_of_tool(message)
     if message.role == "assistant":
         return _fault_of_assistant(message)
-    has_image = any(isinstance(block, ImageBlock) for block in message.blocks)
-    if not message.content.strip() and not has_image:
+    has_part = any(isinstance(block, ImageBlock | OpaqueBlock) for block in message.blocks)
+    if not message.content.strip() and not has_part:
         return f"a {message.role} message needs content, and this one is empty"
     return ""
 
@@ -130,7 +131,8 @@ def _fault_of_tool(message: Message) -> str:
 
 
 def _fault_of_assistant(message: Message) -> str:
-    if not message.content and not message.tool_calls:
+    has_opaque = any(isinstance(block, OpaqueBlock) for block in message.blocks)
+    if not message.content and not message.tool_calls and not has_opaque:
         return "an assistant message needs content or tool calls, and this one has neither"
     for position, call in enumerate(message.tool_calls):
         if not call.id:

@@ -14,6 +14,7 @@ import attrs
 from agent_actors.domain.blocks import (
     AssistantBlock,
     ContentBlock,
+    OpaqueBlock,
     TextBlock,
     ToolResultBlock,
     ToolUseError,
@@ -81,7 +82,8 @@ class SessionState:
         blocks = tuple(_as_sent(block) for block in record.blocks)
         message = Message("assistant", blocks)
         calls = message.tool_calls
-        if not calls and not message.content:
+        opaque = any(isinstance(block, OpaqueBlock) for block in blocks)
+        if not calls and not message.content and not opaque:
             return  # an empty answer is no message: endpoints refuse it
         self.call_ids.update(call.id for call in calls)
         if not calls:

@@ -10,6 +10,7 @@ from agent_actors.domain.blocks import (
     AssistantBlock,
     ContentBlock,
     ImageBlock,
+    OpaqueBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -33,6 +34,7 @@ _block_strategies: Final[dict[Any, st.SearchStrategy[Any]]] = {
         ToolResultBlock, texts, _contents, st.booleans(), texts, extra=json_objects
     ),
     ImageBlock: st.builds(ImageBlock, texts, texts, extra=json_objects),
+    OpaqueBlock: st.builds(OpaqueBlock, json_objects, texts, extra=json_objects),
 }
 blocks: Final[st.SearchStrategy[ContentBlock]] = st.one_of(*_block_strategies.values())
 

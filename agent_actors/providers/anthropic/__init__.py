@@ -1,0 +1,3 @@
+"""Anthropic's Messages, and the endpoints that speak something like them."""
+
+from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages

@@ -1,0 +1,397 @@
+"""A model behind an endpoint that speaks Anthropic's Messages.
+
+Owns the request to one endpoint and the errors that name it. It keeps no state between calls, so
+any number may be under way at once. How a request is put stands in `encode`, how an answer is read
+in `answer`, HTTP behind `ByteExchange`.
+
+An endpoint that runs tools itself may pause a long answer and want to be asked again with what it
+has said so far. That is done here: whoever asked sees one stream and gets one answer.
+"""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+import attrs
+
+from agent_actors.abc import ByteExchange, HttpRequest, ModelSink
+from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.messages import Message
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.errors import (
+    ConfigError,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderStatusError,
+)
+from agent_actors.providers.anthropic.answer import AnswerReader
+from agent_actors.providers.anthropic.encode import (
+    DEFAULT_MAX_TOKENS,
+    CachePoint,
+    EncodeOptions,
+    encode_count,
+    encode_request,
+)
+from agent_actors.providers.anthropic.failure import in_band
+from agent_actors.providers.openai.failure import message_of_body
+from agent_actors.providers.openai.wire import NotJsonError, read_json
+from agent_actors.providers.sinks import DroppingSink
+from agent_actors.transport.httpx_exchange import DEFAULT_CONNECT_TIMEOUT, HttpxExchange
+
+DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+DEFAULT_VERSION: Final = "2023-06-01"
+"""The protocol's version; there has been no later one."""
+
+KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
+
+_PATH: Final = "/v1/messages"
+_COUNT: Final = "/count_tokens"
+_MAX_ERROR_BODY: Final = 64 * 1024
+"""Bytes of a failure's body that are read: its message stands at the beginning."""
+
+_MAX_CONTINUATIONS: Final = 8
+"""How often one answer may pause: each stands for some ten of the endpoint's own tool calls."""
+
+
+class AnthropicMessages:
+    """`ModelProvider` for Anthropic's API and the endpoints that speak its protocol.
+
+    Always streams, whatever the caller wants to see of it. Works without a runtime too. Fields that
+    have no option here (`thinking`, `top_k`, `metadata` …) go by `ModelSettings.extra_body`.
+
+    Args:
+        base_url: Such as `https://api.anthropic.com` or `http://localhost:1234/v1`;
+            `/v1/messages`, or what of it is missing, is added. A query stays.
+        api_key: Sent as `x-api-key`; empty: not sent. None: for Anthropic's own API the
+            environment variable `ANTHROPIC_API_KEY`, for any other endpoint none, so that the key
+            is shown to nobody else.
+        version: Sent as `anthropic-version`.
+        betas: Names of beta features, sent as `anthropic-beta`.
+        headers: Further headers; they win over those made here.
+        exchange: What to send by; without one, an `HttpxExchange` is made, and closed by `aclose`.
+        connect_timeout: Seconds to connect in, for the exchange made here.
+        max_tokens: The most tokens of an answer, where the settings say nothing.
+        cache: What to mark for the endpoint's prompt cache: `system`, `tools`, `messages`, each
+            up to its end. A block's own mark goes by its `extra`.
+        cache_ttl: How long it is kept: `5m` or `1h`; empty: the endpoint's default.
+        server_tools: Tools that the endpoint runs itself, in its own form, such as
+            `{"type": "web_search_20250305", "name": "web_search"}`.
+        eager_tool_input: Whether arguments are to stream as they are made, unchecked.
+        echo_unsigned_thinking: Whether to send thoughts without a seal too; Anthropic refuses them,
+            other endpoints want them.
+        max_continuations: How often an answer that the endpoint pauses is gone on with.
+
+    Raises:
+        ConfigError: The URL is not http(s), or a header is not printable ASCII.
+
+    Example:
+        ```python
+        model = AnthropicMessages(cache=["system", "tools"])
+        options = AgentOptions(model="claude-sonnet-4-5", provider=model)
+        ```
+
+    Source: https://platform.claude.com/docs/en/api/messages
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str = DEFAULT_BASE_URL,
+        api_key: str | None = None,
+        version: str = DEFAULT_VERSION,
+        betas: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        exchange: ByteExchange | None = None,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        cache: Collection[CachePoint] = (),
+        cache_ttl: str = "",
+        server_tools: Sequence[Mapping[str, JsonValue]] = (),
+        eager_tool_input: bool = False,
+        echo_unsigned_thinking: bool = False,
+        max_continuations: int = _MAX_CONTINUATIONS,
+    ) -> None:
+        base = _split(base_url)
+        self._url = _messages_url(base, "")
+        self._count_url = _messages_url(base, _COUNT)
+        # Errors and logs show the name: no password, and no key in a query.
+        host = base.netloc.rpartition("@")[2]
+        self._name = urlunsplit((base.scheme, host, base.path.rstrip("/"), "", ""))
+        if api_key is None:
+            theirs = base.hostname == urlsplit(DEFAULT_BASE_URL).hostname
+            api_key = os.environ.get(KEY_VARIABLE, "") if theirs else ""
+        self._headers = _headers(api_key, version, betas, headers or {})
+        self._owns_exchange = exchange is None
+        self._exchange: ByteExchange = exchange or HttpxExchange(connect_timeout=connect_timeout)
+        self._options = EncodeOptions(
+            max_tokens=max_tokens,
+            cache=cache,
+            cache_ttl=cache_ttl,
+            server_tools=server_tools,
+            eager_tool_input=eager_tool_input,
+            echo_unsigned_thinking=echo_unsigned_thinking,
+        )
+        self._max_continuations = max_continuations
+
+    @property
+    def name(self) -> str:
+        """The base URL."""
+        return self._name
+
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+
+        Raises:
+            ProviderError: Whatever failed on the model's side.
+
+        Cancellation: closes the connection; what `sink` got stays there.
+        """
+        answer, paused = await self._ask(request, sink, first_call=0)
+        for _ in range(self._max_continuations):
+            if not paused:
+                break
+            calls = _calls(answer)
+            more, paused = await self._ask(_continued(request, answer), sink, first_call=len(calls))
+            answer = _joined(answer, more)
+        return answer
+
+    async def complete(self, request: ModelRequest) -> ModelFinished:
+        """Ask the model and wait for the whole answer.
+
+        Raises:
+            ProviderError: Whatever failed on the model's side.
+
+        Cancellation: closes the connection.
+        """
+        return await self.stream(request, DroppingSink())
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """Ask how many tokens the input of this request has; nothing is generated.
+
+        Raises:
+            ProviderError: Whatever failed on the endpoint's side; some do not count.
+
+        Cancellation: closes the connection.
+        """
+        reading = _Reading(endpoint=self._name)
+        body = encode_count(request, self._options)
+        await self._exchange.exchange(HttpRequest(self._count_url, self._headers, body), reading)
+        return reading.count()
+
+    async def aclose(self) -> None:
+        """Close the connections, unless the exchange is the caller's; idempotent."""
+        if self._owns_exchange:
+            await self._exchange.aclose()
+
+    async def _ask(
+        self, request: ModelRequest, sink: ModelSink, *, first_call: int
+    ) -> tuple[ModelFinished, bool]:
+        """One request: its answer, and whether the endpoint paused in it."""
+        body = encode_request(request, self._options)
+        reading = _AnswerSink(sink, request, endpoint=self._name, first_call=first_call)
+        await self._exchange.exchange(HttpRequest(self._url, self._headers, body), reading)
+        return reading.result()
+
+
+class _Reading:
+    """Collects one HTTP answer: a failure, or a document."""
+
+    def __init__(self, *, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._status = 0
+        self._response_headers: dict[str, str] = {}
+        self._body = bytearray()
+
+    @property
+    def full(self) -> bool:
+        """Never: it is small."""
+        return False
+
+    @property
+    def done(self) -> bool:
+        """True when as much has come as is worth reading."""
+        return len(self._body) >= _MAX_ERROR_BODY
+
+    async def wait_room(self) -> None:
+        """Return at once.
+
+        Cancellation: safe.
+        """
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The answer's head."""
+        self._status = status
+        self._response_headers = dict(headers)
+
+    def feed(self, data: bytes) -> None:
+        """One read's worth of the body."""
+        self._body += data
+
+    def count(self) -> int:
+        """The count of tokens that the answer tells.
+
+        Raises:
+            ProviderError: It tells none.
+        """
+        if not 200 <= self._status < 300:
+            raise self.failure()
+        told = bytes(self._body)
+        try:
+            value = read_json(told)
+        except NotJsonError:
+            value = None
+        if isinstance(value, dict):
+            if value.get("error"):
+                raise in_band(value, endpoint=self._endpoint)
+            count = value.get("input_tokens")
+            if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+                return count
+        raise ProviderProtocolError(
+            f"expected a count of tokens, got {message_of_body(told) or 'nothing'}",
+            endpoint=self._endpoint,
+        )
+
+    def failure(self) -> ProviderError:
+        """What failed, now that the exchange has ended without an answer of the model."""
+        if not self._status:
+            return ProviderProtocolError(
+                "the exchange ended without an answer", endpoint=self._endpoint
+            )
+        message = message_of_body(bytes(self._body[:_MAX_ERROR_BODY]))
+        location = self._response_headers.get("location")
+        if 300 <= self._status < 400 and location:
+            message = f"redirects to {location}, which is not followed; set base_url to it"
+        return ProviderStatusError(
+            endpoint=self._endpoint,
+            status=self._status,
+            body_message=message,
+            headers=self._response_headers,
+        )
+
+
+class _AnswerSink(_Reading):
+    """Reads one HTTP answer, whatever it turns out to be, and hands on what is to be shown."""
+
+    def __init__(
+        self, sink: ModelSink, request: ModelRequest, *, endpoint: str, first_call: int
+    ) -> None:
+        super().__init__(endpoint=endpoint)
+        self._sink = sink
+        self._request = request
+        self._first_call = first_call
+        self._answer: AnswerReader | None = None
+
+    @property
+    def full(self) -> bool:
+        """True while the reader is too far behind to take more."""
+        return self._sink.full
+
+    @property
+    def done(self) -> bool:
+        """True when the answer, or the message of a failure, is whole."""
+        return super().done if self._answer is None else self._answer.done
+
+    async def wait_room(self) -> None:
+        """Return when `full` is no longer set.
+
+        Cancellation: safe.
+        """
+        await self._sink.wait_room()
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The answer's head."""
+        super().start(status, headers)
+        if 200 <= status < 300:
+            self._answer = AnswerReader(
+                self._request,
+                endpoint=self._endpoint,
+                content_type=headers.get("content-type", ""),
+                first_call=self._first_call,
+            )
+
+    def feed(self, data: bytes) -> None:
+        """One read's worth of the body."""
+        if self._answer is None:
+            super().feed(data)
+        else:
+            self._show(self._answer.feed(data))
+
+    def result(self) -> tuple[ModelFinished, bool]:
+        """The whole answer, now that the exchange has ended, and whether the endpoint paused.
+
+        Raises:
+            ProviderError: Why there is none.
+        """
+        if self._answer is None:
+            raise self.failure()
+        self._show(self._answer.close())
+        answer = self._answer.finish()
+        # With calls of ours open, it is their results that the endpoint waits for.
+        return answer, self._answer.paused and not _calls(answer)
+
+    def _show(self, deltas: Sequence[ModelDelta]) -> None:
+        if deltas:
+            self._sink.feed(deltas)
+
+
+def _calls(answer: ModelFinished) -> list[ToolUseBlock | ToolUseError]:
+    return [block for block in answer.blocks if isinstance(block, ToolUseBlock | ToolUseError)]
+
+
+def _continued(request: ModelRequest, answer: ModelFinished) -> ModelRequest:
+    """The request that goes on with this answer."""
+    said = Message("assistant", answer.blocks)
+    return attrs.evolve(request, messages=request.messages.append(said))
+
+
+def _joined(answer: ModelFinished, more: ModelFinished) -> ModelFinished:
+    return attrs.evolve(
+        more,
+        blocks=(*answer.blocks, *more.blocks),
+        usage=answer.usage + more.usage,
+        model=more.model or answer.model,
+    )
+
+
+def _split(base_url: str) -> SplitResult:
+    try:
+        base = urlsplit(base_url.strip())
+        usable = base.scheme in {"http", "https"} and base.hostname and base.port != 0
+    except ValueError as error:
+        raise ConfigError(f"base_url {base_url!r} is no URL: {error}") from error
+    if not usable:
+        raise ConfigError(
+            f"base_url must begin with http:// or https:// and name a host, got {base_url!r}; "
+            f"for example {DEFAULT_BASE_URL}"
+        )
+    return base
+
+
+def _messages_url(base: SplitResult, suffix: str) -> str:
+    path = base.path.rstrip("/").removesuffix(_PATH).removesuffix("/v1")
+    return urlunsplit((base.scheme, base.netloc, path + _PATH + suffix, base.query, ""))
+
+
+def _headers(
+    key: str, version: str, betas: Sequence[str], own: Mapping[str, str]
+) -> Mapping[str, str]:
+    made = {"content-type": "application/json", "accept": "text/event-stream"}
+    if version:
+        made["anthropic-version"] = version
+    if betas:
+        made["anthropic-beta"] = ",".join(betas)
+    if key:
+        made["x-api-key"] = key
+    made.update({name.lower(): value for name, value in own.items()})
+    for name, value in made.items():
+        if not (name and name.isascii() and name.isprintable() and " " not in name):
+            raise ConfigError(f"{name!r} is no name of an HTTP header")
+        if not (value.isascii() and value.isprintable()):
+            what = "the API key" if key and key in value else "its value"
+            raise ConfigError(
+                f"header {name!r}: {what} must be printable ASCII without line breaks; "
+                "look for a stray newline or quotation mark"
+            )
+    return made

@@ -1,0 +1,348 @@
+"""Events of a message become the blocks of an answer.
+
+Owns the meaning of Anthropic's events and of what endpoints make of them, one data line at a time;
+which block a piece belongs to is told in `blocks`. It never refuses what can be read: an odd field
+is read as far as it goes, a line that is no JSON is skipped and counted, and so is an event of a
+type that is not known. What an endpoint tells of its own failure is raised.
+
+A message begins once. The same beginning again is passed over; another one after blocks came is
+raised, because gateways that lose their connection splice two answers together, and a history with
+the seals of both is refused for ever.
+
+Token counts are totals so far and never shrink: of two counts the higher one holds, since endpoints
+send zeros for what they do not know. Anthropic counts cached tokens of the input apart from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.model import (
+    FinishReason,
+    ModelDelta,
+    ModelFinished,
+    ModelRequest,
+    UsageDelta,
+)
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import ProviderProtocolError
+from agent_actors.protocol.assembly import estimate_prompt_tokens
+from agent_actors.providers.anthropic.blocks import BlockTable
+from agent_actors.providers.anthropic.failure import in_band
+from agent_actors.providers.anthropic.wire import (
+    Delta,
+    Event,
+    Message,
+    WireObject,
+    read_events,
+)
+from agent_actors.providers.openai.wire import NotJsonError
+
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+    # Words of other dialects, from gateways that translate no more than they must.
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "refused",
+}
+_PAUSED: Final = "pause_turn"
+_NO_REASON: Final = frozenset({"", "null", "none"})
+"""What endpoints send for "not finished yet" beside the absent field and JSON's null."""
+
+_WEIGHT: Final[Mapping[FinishReason, int]] = {
+    "unknown": 1,
+    "stop": 2,
+    "tool_calls": 2,
+    "refused": 3,
+    "length": 4,
+}
+"""Endpoints repeat and contradict themselves: a heavier reason is not undone by a lighter one."""
+
+_CUT: Final[Mapping[FinishReason, str]] = {
+    "length": "the answer was cut off at its token limit",
+    "refused": "the answer was refused",
+}
+_BROKEN: Final = "the stream broke off"
+
+_CHARACTERS_PER_TOKEN: Final = 4
+"""The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
+
+_SHOWN_WARNING: Final = 200
+"""Characters of a skipped line kept to tell of it."""
+
+_NOTHING: Final[Sequence[ModelDelta]] = ()
+
+
+class MessageDecoder:
+    """Decodes the data lines of one answer.
+
+    Args:
+        request: What was asked.
+        endpoint: What errors call the endpoint.
+        first_call: The number of the first call, where the answer goes on with one that paused.
+
+    Attributes:
+        model: The model's name as the endpoint gave it; empty while it has not.
+        response_id: The endpoint's id of the answer; empty while it gave none.
+        ended: True once the endpoint said that nothing more comes.
+        paused: True if the endpoint wants to be asked again, to go on with this answer.
+        answered: True once any event of a message came.
+        skipped: How many lines were no JSON, or of a type that is not known.
+        first_skipped: The beginning of the first of them; empty if there was none.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_counted",
+        "_endpoint",
+        "_finish",
+        "_opening",
+        "_request",
+        "_usage",
+        "answered",
+        "ended",
+        "first_skipped",
+        "model",
+        "paused",
+        "response_id",
+        "skipped",
+    )
+
+    def __init__(self, request: ModelRequest, *, endpoint: str, first_call: int = 0) -> None:
+        self._request = request
+        self._endpoint = endpoint
+        self._blocks = BlockTable(request, first_call=first_call)
+        self._finish: FinishReason | None = None
+        self._usage = Usage()
+        # True once the tokens of the whole answer were counted, and not only those of the prompt.
+        self._counted = False
+        self._opening: list[WireObject] = []
+        self.model: str = ""
+        self.response_id: str = ""
+        self.ended: bool = False
+        self.paused: bool = False
+        self.answered: bool = False
+        self.skipped: int = 0
+        self.first_skipped: str = ""
+
+    @property
+    def finish_hint(self) -> FinishReason | None:
+        """How the endpoint says that the answer ends; None while it has not."""
+        return self._finish
+
+    def decode(self, data: str | bytes, name: str = "") -> Sequence[ModelDelta]:
+        """Take one data line; return what is to be shown.
+
+        Args:
+            data: The line.
+            name: The event's name in the stream, for data without a type.
+
+        Raises:
+            ProviderInBandError: The line tells of an error.
+            ProviderProtocolError: Another answer begins in the middle of this one.
+        """
+        try:
+            events = read_events(data)
+        except NotJsonError:
+            self._skip(data)
+            return _NOTHING
+        if len(events) == 1:
+            return self._take(events[0], name, data)
+        return [delta for event in events for delta in self._take(event, name, data)]
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """What is still to be shown when no more lines come."""
+        shown: list[ModelDelta] = []
+        if not self._blocks:
+            shown += self._take_blocks(self._opening)
+        return [*shown, *self._blocks.flush()]
+
+    def finish(self) -> ModelFinished:
+        """The whole answer; `flush` was called before."""
+        broken = self._finish is None and not self.ended
+        cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
+        blocks = self._blocks.blocks(cut, broken=broken)
+        return ModelFinished(
+            blocks=tuple(blocks),
+            finish_reason=_reason(self._finish or "unknown", blocks),
+            usage=self._whole_usage(blocks),
+            model=self.model,
+            response_id=self.response_id,
+        )
+
+    def _take(self, event: Event, name: str, data: str | bytes) -> Sequence[ModelDelta]:
+        kind = event.type or name
+        if kind == "content_block_delta":
+            self.answered = True
+            return self._take_delta(event.index, event.delta)
+        if event.error or kind == "error":
+            raise in_band(event.error or "", endpoint=self._endpoint)
+        if kind == "ping":
+            # Nothing but pings was seen to follow a reason, where the last event got lost.
+            self.ended = self.ended or self._finish is not None
+            return _NOTHING
+        shown = self._take_rare(kind, event)
+        if shown is None:
+            self._skip(data)
+            return _NOTHING
+        self.answered = True
+        return shown
+
+    def _take_rare(self, kind: str, event: Event) -> Sequence[ModelDelta] | None:
+        """What a message has few of; None if the type is not known."""
+        if kind == "content_block_start":
+            return self._blocks.begin(event.index, event.content_block or {"type": "text"})
+        if kind == "content_block_stop":
+            return self._blocks.end(event.index)
+        if kind == "message_start":
+            self._begin(event.message or Message())
+            return _NOTHING
+        if kind == "message_delta":
+            if event.delta is not None:
+                self._take_reason(event.delta.stop_reason)
+            return self._take_usage(event.usage)
+        if kind == "message_stop":
+            self.ended = True
+            return _NOTHING
+        if kind == "message" and event.message is not None:
+            return self._take_whole(event.message)
+        return None
+
+    def _begin(self, message: Message) -> None:
+        repeated = not message.id or message.id == self.response_id
+        if self._blocks and not repeated:
+            raise ProviderProtocolError(
+                f"another answer ({message.id}) began in the middle of this one "
+                f"({self.response_id or 'without an id'}): a gateway joined two streams",
+                endpoint=self._endpoint,
+            )
+        self.model = message.model or self.model
+        self.response_id = message.id or self.response_id
+        self._opening = message.content or self._opening
+        self._usage = _higher(self._usage, message.usage)
+
+    def _take_whole(self, message: Message) -> Sequence[ModelDelta]:
+        self._begin(message)
+        shown = self._take_blocks(message.content or [])
+        self._take_reason(message.stop_reason)
+        self.ended = True
+        return [*shown, *self._take_usage(message.usage)]
+
+    def _take_blocks(self, blocks: Sequence[WireObject]) -> list[ModelDelta]:
+        shown: list[ModelDelta] = []
+        for index, block in enumerate(blocks):
+            shown += self._blocks.begin(index, block)
+            shown += self._blocks.end(index)
+        return shown
+
+    def _take_delta(self, index: int | None, delta: Delta | None) -> Sequence[ModelDelta]:
+        if delta is None:
+            return _NOTHING
+        if delta.type is None:
+            delta.type = _type_of(delta)
+            if delta.type is None:
+                return _NOTHING
+        return self._blocks.add(index, delta)
+
+    def _take_reason(self, word: str | None) -> None:
+        word = (word or "").lower()
+        if word in _NO_REASON:
+            return
+        self.paused = word == _PAUSED
+        reason: FinishReason = _FINISH.get(word, "unknown")
+        if self._finish is None or _WEIGHT[reason] >= _WEIGHT[self._finish]:
+            self._finish = reason
+
+    def _take_usage(self, raw: WireObject | None) -> Sequence[ModelDelta]:
+        usage = _higher(self._usage, raw)
+        self._usage = usage
+        if not raw or not (usage.input_tokens or usage.output_tokens):
+            return _NOTHING
+        self._counted = True
+        return (UsageDelta(usage),)
+
+    def _whole_usage(self, blocks: Sequence[AssistantBlock]) -> Usage:
+        if self._counted:
+            return self._usage
+        thinking = sum(len(b.thinking) for b in blocks if isinstance(b, ThinkingBlock))
+        text = sum(len(b.text) for b in blocks if isinstance(b, TextBlock))
+        characters = thinking + text + self._blocks.arguments_size()
+        return Usage(
+            input_tokens=self._usage.input_tokens or estimate_prompt_tokens(self._request),
+            output_tokens=characters // _CHARACTERS_PER_TOKEN,
+            cache_read_tokens=self._usage.cache_read_tokens,
+            cache_creation_tokens=self._usage.cache_creation_tokens,
+            reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
+            estimated=True,
+        )
+
+    def _skip(self, data: str | bytes) -> None:
+        self.skipped += 1
+        if not self.first_skipped:
+            text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+            self.first_skipped = text[:_SHOWN_WARNING]
+
+
+def _type_of(delta: Delta) -> str | None:
+    """The type of a delta that names none, by what it holds."""
+    if delta.text is not None:
+        return "text_delta"
+    if delta.partial_json is not None:
+        return "input_json_delta"
+    if delta.thinking is not None:
+        return "thinking_delta"
+    return None if delta.signature is None else "signature_delta"
+
+
+def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishReason:
+    calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in blocks)
+    if reason == "stop" and calls:
+        return "tool_calls"
+    if reason == "tool_calls" and not calls:
+        return "stop"
+    return reason
+
+
+def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
+    """The counts so far, with those that are told now where they are higher."""
+    if not raw:
+        return so_far
+    read = _count(raw, "cache_read_input_tokens")
+    created = _count(raw, "cache_creation_input_tokens")
+    read = max(read, so_far.cache_read_tokens)
+    created = max(created, so_far.cache_creation_tokens)
+    # Of the input only what is not cached is compared: the rest may be told in another event.
+    fresh = so_far.input_tokens - so_far.cache_read_tokens - so_far.cache_creation_tokens
+    fresh = max(fresh, _count(raw, "input_tokens", "prompt_tokens"))
+    details = raw.get("output_tokens_details")
+    thinking = (
+        _count(cast(WireObject, details), "thinking_tokens") if isinstance(details, dict) else 0
+    )
+    return Usage(
+        input_tokens=fresh + read + created,
+        output_tokens=max(so_far.output_tokens, _count(raw, "output_tokens", "completion_tokens")),
+        cache_read_tokens=read,
+        cache_creation_tokens=created,
+        reasoning_tokens=max(so_far.reasoning_tokens, thinking),
+    )
+
+
+def _count(raw: Mapping[str, object], *keys: str) -> int:
+    for key in keys:
+        value = raw.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return int(value)
+    return 0

@@ -1,0 +1,310 @@
+"""A request becomes the JSON body of a message.
+
+Owns what is sent, and the rules by which this protocol refuses a conversation that others take:
+
+- system messages stand apart from the others, wherever they were;
+- user and assistant take turns, so neighbours are joined; results of calls are the user's, and
+  stand before all else in the very message that follows the calls;
+- no text is empty or blank, none at the very end ends with blanks, and no message is without parts;
+- ids of calls are letters, digits, `_` and `-`; others, from another provider, are rewritten alike
+  in the call and in its result;
+- a thought without its seal is refused, and so left out.
+
+What a block keeps in `extra` stands in the block that is sent, `cache_control` included, and wins
+over what is made here. Opaque blocks are sent as they came. Nothing in here changes the
+conversation.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, cast
+
+import attrs
+import msgspec
+
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.domain.messages import Message
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.protocol.text import mend_surrogates
+from agent_actors.providers.anthropic.media import media_part, result_content
+from agent_actors.providers.anthropic.parts import PROVIDER
+
+_Turn: TypeAlias = tuple[str, list[JsonObject]]
+CachePoint: TypeAlias = Literal["system", "tools", "messages"]
+
+DEFAULT_MAX_TOKENS: Final = 8192
+"""Tokens of one answer, where the settings say nothing: the protocol demands a number, and every
+model since 2024 takes this one."""
+
+_MAX_CACHE_POINTS: Final = 4
+"""A request with more of them is refused."""
+
+_NOT_COUNTED: Final = frozenset(
+    {"max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata"}
+)
+"""Fields that a request for a count may not have."""
+
+_FOREIGN: Final = frozenset({"extra_content", "reasoning_content"})
+"""What other protocols want echoed; this one refuses a field that it does not know."""
+
+_UNCACHED: Final = frozenset({"thinking", "redacted_thinking"})
+"""Blocks that may not be marked for the cache."""
+
+_NOT_IN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@attrs.frozen
+class EncodeOptions:
+    """How requests of one endpoint are put.
+
+    Attributes:
+        max_tokens: The most tokens of an answer, where the settings say nothing.
+        cache: What to mark for the endpoint's prompt cache: the end of the system prompt, of the
+            tools, of the conversation.
+        cache_ttl: How long it is kept: `5m` or `1h`; empty: the endpoint's default.
+        server_tools: Tools that the endpoint runs itself, in its own form; they follow the others.
+        eager_tool_input: Whether arguments are to stream as they are made, unchecked.
+        echo_unsigned_thinking: Whether to send thoughts without a seal too, as some endpoints that
+            speak this protocol want.
+    """
+
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    cache: Collection[CachePoint] = ()
+    cache_ttl: str = ""
+    server_tools: Sequence[Mapping[str, JsonValue]] = ()
+    eager_tool_input: bool = False
+    echo_unsigned_thinking: bool = False
+
+
+def encode_request(request: ModelRequest, options: EncodeOptions) -> bytes:
+    """The body of a request for an answer, streamed."""
+    return _encoded(_body(request, options))
+
+
+def encode_count(request: ModelRequest, options: EncodeOptions) -> bytes:
+    """The body of a request for the count of what `encode_request` would send."""
+    body = _body(request, options)
+    return _encoded({key: value for key, value in body.items() if key not in _NOT_COUNTED})
+
+
+def _encoded(body: JsonObject) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate somewhere in what the caller gave
+        return msgspec.json.encode(_mended(body))
+
+
+def _body(request: ModelRequest, options: EncodeOptions) -> JsonObject:
+    settings = request.settings
+    system = list(_system(request))
+    tools = list(_tools(request.tools, options))
+    messages = _Conversation(options).turns(request.messages)
+    _mark(system, tools, messages, options)
+    fields: JsonObject = {
+        "model": settings.model,
+        "max_tokens": options.max_tokens if settings.max_tokens is None else settings.max_tokens,
+        "system": _short(system),
+        "messages": [{"role": role, "content": _short(parts)} for role, parts in messages],
+        "stream": True,
+        "tools": cast(JsonValue, tools or None),
+        "tool_choice": _tool_choice(settings) if tools else None,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop_sequences": list(settings.stop) or None,
+    }
+    kept = {name: value for name, value in fields.items() if value is not None}
+    return {**kept, **settings.extra_body}
+
+
+def _short(parts: Sequence[JsonObject]) -> JsonValue:
+    """Parts as text, if they are nothing but one text; None if there are none."""
+    if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+        return parts[0]["text"]
+    return list(parts) or None
+
+
+def _system(request: ModelRequest) -> Iterator[JsonObject]:
+    """The system prompt, and what the system says among the messages."""
+    if request.system_prompt.strip():
+        yield {"type": "text", "text": request.system_prompt}
+    for message in request.messages:
+        if message.role == "system":
+            for block in message.blocks:
+                if isinstance(block, TextBlock) and block.text.strip():
+                    yield {"type": "text", "text": block.text, **_extra(block)}
+
+
+def _tools(specs: Iterable[ToolSpec], options: EncodeOptions) -> Iterator[JsonObject]:
+    for spec in specs:
+        told: JsonObject = {"name": spec.name}
+        if spec.description:
+            told["description"] = spec.description
+        told["input_schema"] = {"type": "object", **copy_object(spec.input_schema or {})}
+        if options.eager_tool_input:
+            told["eager_input_streaming"] = True
+        yield told
+    for own in options.server_tools:
+        yield copy_object(own)
+
+
+def _tool_choice(settings: ModelSettings) -> JsonValue:
+    choice, parallel = settings.tool_choice, settings.parallel_tool_calls
+    if choice is None and parallel is None:
+        return None
+    kinds = {None: "auto", "auto": "auto", "none": "none", "required": "any"}
+    chosen: JsonObject = (
+        {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
+    )
+    if parallel is not None and chosen["type"] != "none":
+        chosen["disable_parallel_tool_use"] = not parallel
+    return chosen
+
+
+class _Conversation:
+    """Puts the messages of one request."""
+
+    def __init__(self, options: EncodeOptions) -> None:
+        self._options = options
+        # The ids that are sent, by those of the history.
+        self._ids: dict[str, str] = {}
+        self._given: set[str] = set()
+
+    def turns(self, messages: Iterable[Message]) -> list[_Turn]:
+        """The conversation in turns: who speaks, and the parts of what is said."""
+        messages = [message for message in messages if message.role != "system"]
+        answered = {
+            block.tool_use_id
+            for message in messages
+            for block in message.blocks
+            if isinstance(block, ToolResultBlock)
+        }
+        turns: list[_Turn] = []
+        for message in messages:
+            role = "assistant" if message.role == "assistant" else "user"
+            parts = [
+                part for block in message.blocks for part in self._parts(block, role, answered)
+            ]
+            if turns and turns[-1][0] == role:
+                turns[-1][1].extend(parts)
+            elif parts:
+                turns.append((role, parts))
+        _trim_end(turns)
+        return [(role, _results_first(parts)) for role, parts in turns]
+
+    def _parts(self, block: ContentBlock, role: str, answered: set[str]) -> Iterator[JsonObject]:
+        if isinstance(block, TextBlock):
+            if block.text.strip():
+                yield {"type": "text", "text": block.text, **_extra(block)}
+        elif isinstance(block, ThinkingBlock):
+            if role == "assistant":
+                yield from self._thinking(block)
+        elif isinstance(block, ToolUseBlock):
+            yield self._call(block)
+        elif isinstance(block, ToolUseError):
+            if block.id in answered:
+                yield self._call(block.as_tool_use())
+        elif isinstance(block, ToolResultBlock):
+            yield self._result(block)
+        elif isinstance(block, ImageBlock):
+            yield {**media_part(block), **_extra(block)}
+        elif block.provider == PROVIDER:
+            yield {**block.data, **_extra(block)}
+
+    def _thinking(self, block: ThinkingBlock) -> Iterator[JsonObject]:
+        if block.signature:
+            yield {
+                "type": "thinking",
+                "thinking": block.thinking,
+                "signature": block.signature,
+                **_extra(block),
+            }
+        elif self._options.echo_unsigned_thinking and block.thinking:
+            yield {"type": "thinking", "thinking": block.thinking, **_extra(block)}
+
+    def _call(self, call: ToolUseBlock) -> JsonObject:
+        name = _NOT_IN_ID.sub("_", call.name)
+        made: JsonObject = {"type": "tool_use", "id": self._id(call.id), "name": name}
+        return {**made, "input": call.input, **_extra(call)}
+
+    def _result(self, result: ToolResultBlock) -> JsonObject:
+        made: JsonObject = {"type": "tool_result", "tool_use_id": self._id(result.tool_use_id)}
+        content = result_content(result)
+        if content:
+            made["content"] = content
+        if result.is_error:
+            made["is_error"] = True
+        return {**made, **_extra(result)}
+
+    def _id(self, known: str) -> str:
+        sent = self._ids.get(known)
+        if sent is None:
+            made = sent = _NOT_IN_ID.sub("_", known) or "call"
+            copy = 1
+            while sent in self._given:
+                copy += 1
+                sent = f"{made}_{copy}"
+            self._ids[known] = sent
+            self._given.add(sent)
+        return sent
+
+
+def _trim_end(turns: list[_Turn]) -> None:
+    """Take the blanks off an answer that the model is to go on with: they are refused there."""
+    if not turns or turns[-1][0] != "assistant":
+        return
+    last = turns[-1][1][-1]
+    text = last.get("text")
+    if last.get("type") == "text" and isinstance(text, str):
+        last["text"] = text.rstrip()
+
+
+def _results_first(parts: list[JsonObject]) -> list[JsonObject]:
+    results = [part for part in parts if part.get("type") == "tool_result"]
+    return [*results, *(part for part in parts if part.get("type") != "tool_result")]
+
+
+def _extra(block: ContentBlock) -> JsonObject:
+    return {key: value for key, value in block.extra.items() if key not in _FOREIGN}
+
+
+def _mark(
+    system: list[JsonObject],
+    tools: list[JsonObject],
+    messages: list[_Turn],
+    options: EncodeOptions,
+) -> None:
+    """Mark the ends that are to be cached, as far as the endpoint takes marks."""
+    said = [part for _, parts in messages for part in parts]
+    left = _MAX_CACHE_POINTS - sum("cache_control" in part for part in (*system, *tools, *said))
+    # What comes last holds all that comes before it: it is marked first.
+    ends: tuple[tuple[CachePoint, list[JsonObject]], ...] = (
+        ("messages", said),
+        ("system", system),
+        ("tools", tools),
+    )
+    for point, parts in ends:
+        able = [part for part in parts if part.get("type") not in _UNCACHED]
+        if left > 0 and point in options.cache and able and "cache_control" not in able[-1]:
+            ttl: JsonObject = {"ttl": options.cache_ttl} if options.cache_ttl else {}
+            able[-1]["cache_control"] = {"type": "ephemeral", **ttl}
+            left -= 1
+
+
+def _mended(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return mend_surrogates(value)
+    if isinstance(value, list | tuple):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {mend_surrogates(key): _mended(item) for key, item in value.items()}
+    return value

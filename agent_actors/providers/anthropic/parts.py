@@ -1,0 +1,344 @@
+"""One block while it grows: prose, a call, or what only the provider knows.
+
+Each kind knows which deltas it takes, what of them is to be shown at once, and what block it
+becomes. Which part a delta is for is told in `blocks`, what argument text means in
+`protocol.arguments`, how ids are made in `protocol.call_ids`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+import attrs
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_actors.protocol.arguments import (
+    BadArguments,
+    GoodArguments,
+    ParsedArguments,
+    dump_object,
+    parse_arguments,
+)
+from agent_actors.protocol.call_ids import CallIds
+from agent_actors.protocol.text import TextFlow, mend_surrogates
+from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
+
+PROVIDER: Final = "anthropic"
+"""Whose form opaque blocks are in."""
+
+_LEAKED_TOKEN: Final = "<|"
+"""Opens a control token of the model's chat format; what follows in a name is not the name."""
+
+_NOTHING: Final[Sequence[ModelDelta]] = ()
+
+
+@attrs.frozen
+class Cut:
+    """How an answer ended, as one of its blocks sees it.
+
+    Attributes:
+        why: Why it is not whole; empty if it is.
+        broken: True if it just broke off: what did not end cannot be whole.
+        here: True if this block is the one that something came for last.
+    """
+
+    why: str
+    broken: bool
+    here: bool
+
+
+class ProsePart:
+    """Text or thinking.
+
+    Args:
+        begun: The block as it began.
+        thinking: Which of the two.
+    """
+
+    __slots__ = ("_extra", "_flow", "_pieces", "_signature", "_thinking", "begun", "ended", "fresh")
+
+    def __init__(self, begun: WireObject, *, thinking: bool) -> None:
+        self.begun: WireObject = begun
+        self.ended: bool = False
+        self.fresh: bool = True
+        self._thinking = thinking
+        self._flow = TextFlow()
+        self._pieces: list[str] = []
+        self._signature = text_in(begun, "signature") if thinking else ""
+        known = {"type", "thinking", "signature"} if thinking else {"type", "text"}
+        self._extra = _extra(begun, known)
+
+    def takes(self, delta: Delta) -> bool:
+        """True if this delta can be a part of it."""
+        if self._thinking:
+            return delta.type in {"thinking_delta", "signature_delta"}
+        return delta.type in {"text_delta", "citations_delta"}
+
+    def lacks(self, delta: Delta) -> bool:
+        """True if it may be waiting for this delta, though its number says otherwise."""
+        return self.takes(delta)
+
+    def begin(self) -> Sequence[ModelDelta]:
+        """What is to be shown of it as it began."""
+        return self._shown(self._flow.feed(text_in(self.begun, self._key)))
+
+    def add(self, delta: Delta) -> Sequence[ModelDelta]:
+        """Take what is added; return what is to be shown of it."""
+        self.fresh = False
+        text = delta.thinking if self._thinking else delta.text
+        if text:
+            return self._shown(self._flow.feed(text))
+        if delta.signature:
+            self._signature = delta.signature
+            return (ThinkingDelta("", delta.signature),)
+        if delta.citation:
+            citations = self._extra.get("citations")
+            known = citations if isinstance(citations, list) else []
+            self._extra["citations"] = [*known, cast(JsonValue, delta.citation)]
+        return _NOTHING
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """What was held back."""
+        return self._shown(self._flow.flush()) if self._flow.holds else _NOTHING
+
+    def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
+        """What it became: nothing if nothing came that is worth a block."""
+        text = "".join(self._pieces)
+        if not self._thinking:
+            if text:
+                yield TextBlock(text, extra=_mended_object(self._extra))
+        elif text or self._signature or self._extra:
+            yield ThinkingBlock(text, self._signature, extra=_mended_object(self._extra))
+
+    @property
+    def _key(self) -> str:
+        return "thinking" if self._thinking else "text"
+
+    def _shown(self, text: str) -> Sequence[ModelDelta]:
+        if not text:
+            return _NOTHING
+        self._pieces.append(text)
+        return (ThinkingDelta(text) if self._thinking else TextDelta(text),)
+
+
+class CallPart:
+    """A call of a tool.
+
+    Args:
+        begun: The block as it began.
+        number: Its place among the calls.
+        ids: Gives the call its id.
+    """
+
+    __slots__ = (
+        "_call_id",
+        "_extra",
+        "_given",
+        "_ids",
+        "_name",
+        "_number",
+        "_pieces",
+        "_shown_given",
+        "_textual",
+        "begun",
+        "ended",
+        "fresh",
+    )
+
+    def __init__(self, begun: WireObject, number: int, ids: CallIds) -> None:
+        self.begun: WireObject = begun
+        self.ended: bool = False
+        self.fresh: bool = True
+        self._number = number
+        self._ids = ids
+        self._call_id = ids.give(number, text_in(begun, "id"))
+        self._name = text_in(begun, "name").partition(_LEAKED_TOKEN)[0].strip()
+        self._extra = _extra(begun, {"type", "id", "name", "input"})
+        self._pieces: list[str] = []
+        # Arguments that came with the beginning; they count only if none come later.
+        self._given, self._textual = _given_arguments(begun.get("input"))
+        self._shown_given = False
+
+    @property
+    def arguments(self) -> str:
+        """The argument text so far."""
+        return "".join(self._pieces) or self._given
+
+    def takes(self, delta: Delta) -> bool:
+        """True if this delta can be a part of it."""
+        return delta.type == "input_json_delta"
+
+    def lacks(self, delta: Delta) -> bool:
+        """True if it may be waiting for this delta, though its number says otherwise."""
+        return delta.type == "input_json_delta" and not self.ended
+
+    def begin(self) -> Sequence[ModelDelta]:
+        """That it is called, and by which name."""
+        return (ToolCallDelta(self._number, self._call_id, self._name, ""),)
+
+    def add(self, delta: Delta) -> Sequence[ModelDelta]:
+        """Take more of the arguments."""
+        self.fresh = False
+        piece = delta.partial_json
+        if not piece:
+            return _NOTHING
+        if isinstance(piece, str):
+            self._textual = True
+        else:
+            piece = dump_object(cast(JsonObject, piece))
+            self._textual = False
+        self._pieces.append(piece)
+        return (self._fragment(piece),)
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """The arguments that came with the beginning, if it turned out that they are all."""
+        if self._pieces or not self._given or self._shown_given:
+            return _NOTHING
+        self._shown_given = True
+        return (self._fragment(self._given),)
+
+    def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
+        """The calls in it: one, or as many as there were objects in its arguments."""
+        if not (self._name or self.arguments or text_in(self.begun, "id")):
+            return
+        extra = _mended_object(self._extra)
+        for place, parsed in enumerate(parse_arguments(self.arguments)):
+            call_id = self._ids.give(self._number) if place else self._call_id
+            fault = self._fault(parsed, cut)
+            if not fault and isinstance(parsed, GoodArguments):
+                raw = parsed.raw if self._textual else ""
+                yield ToolUseBlock(call_id, self._name, parsed.input, raw, extra=extra)
+            else:
+                raw_data = (parsed.raw or self.arguments) or None
+                yield ToolUseError(fault, raw_data, call_id, self._name, extra=extra)
+
+    def _fragment(self, piece: str) -> ToolCallDelta:
+        # Halves of characters are joined in the block; a reader must be able to encode each piece.
+        return ToolCallDelta(self._number, self._call_id, self._name, mend_surrogates(piece))
+
+    def _fault(self, parsed: ParsedArguments, cut: Cut) -> str:
+        """Why this call cannot be carried out; empty if it can."""
+        if not self._name:
+            return "the call names no tool"
+        if isinstance(parsed, BadArguments):
+            if cut.why:
+                return f"{cut.why} before the arguments of this call were whole"
+            return parsed.error
+        if cut.broken and not self.ended:
+            return f"{cut.why} before this call was whole"
+        # A token limit ends the block that it cuts: that it ended says nothing.
+        if cut.why and not cut.broken and cut.here and not parsed.input:
+            return f"{cut.why} before the arguments of this call came"
+        return ""
+
+
+class OpaquePart:
+    """A block of any other kind."""
+
+    __slots__ = ("_data", "_pieces", "begun", "ended", "fresh")
+
+    def __init__(self, begun: WireObject) -> None:
+        self.begun: WireObject = begun
+        self.ended: bool = False
+        self.fresh: bool = True
+        self._data = dict(begun)
+        # What an input grows by: tools that the provider runs take one too.
+        self._pieces: list[str] = []
+
+    def takes(self, delta: Delta) -> bool:
+        """True while it is not whole: what is not known may be made of anything."""
+        return not self.ended or isinstance(delta, OddDelta)
+
+    def lacks(self, delta: Delta) -> bool:
+        """True if it may be waiting for this delta, though its number says otherwise."""
+        return delta.type == "input_json_delta" and "input" in self.begun and not self.ended
+
+    def begin(self) -> Sequence[ModelDelta]:
+        """Nothing: it is not for readers."""
+        return _NOTHING
+
+    def add(self, delta: Delta) -> Sequence[ModelDelta]:
+        """Take what is added; nothing of it is shown."""
+        self.fresh = False
+        if isinstance(delta, OddDelta):
+            self._grow({key: value for key, value in delta.raw.items() if key != "type"})
+        elif isinstance(delta.partial_json, str):
+            self._pieces.append(delta.partial_json)
+        else:
+            self._grow(
+                {
+                    "input": delta.partial_json,
+                    "text": delta.text,
+                    "thinking": delta.thinking,
+                    "signature": delta.signature,
+                    "citations": [delta.citation] if delta.citation else None,
+                }
+            )
+        return _NOTHING
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """Nothing."""
+        return _NOTHING
+
+    def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
+        """The object that it became."""
+        if self._pieces:
+            (parsed, *_) = parse_arguments("".join(self._pieces))
+            # An input that is not whole is left as it began: this object must stay JSON.
+            if isinstance(parsed, GoodArguments):
+                self._data["input"] = parsed.input
+        yield OpaqueBlock(_mended_object(self._data), PROVIDER)
+
+    def _grow(self, more: WireObject) -> None:
+        for key, value in more.items():
+            there = self._data.get(key)
+            if value is None:
+                continue
+            if isinstance(there, str) and isinstance(value, str):
+                self._data[key] = there + value
+            elif isinstance(there, list) and isinstance(value, list):
+                self._data[key] = [*cast("list[object]", there), *cast("list[object]", value)]
+            else:
+                self._data[key] = value
+
+
+def _extra(begun: WireObject, known: set[str]) -> JsonObject:
+    """What the block began with beside what is known: it goes back with it."""
+    return {
+        key: cast(JsonValue, value)
+        for key, value in begun.items()
+        if key not in known and value is not None
+    }
+
+
+def _given_arguments(value: object) -> tuple[str, bool]:
+    """Arguments as text, and whether they came as text."""
+    if isinstance(value, str):
+        return value, True
+    if not value:
+        return "", True
+    return json.dumps(value, ensure_ascii=False), False
+
+
+def _mended_object(value: Mapping[str, object]) -> JsonObject:
+    """The object without halves of characters, which no text in UTF-8 can hold."""
+    return {mend_surrogates(key): _mended(item) for key, item in value.items()}
+
+
+def _mended(value: object) -> JsonValue:
+    if isinstance(value, str):
+        return mend_surrogates(value)
+    if isinstance(value, list):
+        return [_mended(item) for item in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return _mended_object(cast(WireObject, value))
+    return cast(JsonValue, value)
