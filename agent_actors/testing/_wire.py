@@ -47,7 +47,7 @@ from agent_actors.testing.script import (
 
 Segment: TypeAlias = bytes | Happening | Disconnect
 # An item of a stream before it is bytes: the JSON of an event, or something else in its place.
-_Item: TypeAlias = Chunk | Comment | Raw | Disconnect | Happening
+Item: TypeAlias = Chunk | Comment | Raw | Disconnect | Happening
 
 _FINISH: Final[dict[FinishReason, str]] = {
     "stop": "stop",
@@ -67,10 +67,10 @@ def render(answer: Reply, request: EndpointRequest) -> list[Segment]:
         return _whole(answer, request)
     items = list(_items(answer.steps, request))
     if answer.transform is not None:
-        items = _transformed(items, answer.transform)
-    if answer.done and not _ends_early(answer.steps):
+        items = transformed(items, answer.transform)
+    if answer.done and not ends_early(answer.steps):
         items.append(Raw(b"data: [DONE]%b%b" % ((answer.newline.encode(),) * 2)))
-    return list(_joined(items, answer.newline.encode()))
+    return list(joined(items, answer.newline.encode(), _frame))
 
 
 def call_id_for(request: EndpointRequest) -> Callable[[int], str]:
@@ -87,17 +87,19 @@ def encode_json(value: JsonValue) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _ends_early(steps: Iterable[ReplyStep]) -> bool:
+def ends_early(steps: Iterable[ReplyStep]) -> bool:
+    """True if these steps do not come to the answer's own end."""
     return any(isinstance(step, Disconnect | InBandError | Hang) for step in steps)
 
 
-def _player(request: EndpointRequest) -> Player:
+def player_for(request: EndpointRequest) -> Player:
+    """Who spells the answer to this request out."""
     return Player(call_id_for(request), len(request.content) // _BYTES_PER_TOKEN)
 
 
-def _items(steps: Iterable[ReplyStep], request: EndpointRequest) -> Iterator[_Item]:
+def _items(steps: Iterable[ReplyStep], request: EndpointRequest) -> Iterator[Item]:
     shape = _Shape(request)
-    player = _player(request)
+    player = player_for(request)
     yield Chunk(shape.choice({"role": "assistant", "content": ""}))
     for step in steps:
         if isinstance(step, InBandError):
@@ -120,7 +122,7 @@ class _Shape:
     request: EndpointRequest
     _begun: set[int | None] = attrs.field(factory=set[int | None], init=False)
 
-    def items(self, actions: Iterable[Action]) -> Iterator[_Item]:
+    def items(self, actions: Iterable[Action]) -> Iterator[Item]:
         for action in actions:
             if isinstance(action, Pause | Wait | Do | Hang | Fail):
                 yield action
@@ -178,27 +180,34 @@ def _usage(usage: Usage) -> JsonObject:
     }
 
 
-def _transformed(items: list[_Item], transform: Transform) -> list[_Item]:
+def _frame(value: JsonValue, newline: bytes) -> bytes:
+    return b"data: %b%b%b" % (encode_json(value), newline, newline)
+
+
+def transformed(items: list[Item], transform: Transform) -> list[Item]:
     """The chunks as `transform` gives them back; what stood behind the n-th still does."""
     chunks: list[JsonObject] = []
-    others: list[tuple[int, _Item]] = []
+    others: list[tuple[int, Item]] = []
     for item in items:
         if isinstance(item, Chunk) and isinstance(item.value, dict):
             chunks.append(item.value)
         else:
             others.append((len(chunks), item))
-    result: list[_Item] = [Chunk(value) for value in transform(chunks)]
+    result: list[Item] = [Chunk(value) for value in transform(chunks)]
     last = len(result)
     for place, item in reversed(others):
         result.insert(min(place, last), item)
     return result
 
 
-def _joined(items: Iterable[_Item], newline: bytes) -> Iterator[Segment]:
+def joined(
+    items: Iterable[Item], newline: bytes, frame: Callable[[JsonValue, bytes], bytes]
+) -> Iterator[Segment]:
+    """The items as segments; `frame` puts an event's JSON, for the end of line that is given."""
     waiting: list[bytes] = []
     for item in items:
         if isinstance(item, Chunk):
-            waiting.append(b"data: %b%b%b" % (encode_json(item.value), newline, newline))
+            waiting.append(frame(item.value, newline))
         elif isinstance(item, Comment):
             waiting.append(b":%b%b%b" % (item.text.encode(), newline, newline))
         elif isinstance(item, Raw):
@@ -214,7 +223,7 @@ def _joined(items: Iterable[_Item], newline: bytes) -> Iterator[Segment]:
 
 def _whole(answer: Reply, request: EndpointRequest) -> list[Segment]:
     """The answer of a request that wants no stream: what happens, then one JSON object."""
-    player = _player(request)
+    player = player_for(request)
     segments: list[Segment] = []
     gathered = _Gathered()
     for step in answer.steps:

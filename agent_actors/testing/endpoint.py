@@ -1,9 +1,10 @@
-"""A real HTTP/1.1 server on loopback that answers as an OpenAI-compatible endpoint would.
+"""A real HTTP/1.1 server on loopback that answers as a model's endpoint would, in two protocols.
 
 Owns a listening socket, a task per connection and one that paces their writes, all inside the
 `async with` that opens it: when that is left, nothing is left. It answers from a script, misbehaves
 exactly as the script says, and counts what its clients hold open, so that a test can show that they
-hold nothing. What a reply is stands in `replies.py`, its bytes in `_wire.py`, HTTP in `_http.py`.
+hold nothing. What a reply is stands in `replies.py`, its bytes in `_wire.py` and, for Anthropic's
+protocol, in `_wire_messages.py`, HTTP in `_http.py`.
 
 It works on real sockets, hence under the real clock only: a virtual clock that jumps ahead when
 no task is ready would jump while bytes are under way.
@@ -25,6 +26,7 @@ from agent_actors.testing import _http
 from agent_actors.testing._http import BadRequest, ClientGone, Connection, HangUp, Writer
 from agent_actors.testing._pacer import Beat, Pacer
 from agent_actors.testing._wire import Segment, encode_json, render
+from agent_actors.testing._wire_messages import counted, render_messages
 from agent_actors.testing.model import ScriptExhausted
 from agent_actors.testing.replies import (
     Disconnect,
@@ -50,10 +52,12 @@ _NO_BODY: Final = {"content-length": "0", "connection": "close"}
 
 
 class ScriptedEndpoint:
-    """An OpenAI-compatible endpoint on loopback that answers from a script.
+    """An endpoint on loopback that answers from a script.
 
-    It serves `POST …/chat/completions` (streamed, or whole if the request asks so) and
-    `GET …/models`; other paths are 404. Opened by `async with`, under the real clock.
+    It serves `POST …/chat/completions` as OpenAI-compatible endpoints do and `POST …/messages` as
+    Anthropic's does (streamed, or whole if the request asks so), both from the same script, and
+    beside it `GET …/models` and `POST …/messages/count_tokens`, which counts a token for every four
+    bytes of the request; other paths are 404. Opened by `async with`, under the real clock.
 
     Args:
         script: Replies, taken in order by whoever asks, each once; a text or a turn stands for
@@ -249,7 +253,9 @@ class ScriptedEndpoint:
             models: list[JsonObject] = [{"id": name, "object": "model"} for name in self._models]
             listing = encode_json({"object": "list", "data": [*models]})
             return body(listing, "application/json")
-        if request.method != "POST" or not path.endswith("/chat/completions"):
+        if request.method == "POST" and path.endswith("/messages/count_tokens"):
+            return body(encode_json(counted(request)), "application/json")
+        if request.method != "POST" or not path.endswith(("/chat/completions", "/messages")):
             return status(404, {"error": {"message": f"no such path: {request.method} {path}"}})
         if sent is None:
             return status(400, {"error": {"message": "the request's body is no JSON object"}})
@@ -277,7 +283,7 @@ class ScriptedEndpoint:
             await connection.linger(float("inf"))
         if answer.delay:
             await connection.linger(answer.delay)
-        segments = render(answer, request)
+        segments = _render(answer, request)
         writer = Writer(connection, split=answer.split, cut=answer.cut, reset=answer.reset)
         framing: Framing = "close" if answer.bare else answer.framing
         if not answer.bare:
@@ -316,6 +322,12 @@ class ScriptedEndpoint:
                 raise TypeError("fail(...) has no form on a wire")
             case _:
                 assert_never(what)
+
+
+def _render(answer: Reply, request: EndpointRequest) -> list[Segment]:
+    if request.protocol == "messages":
+        return render_messages(answer, request)
+    return render(answer, request)
 
 
 def _clients(listener: socket.socket) -> Iterator[socket.socket]:

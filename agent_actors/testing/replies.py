@@ -21,6 +21,7 @@ Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 # How the client learns where the body ends: by the chunked encoding, by its length, or by the
 # end of the connection.
 Framing: TypeAlias = Literal["chunked", "length", "close"]
+Protocol: TypeAlias = Literal["chat", "messages"]
 
 
 @attrs.frozen
@@ -101,7 +102,7 @@ class Reply:
         headers: Further headers; one of the same name replaces the endpoint's own.
         transform: Changes the list of chunks.
         newline: Ends the lines of the event stream.
-        done: Whether `data: [DONE]` stands at the end.
+        done: Whether the stream says that it ends: `data: [DONE]`, or `message_stop`.
         framing: How the client learns where the body ends.
         delay: Seconds before the head.
         split: Sizes of the writes.
@@ -143,7 +144,8 @@ def reply(
             what it returns is sent instead: chunks changed, added, left out, or any other JSON.
             Pauses and the like stay behind as many chunks as before.
         newline: Ends the lines of the event stream.
-        done: Whether `data: [DONE]` stands at the end.
+        done: Whether the stream says that it ends: by `data: [DONE]`, in Anthropic's protocol by
+            `message_stop`.
         framing: `chunked`, `length` (the whole body is made before the head) or `close`.
         headers: Further headers; one of the same name replaces the endpoint's own.
         delay: Seconds before the head.
@@ -296,6 +298,11 @@ class EndpointRequest:
         return model if isinstance(model, str) else ""
 
     @property
+    def protocol(self) -> Protocol:
+        """Which protocol it speaks: `messages` is Anthropic's, `chat` is chat completions."""
+        return "messages" if "/messages" in self.path.partition("?")[0] else "chat"
+
+    @property
     def streams(self) -> bool:
         """True if the answer is wanted as a stream."""
         return self.body.get("stream") is True
@@ -313,7 +320,12 @@ class EndpointRequest:
 
     @property
     def new_results(self) -> list[JsonObject]:
-        """The tool messages at the conversation's end: what the last answer's calls gave back."""
+        """The tool messages at the conversation's end: what the last answer's calls gave back.
+
+        Anthropic's results are told in the same form: `tool_call_id` and `content`.
+        """
+        if self.protocol == "messages":
+            return [_as_tool_message(part) for part in self._last_parts("tool_result")]
         found: list[JsonObject] = []
         for message in reversed(self.messages):
             if message.get("role") != "tool":
@@ -324,7 +336,8 @@ class EndpointRequest:
     @property
     def tool_names(self) -> list[str]:
         """The names of the tools on offer."""
-        functions = _objects([tool.get("function") for tool in _objects(self.body.get("tools"))])
+        tools = _objects(self.body.get("tools"))
+        functions = tools if self.protocol == "messages" else _functions(tools)
         return [name for one in functions if isinstance(name := one.get("name"), str)]
 
     @property
@@ -332,11 +345,39 @@ class EndpointRequest:
         """The text of the last message; empty if there is none."""
         messages = self.messages
         content = messages[-1].get("content") if messages else ""
+        if self.protocol == "messages" and not isinstance(content, str):
+            said = self._last_parts("text") or self.new_results[-1:]
+            return "".join(_text_of(part.get("text", part.get("content"))) for part in said)
         return content if isinstance(content, str) else ""
+
+    def _last_parts(self, kind: str) -> list[JsonObject]:
+        """The parts of this kind in the last message."""
+        messages = self.messages
+        parts = _objects(messages[-1].get("content")) if messages else []
+        return [part for part in parts if part.get("type") == kind]
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _functions(tools: Sequence[JsonObject]) -> list[JsonObject]:
+    return _objects([tool.get("function") for tool in tools])
+
+
+def _as_tool_message(part: JsonObject) -> JsonObject:
+    """A result of Anthropic's as a tool message of chat completions."""
+    return {
+        "role": "tool",
+        "tool_call_id": part.get("tool_use_id"),
+        "content": _text_of(part.get("content")),
+    }
+
+
+def _text_of(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(_text_of(part.get("text")) for part in _objects(content))
 
 
 def _step(one: object) -> ReplyStep:
