@@ -4,6 +4,7 @@ Everything here is public and needs no extra package. Hypothesis strategies stan
 `agent_actors.testing.strategies`, for which the extra `testing` installs Hypothesis.
 """
 
+from agent_actors.testing.bodies import body_of as body_of
 from agent_actors.testing.cancel import StepOutcome as StepOutcome
 from agent_actors.testing.cancel import cancel_at_every_step as cancel_at_every_step
 from agent_actors.testing.demo import demo_script as demo_script

@@ -41,7 +41,19 @@ from agent_actors.testing.replies import (
     Reply,
     ReplyStep,
 )
-from agent_actors.testing.script import Action, Do, Fail, Hang, Pause, Say, Used, Wait
+from agent_actors.testing.script import (
+    Action,
+    Call,
+    Do,
+    Fail,
+    Hang,
+    Interleave,
+    Pause,
+    Step,
+    Think,
+    Used,
+    Wait,
+)
 
 _FINISH: Final[dict[FinishReason, str]] = {
     "stop": "end_turn",
@@ -84,9 +96,11 @@ def _items(answer: Reply, request: EndpointRequest) -> Iterator[Item]:
             return
         if isinstance(step, Chunk | Comment | Raw):
             yield step
+        elif _is_block(step):
+            yield from shape.end_blocks()
+            yield from shape.items(player.actions(step))
+            yield from shape.end_blocks()
         else:
-            if not isinstance(step, Say):
-                yield from shape.end_blocks()
             yield from shape.items(player.actions(step))
     if ends_early(answer.steps):
         return
@@ -94,6 +108,13 @@ def _items(answer: Reply, request: EndpointRequest) -> Iterator[Item]:
     yield from shape.items(player.ending())
     if answer.done:
         yield Chunk({"type": "message_stop"})
+
+
+def _is_block(step: Step) -> bool:
+    """True if this step is a block, or several, of its own."""
+    if isinstance(step, Think):
+        return bool(step.text or step.signature)
+    return isinstance(step, Call | Interleave)
 
 
 @attrs.define(eq=False)
@@ -234,18 +255,18 @@ def _gathered(events: Iterable[JsonObject]) -> JsonObject:
     texts: dict[JsonValue, str] = {}
     for event in events:
         index = event.get("index")
-        if event["type"] == "message_start":
+        if event.get("type") == "message_start":
             message = dict(cast(JsonObject, event["message"]))
-        elif event["type"] == "content_block_start":
+        elif event.get("type") == "content_block_start":
             content[index] = dict(cast(JsonObject, event["content_block"]))
-        elif event["type"] == "content_block_delta":
+        elif event.get("type") == "content_block_delta":
             delta = cast(JsonObject, event["delta"])
             if "partial_json" in delta:
                 texts[index] = texts.get(index, "") + str(delta["partial_json"])
             else:
                 for key in delta.keys() - {"type"}:
                     content[index][key] = f"{content[index][key]}{delta[key]}"
-        elif event["type"] == "message_delta":
+        elif event.get("type") == "message_delta":
             message = {**message, **cast(JsonObject, event["delta"]), "usage": event["usage"]}
     for index, text in texts.items():
         content[index]["input"] = _parsed(text)

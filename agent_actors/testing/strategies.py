@@ -12,7 +12,7 @@ Example:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -28,6 +28,12 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, assistant, system, user
 from agent_actors.domain.model import ModelDelta, ToolCallDelta
+from agent_actors.testing.quirks_messages import (
+    QUIRKS,
+    DistortedTurn,
+    compatible,
+    distorted,
+)
 from agent_actors.testing.script import (
     Call,
     Interleave,
@@ -183,6 +189,23 @@ def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
     inner = st.integers(0 if empty else 1, len(data) if empty else max(len(data) - 1, 1))
     places = draw(st.lists(inner, max_size=12, unique=not empty)) if len(data) > 1 else []
     return [data[a:b] for a, b in pairwise([0, *sorted(places), len(data)])]
+
+
+@st.composite
+def distorted_turns(
+    draw: st.DrawFn, quirks: Collection[str] = QUIRKS, *, max_quirks: int = 6
+) -> DistortedTurn:
+    """Turns as odd endpoints of Anthropic's protocol send them, in any mix of quirks.
+
+    Args:
+        draw: Hypothesis' own.
+        quirks: The quirks to mix.
+        max_quirks: The most of one mix; pairs that do not go together are left out of it.
+    """
+    turn = tuple(draw(turns()))
+    drawn = draw(st.lists(st.sampled_from(sorted(quirks)), max_size=max_quirks, unique=True))
+    chosen = compatible(drawn)
+    return DistortedTurn(turn, chosen, distorted(turn, chosen))
 
 
 def _call(name: str, arguments: JsonObject, places: Sequence[int]) -> Call:

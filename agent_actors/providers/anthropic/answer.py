@@ -107,7 +107,7 @@ class AnswerReader:
         """The whole answer; `close` was called before.
 
         Raises:
-            ProviderProtocolError: Nothing came, or nothing whole and no word of the end.
+            ProviderProtocolError: Nothing came, or nothing whole and no reason for the end.
         """
         answer = self._message.finish()
         if self._message.finish_hint is not None:
@@ -165,7 +165,7 @@ class AnswerReader:
             )
         else:
             what = (
-                "the stream held no answer and no word of its end "
+                "the stream held no answer and no reason for its end "
                 f"(content type {self._content_type or 'not given'!r})"
             )
         return ProviderProtocolError(what, endpoint=self._endpoint)
