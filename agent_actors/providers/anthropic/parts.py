@@ -89,7 +89,9 @@ class ProsePart:
 
     def begin(self) -> Sequence[ModelDelta]:
         """What is to be shown of it as it began."""
-        return self._shown(self._flow.feed(text_in(self.begun, self._key)))
+        text = text_in(self.begun, "thinking" if self._thinking else "text")
+        # Fed with nothing, a flow waits for what extends it.
+        return self._shown(self._flow.feed(text)) if text else _NOTHING
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
         """Take what is added; return what is to be shown of it."""
@@ -118,10 +120,6 @@ class ProsePart:
                 yield TextBlock(text, extra=_mended_object(self._extra))
         elif text or self._signature or self._extra:
             yield ThinkingBlock(text, self._signature, extra=_mended_object(self._extra))
-
-    @property
-    def _key(self) -> str:
-        return "thinking" if self._thinking else "text"
 
     def _shown(self, text: str) -> Sequence[ModelDelta]:
         if not text:

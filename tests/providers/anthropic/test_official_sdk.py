@@ -5,7 +5,7 @@ against what is sent.
 """
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -156,6 +156,5 @@ def taken(value: Any) -> Any:
     """What a type took: it leaves out what it does not know, and checks lists as they are read."""
     if isinstance(value, dict):
         return {key: taken(item) for key, item in cast(dict[str, Any], value).items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [taken(item) for item in cast(Iterable[Any], value)]
-    return value
+    listed = hasattr(value, "__iter__") and not isinstance(value, str)
+    return [taken(item) for item in value] if listed else value

@@ -1,0 +1,453 @@
+import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+import pytest
+from hypothesis import given
+
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    ImageBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Message, Messages, Role
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.providers.anthropic.encode import (
+    CachePoint,
+    EncodeOptions,
+    encode_count,
+    encode_request,
+)
+from agent_actors.testing.strategies import messages
+
+HI = Messages().user("Hi")
+NOW = ToolSpec("now", "")
+FIND = ToolSpec("find", "Find it.", {"type": "object", "properties": {"q": {"type": "string"}}})
+EPHEMERAL: JsonObject = {"type": "ephemeral"}
+
+
+def body_of(
+    settings: ModelSettings | None = None,
+    chain: Messages = HI,
+    *,
+    system_prompt: str = "",
+    tools: tuple[ToolSpec, ...] = (),
+    options: EncodeOptions | None = None,
+    encode: Callable[[ModelRequest, EncodeOptions], bytes] = encode_request,
+) -> JsonObject:
+    request = ModelRequest(chain, settings or ModelSettings("m"), system_prompt, tools)
+    decoded: JsonObject = json.loads(encode(request, options or EncodeOptions()))
+    return decoded
+
+
+def sent(*chain: Message, options: EncodeOptions | None = None) -> JsonValue:
+    return body_of(chain=Messages(chain), options=options)["messages"]
+
+
+def message(role: Role, *blocks: ContentBlock) -> Message:
+    return Message(role, blocks)
+
+
+def parts(*blocks: ContentBlock, role: Role = "user") -> list[JsonObject]:
+    """The parts of one message with these blocks."""
+    found: list[dict[str, list[JsonObject]]] = json.loads(json.dumps(sent(message(role, *blocks))))
+    return found[0]["content"] if found else []
+
+
+def test_the_smallest_request() -> None:
+    assert body_of() == {
+        "model": "m",
+        "max_tokens": 8192,
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+    }
+
+
+def test_settings_are_sent_if_they_are_set_and_own_fields_win() -> None:
+    settings = ModelSettings(
+        "m",
+        max_tokens=5,
+        temperature=0,
+        top_p=0.5,
+        stop=("END",),
+        seed=1,
+        presence_penalty=1,
+        frequency_penalty=1,
+        extra_body={"thinking": {"type": "adaptive"}, "temperature": 1},
+    )
+    assert body_of(settings) == {
+        "model": "m",
+        "max_tokens": 5,
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+        "temperature": 1,
+        "top_p": 0.5,
+        "stop_sequences": ["END"],
+        "thinking": {"type": "adaptive"},
+    }
+
+
+def test_the_most_tokens_have_a_default_that_is_an_option() -> None:
+    assert body_of(options=EncodeOptions(max_tokens=99))["max_tokens"] == 99
+
+
+# --- the system -----------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("ASDK-027")
+@pytest.mark.parametrize("prompt", ["", "  \n"])
+def test_no_empty_system_block_is_sent(prompt: str) -> None:
+    assert "system" not in body_of(chain=Messages().system(" ").user("Hi"), system_prompt=prompt)
+
+
+def test_the_system_stands_apart() -> None:
+    chain = Messages().system("a").user("Hi").system("b").assistant("Hello").user("!")
+    body = body_of(chain=chain, system_prompt="p")
+    assert body["system"] == [{"type": "text", "text": text} for text in "pab"]
+    assert body["messages"] == [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "!"},
+    ]
+    assert body_of(system_prompt="p")["system"] == "p"
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def test_neighbours_of_one_role_are_joined() -> None:
+    chain = Messages().user("a").user("b").assistant("c").assistant([]).user("d")
+    assert sent(*chain) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": "c"},
+        {"role": "user", "content": "d"},
+    ]
+
+
+def test_what_stands_around_a_message_that_is_empty_is_joined() -> None:
+    assert sent(message("user"), message("assistant", TextBlock(" ")), message("user")) == []
+    chain = Messages().user("a").assistant([ThinkingBlock("unsealed")]).user("b")
+    assert sent(*chain) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    ]
+
+
+def test_results_stand_first_in_the_message_after_the_calls() -> None:
+    chain = [
+        message("assistant", ToolUseBlock("a", "find", {"q": "é"}), ToolUseBlock("b", "now", {})),
+        message("tool", ToolResultBlock("b", "2", is_error=True)),
+        message("user", TextBlock("and"), ToolResultBlock("a", "1")),
+    ]
+    assert sent(*chain) == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "a", "name": "find", "input": {"q": "é"}},
+                {"type": "tool_use", "id": "b", "name": "now", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "b", "content": "2", "is_error": True},
+                {"type": "tool_result", "tool_use_id": "a", "content": "1"},
+                {"type": "text", "text": "and"},
+            ],
+        },
+    ]
+
+
+def test_an_answer_to_go_on_with_ends_without_blanks() -> None:
+    last = message("assistant", TextBlock("So \n"))
+    assert sent(last) == [{"role": "assistant", "content": "So"}]
+    chain = Messages().assistant("So ").user("Hi ")
+    assert sent(*chain) == [
+        {"role": "assistant", "content": "So "},
+        {"role": "user", "content": "Hi "},
+    ]
+    said, _ = parts(TextBlock("So "), ToolUseBlock("a", "now", {}), role="assistant")
+    assert said["text"] == "So "
+
+
+@given(messages())
+def test_any_conversation_takes_turns_and_says_something_in_each(chain: Messages) -> None:
+    found: list[dict[str, object]] = json.loads(json.dumps(sent(*chain)))
+    roles = [one["role"] for one in found]
+    assert all(left != right for left, right in pairwise(roles))
+    assert all(one["content"] for one in found)
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+def test_thoughts_go_back_with_their_seal_and_without_one_stay_here() -> None:
+    sealed = ThinkingBlock("Hm", "seal", extra={"x": 1})
+    bare = ThinkingBlock("Hm")
+    assert parts(sealed, bare, ThinkingBlock("", "s"), role="assistant") == [
+        {"type": "thinking", "thinking": "Hm", "signature": "seal", "x": 1},
+        {"type": "thinking", "thinking": "", "signature": "s"},
+    ]
+    assert sent(message("user", sealed)) == []
+    echo = EncodeOptions(echo_unsigned_thinking=True)
+    assert sent(message("assistant", bare, ThinkingBlock("")), options=echo) == [
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm"}]}
+    ]
+
+
+def test_opaque_blocks_go_back_as_they_came_to_whom_they_came_from() -> None:
+    data: JsonObject = {"type": "redacted_thinking", "data": "xyz"}
+    ours, others = OpaqueBlock(data, "anthropic"), OpaqueBlock({"type": "x"}, "other")
+    assert parts(ours, others, role="assistant") == [data]
+    document: JsonObject = {"type": "document", "source": {"type": "file", "file_id": "f"}}
+    mark: JsonObject = {"cache_control": EPHEMERAL}
+    assert parts(OpaqueBlock(document, "anthropic", extra=mark)) == [{**document, **mark}]
+
+
+def test_what_a_block_keeps_goes_back_with_it_but_not_what_other_protocols_want() -> None:
+    extra: JsonObject = {"cache_control": EPHEMERAL, "extra_content": {}, "reasoning_content": "x"}
+    kept: JsonObject = {"cache_control": EPHEMERAL}
+    blocks: list[ContentBlock] = [
+        TextBlock("a", extra=extra),
+        ToolUseBlock("a", "f", {}, extra=extra),
+        ToolResultBlock("a", "x", extra=extra),
+        ImageBlock("https://x/y.png", extra=extra),
+    ]
+    for block in blocks:
+        (part,) = parts(block)
+        assert {key: part[key] for key in extra.keys() & part.keys()} == kept
+
+
+def test_ids_and_names_that_the_endpoint_would_refuse_are_rewritten_alike() -> None:
+    calls = [ToolUseBlock(id_, "a.b", {}) for id_ in ("f.x:0", "f_x_0", "f/x/0", "", "ok-1")]
+    results = [ToolResultBlock(call.id, "x") for call in calls]
+    found = json.loads(json.dumps(sent(message("assistant", *calls), message("tool", *results))))
+    ids = [part["id"] for part in found[0]["content"]]
+    assert ids == ["f_x_0", "f_x_0_2", "f_x_0_3", "call", "ok-1"]
+    assert [part["tool_use_id"] for part in found[1]["content"]] == ids
+    assert {part["name"] for part in found[0]["content"]} == {"a_b"}
+
+
+def test_a_broken_call_is_sent_without_arguments_if_it_is_answered() -> None:
+    error = ToolUseError("bad", "{x", "a", "find")
+    assert sent(message("assistant", error)) == []
+    found = sent(message("assistant", error), message("tool", ToolResultBlock("a", "bad")))
+    assert isinstance(found, list)
+    assert found[0] == {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "a", "name": "find", "input": {}}],
+    }
+
+
+def test_lone_surrogates_of_the_caller_are_replaced() -> None:
+    settings = ModelSettings("m", extra_body={"k\ud83d": [1, ("\ud83d\ude00",)]})
+    body = body_of(settings, Messages().user("a\ud83db"))
+    assert body["messages"] == [{"role": "user", "content": "a\ufffdb"}]
+    assert body["k\ufffd"] == [1, ["\N{GRINNING FACE}"]]
+
+
+# --- images, documents, results -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("block", "kind", "source"),
+    [
+        (ImageBlock("https://x/y.png"), "image", {"type": "url", "url": "https://x/y.png"}),
+        (
+            ImageBlock("https://x/y.pdf", "application/pdf"),
+            "document",
+            {"type": "url", "url": "https://x/y.pdf"},
+        ),
+        (
+            ImageBlock("data:image/jpg;base64,aG\nk="),
+            "image",
+            {"type": "base64", "media_type": "image/jpeg", "data": "aGk="},
+        ),
+        (
+            ImageBlock("data:;base64,aGk=", "image/WEBP"),
+            "image",
+            {"type": "base64", "media_type": "image/webp", "data": "aGk="},
+        ),
+        (
+            ImageBlock("data:,hi"),
+            "image",
+            {"type": "base64", "media_type": "image/png", "data": "aGk="},
+        ),
+        (
+            ImageBlock("data:application/pdf;base64,aGk="),
+            "document",
+            {"type": "base64", "media_type": "application/pdf", "data": "aGk="},
+        ),
+        (
+            ImageBlock("data:text/markdown;charset=utf-8;base64,aMOp"),
+            "document",
+            {"type": "text", "media_type": "text/plain", "data": "hé"},
+        ),
+        (
+            ImageBlock("data:text/plain,h%C3%A9%ff"),
+            "document",
+            {"type": "text", "media_type": "text/plain", "data": "hé\ufffd"},
+        ),
+        (
+            ImageBlock("data:text/plain;base64,a"),
+            "document",
+            {"type": "text", "media_type": "text/plain", "data": ""},
+        ),
+    ],
+)
+def test_images_and_documents(block: ImageBlock, kind: str, source: JsonObject) -> None:
+    assert parts(block) == [{"type": kind, "source": source}]
+
+
+RESULTS: Final[Sequence[tuple[str | JsonObject | list[JsonValue], bool, JsonValue]]] = [
+    ("x", False, "x"),
+    ("", False, None),
+    ("", True, "the tool failed and said nothing"),
+    ({"a": 1}, False, '{"a": 1}'),
+    ([], False, None),
+    ([1], False, "[1]"),
+    ([{"type": "text", "text": "a"}, {"type": "odd"}], False, None),
+    ([{"type": "text", "text": ""}], True, "the tool failed and said nothing"),
+    (
+        [
+            {"type": "text", "text": "a", "extra": {"citations": []}},
+            {"type": "text", "text": ""},
+            {"type": "image", "source": "https://x"},
+            {"type": "opaque", "data": {"type": "search_result"}, "provider": "anthropic"},
+        ],
+        False,
+        [
+            {"type": "text", "text": "a", "citations": []},
+            {"type": "image", "source": {"type": "url", "url": "https://x"}},
+            {"type": "search_result"},
+        ],
+    ),
+    ([{"type": "opaque", "data": {}, "provider": "other"}], False, None),
+    ([{"type": "text", "text": "a"}], True, [{"type": "text", "text": "a"}]),
+    ([{"type": "image", "source": "https://x"}], True, None),
+]
+
+
+@pytest.mark.parametrize(("content", "is_error", "wire"), RESULTS)
+def test_results(content: str | list[JsonValue], is_error: bool, wire: JsonValue) -> None:
+    (part,) = parts(ToolResultBlock("a", content, is_error))
+    if wire is None and content:
+        wire = json.dumps(content)  # what has no other form is sent as JSON text
+    assert part.get("content") == wire
+    assert part.get("is_error") is (True if is_error else None)
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def test_tools_are_offered_in_the_wires_form_and_the_endpoints_own_follow() -> None:
+    own: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
+    options = EncodeOptions(server_tools=[own], eager_tool_input=True)
+    assert body_of(tools=(NOW,))["tools"] == [{"name": "now", "input_schema": {"type": "object"}}]
+    assert body_of(tools=(FIND,), options=options)["tools"] == [
+        {
+            "name": "find",
+            "description": "Find it.",
+            "input_schema": {"type": "object", "properties": {"q": {"type": "string"}}},
+            "eager_input_streaming": True,
+        },
+        own,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "parallel", "field"),
+    [
+        (None, None, None),
+        ("auto", None, {"type": "auto"}),
+        ("required", True, {"type": "any", "disable_parallel_tool_use": False}),
+        ("none", False, {"type": "none"}),
+        ("find", False, {"type": "tool", "name": "find", "disable_parallel_tool_use": True}),
+        (None, False, {"type": "auto", "disable_parallel_tool_use": True}),
+    ],
+)
+def test_a_choice_of_tool(choice: str | None, parallel: bool | None, field: JsonValue) -> None:
+    settings = ModelSettings("m", tool_choice=choice, parallel_tool_calls=parallel)
+    assert body_of(settings, tools=(FIND,)).get("tool_choice") == field
+    assert "tool_choice" not in body_of(settings)
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def marked(body: JsonObject) -> list[str]:
+    """Where marks for the cache stand: the text or the type of what bears one."""
+    found: list[JsonObject] = []
+    for message_ in objects(body["messages"]):
+        found += objects(message_["content"])
+    every = [*objects(body.get("system")), *objects(body.get("tools")), *found]
+    return [str(one.get("text") or one.get("name")) for one in every if "cache_control" in one]
+
+
+def objects(value: JsonValue) -> list[JsonObject]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+@pytest.mark.parametrize(
+    ("cache", "ends"),
+    [
+        ((), []),
+        (("system",), ["p"]),
+        (("tools",), ["find"]),
+        (("messages",), ["Hi"]),
+        (("messages", "tools", "system"), ["p", "find", "Hi"]),
+    ],
+)
+def test_ends_are_marked_for_the_cache(cache: Iterable[CachePoint], ends: list[str]) -> None:
+    options = EncodeOptions(cache=tuple(cache))
+    body = body_of(system_prompt="p", tools=(NOW, FIND), options=options)
+    assert marked(body) == ends
+
+
+def test_the_cache_may_be_kept_for_longer() -> None:
+    options = EncodeOptions(cache=["system"], cache_ttl="1h")
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    assert body_of(system_prompt="p", options=options)["system"] == [
+        {"type": "text", "text": "p", "cache_control": mark}
+    ]
+
+
+def test_no_more_ends_are_marked_than_the_endpoint_takes() -> None:
+    own = [TextBlock(str(n), extra={"cache_control": EPHEMERAL}) for n in range(3)]
+    options = EncodeOptions(cache=("system", "tools", "messages"))
+    chain = Messages().user([*own, TextBlock("last")])
+    body = body_of(chain=chain, system_prompt="p", tools=(FIND,), options=options)
+    assert marked(body) == ["0", "1", "2", "last"]
+
+
+def test_what_may_not_be_marked_is_not_and_a_mark_is_set_once() -> None:
+    options = EncodeOptions(cache=["messages"])
+    chain = Messages().user("Hi").assistant([TextBlock("a"), ThinkingBlock("Hm", "s")])
+    assert marked(body_of(chain=chain, options=options)) == ["a"]
+    longer: JsonObject = {"type": "ephemeral", "ttl": "1h"}
+    chain = Messages().user([TextBlock("a", extra={"cache_control": longer})])
+    assert json.dumps(longer) in json.dumps(body_of(chain=chain, options=options))
+    assert marked(body_of(chain=Messages(), options=options) | {"messages": []}) == []
+
+
+# --- counting -------------------------------------------------------------------------------------
+
+
+def test_a_count_asks_for_the_same_without_what_concerns_the_answer() -> None:
+    settings = ModelSettings(
+        "m", temperature=0, top_p=1, stop=("x",), extra_body={"top_k": 1, "thinking": {}}
+    )
+    assert body_of(settings, system_prompt="p", tools=(NOW,), encode=encode_count) == {
+        "model": "m",
+        "system": "p",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"name": "now", "input_schema": {"type": "object"}}],
+        "thinking": {},
+    }

@@ -1,0 +1,350 @@
+"""Blocks in Anthropic's protocol, as they are meant and as they come, a test each."""
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_actors.domain.blocks import (
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import (
+    ModelRequest,
+    ModelSettings,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from agent_actors.domain.usage import Usage
+from tests.providers.anthropic.answers import (
+    REQUEST,
+    add,
+    answer,
+    arguments,
+    begin,
+    call_block,
+    end,
+    seal,
+    shown,
+    start,
+    stop,
+    text,
+    text_block,
+    thought,
+    told,
+    tool_use,
+)
+
+if TYPE_CHECKING:
+    from agent_actors.domain.json import JsonObject
+
+THINKING = {"type": "thinking", "thinking": "", "signature": ""}
+HELLO = [begin(), *text_block("Hel", "lo"), *end()]
+
+# --- the protocol as it is meant ------------------------------------------------------------------
+
+
+@pytest.mark.feature("ASDK-023")
+def test_text_thoughts_and_calls_are_blocks_and_are_shown_as_they_come() -> None:
+    events = [
+        begin(),
+        {"type": "ping"},
+        start(0, THINKING),
+        thought("Hm"),
+        thought("."),
+        seal("s" * 10),
+        stop(0),
+        *text_block("Look", "ing", index=1),
+        *call_block("", '{"q"', ": 1}", index=2),
+        *call_block(call_id="b", name="now", index=3),
+        *end("tool_use", input_tokens=3),
+    ]
+    found = answer(*events)
+    assert found.blocks == (
+        ThinkingBlock("Hm.", "s" * 10),
+        TextBlock("Looking"),
+        ToolUseBlock("a", "find", {"q": 1}, '{"q": 1}'),
+        ToolUseBlock("b", "now", {}),
+    )
+    assert (found.finish_reason, found.model, found.response_id) == ("tool_calls", "m-1", "msg_1")
+    assert found.usage == Usage(3, 4)
+    assert shown(*events) == [
+        ThinkingDelta("Hm"),
+        ThinkingDelta("."),
+        ThinkingDelta("", "s" * 10),
+        TextDelta("Look"),
+        TextDelta("ing"),
+        ToolCallDelta(0, "a", "find", ""),
+        ToolCallDelta(0, "a", "find", '{"q"'),
+        ToolCallDelta(0, "a", "find", ": 1}"),
+        ToolCallDelta(1, "b", "now", ""),
+        UsageDelta(Usage(3, 4)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("tool_use", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "refused"),
+        ("pause_turn", "unknown"),
+        ("something_new", "unknown"),
+        ("length", "length"),
+    ],
+)
+def test_reasons_are_mapped(word: str, reason: str) -> None:
+    assert answer(begin(), *text_block("Hi"), *end(word)).finish_reason == reason
+
+
+def test_a_call_is_a_call_whatever_the_reason_says() -> None:
+    assert answer(begin(), *call_block("{}"), *end("end_turn")).finish_reason == "tool_calls"
+
+
+def test_a_reason_that_says_more_is_not_undone() -> None:
+    (cut, _), (plain, last) = end("max_tokens"), end("end_turn")
+    assert answer(begin(), *text_block("Hi"), cut, plain, last).finish_reason == "length"
+
+
+def test_cached_tokens_belong_to_the_input_and_counts_are_totals() -> None:
+    usage = {
+        "input_tokens": 3,
+        "cache_read_input_tokens": 5,
+        "cache_creation_input_tokens": 7,
+        "output_tokens": 1,
+    }
+    details = {"thinking_tokens": 2}
+    found = answer(
+        begin(usage=usage),
+        *text_block("Hi"),
+        *end(output_tokens=9, output_tokens_details=details, cache_read_input_tokens=None),
+    )
+    assert found.usage == Usage(15, 9, 5, 7, 2)
+
+
+def test_zeros_at_the_end_undo_no_count_of_the_beginning() -> None:
+    found = answer(begin(), *text_block("Hi"), *end(input_tokens=0, output_tokens=2))
+    assert found.usage == Usage(3, 2)
+
+
+def test_the_prompt_may_be_counted_at_the_end_only() -> None:
+    found = answer(begin(usage=None), *text_block("Hi"), *end(input_tokens=8))
+    assert found.usage == Usage(8, 4)
+
+
+@pytest.mark.feature("ASDK-024")
+@pytest.mark.parametrize("counts", [None, {}, {"output_tokens": 0}, {"output_tokens": "many"}])
+def test_what_is_not_counted_is_estimated_and_marked(counts: object) -> None:
+    request = ModelRequest(Messages().user("Hello there, how are you?"), ModelSettings("m"))
+    (delta, last) = end()
+    events = [begin(usage=None), *text_block("x" * 40), {**delta, "usage": counts}, last]
+    found = answer(*events, request=request)
+    assert found.usage == Usage(6, 10, estimated=True)
+
+
+# --- what is kept without being known -------------------------------------------------------------
+
+
+def test_sealed_thoughts_are_kept_as_they_came() -> None:
+    block: JsonObject = {"type": "redacted_thinking", "data": "xyz"}
+    found = answer(begin(), start(0, block), stop(0), *text_block("Hi", index=1), *end())
+    assert found.blocks == (OpaqueBlock(block, "anthropic"), TextBlock("Hi"))
+
+
+def test_tools_of_the_endpoint_and_their_results_are_kept_as_they_came() -> None:
+    use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    result: JsonObject = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s",
+        "content": [{"type": "web_search_result", "url": "https://x", "encrypted_content": "e"}],
+    }
+    citation: JsonObject = {"type": "web_search_result_location", "url": "https://x"}
+    found = answer(
+        begin(),
+        start(0, use),
+        arguments('{"query":'),
+        arguments(' "x"}'),
+        stop(0),
+        start(1, result),
+        stop(1),
+        start(2, {"type": "text", "text": "", "citations": []}),
+        text("Found", 2),
+        add(2, {"type": "citations_delta", "citation": citation}),
+        add(2, {"type": "citations_delta", "citation": citation}),
+        stop(2),
+        *text_block(".", index=3),
+        *end(),
+    )
+    assert found.blocks == (
+        OpaqueBlock({**use, "input": {"query": "x"}}, "anthropic"),
+        OpaqueBlock(result, "anthropic"),
+        TextBlock("Found", extra={"citations": [citation, citation]}),
+        TextBlock("."),
+    )
+
+
+def test_a_cut_input_of_the_endpoints_own_tool_leaves_it_as_it_began() -> None:
+    use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
+    found = answer(begin(), start(0, use), arguments('{"q": '), *end("max_tokens"))
+    assert told(found.blocks) == [use]
+
+
+def test_a_block_of_an_unknown_kind_grows_by_what_comes_for_it() -> None:
+    begun = {"type": "compaction", "content": "a", "list": [1], "more": None}
+    found = answer(
+        begin(),
+        start(0, begun),
+        add(0, {"type": "compaction_delta", "content": "b", "list": [2], "more": {"x": 1}}),
+        add(0, {"type": "compaction_delta", "content": None, "more": 2}),
+        add(0, {"type": "text_delta", "text": "t"}),
+        add(0, {"type": "citations_delta", "citation": {"c": 1}}),
+        add(0, {"type": "input_json_delta", "partial_json": {"i": 1}}),
+        stop(0),
+        *end(),
+    )
+    assert told(found.blocks) == [
+        {
+            "type": "compaction",
+            "content": "ab",
+            "list": [1, 2],
+            "more": 2,
+            "text": "t",
+            "citations": [{"c": 1}],
+            "input": {"i": 1},
+        }
+    ]
+
+
+def test_a_delta_of_an_unknown_kind_for_no_block_is_a_block_of_its_own() -> None:
+    odd = {"type": "odd_delta", "x": 1}
+    found = answer(begin(), *text_block("Hi"), add(0, odd), add(7, odd), *end())
+    assert told(found.blocks) == ["Hi", odd, odd]
+
+
+def test_fields_of_a_call_that_are_not_known_go_back_with_it() -> None:
+    more: JsonObject = {"caller": {"type": "direct"}}
+    block = {**tool_use(), **more, "toolset_name": None}
+    found = answer(begin(), start(0, block), arguments("{}"), stop(0), *end("tool_use"))
+    assert found.blocks == (ToolUseBlock("a", "find", {}, "{}", extra=more),)
+
+
+# --- blocks and what belongs to them --------------------------------------------------------------
+
+
+def test_thoughts_in_a_row_keep_their_own_seals() -> None:
+    thoughts = [
+        event
+        for index in (0, 1)
+        for event in (start(index, THINKING), thought("Hm", index), seal(f"s{index}", index))
+    ]
+    found = answer(begin(), *thoughts, *end())
+    assert told(found.blocks) == [("thinking", "Hm", "s0"), ("thinking", "Hm", "s1")]
+
+
+def test_a_seal_without_thoughts_is_kept() -> None:
+    events = [start(0, THINKING), seal("s"), stop(0), *text_block("Hi", index=1)]
+    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "", "s"), "Hi"]
+
+
+def test_a_seal_that_comes_late_finds_its_thoughts() -> None:
+    events = [start(0, THINKING), thought("Hm"), *text_block("Hi", index=1), seal("s", 5)]
+    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s"), "Hi"]
+
+
+def test_an_index_that_is_used_again_begins_another_block() -> None:
+    result = {"type": "web_search_tool_result", "tool_use_id": "s"}
+    found = answer(begin(), start(1, result), stop(1), *text_block("Hi", index=1), *end())
+    assert told(found.blocks) == [result, "Hi"]
+
+
+def test_text_for_a_block_of_another_kind_begins_one() -> None:
+    events = [start(0, THINKING), thought("Hm"), text("Hi"), text("!")]
+    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", ""), "Hi!"]
+
+
+def test_text_after_a_whole_result_under_its_index_is_not_lost() -> None:
+    found = answer(begin(), start(0, {"type": "x_result"}), stop(0), text("Hi"), *end())
+    assert told(found.blocks) == [{"type": "x_result"}, "Hi"]
+
+
+def test_deltas_of_nothing_begin_nothing() -> None:
+    empty = [text(""), thought(""), arguments(""), seal(""), add(3, None), add(3, {"x": 1})]
+    assert told(answer(begin(), *empty, *text_block("Hi"), stop(9), *end()).blocks) == ["Hi"]
+
+
+def test_arguments_without_a_call_belong_to_the_one_that_is_open() -> None:
+    events = [start(0, tool_use()), arguments('{"q": 1}', 5), stop(0)]
+    assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 1})]
+
+
+def test_arguments_that_belong_to_no_call_are_an_error_that_shows_them() -> None:
+    found = answer(begin(), *call_block("{}"), arguments('{"q": 1}', 5), *end("tool_use"))
+    _, error = found.blocks
+    assert isinstance(error, ToolUseError)
+    assert (error.raw_data, error.error) == ('{"q": 1}', "the call names no tool")
+
+
+def test_arguments_that_come_with_the_beginning_are_shown_once_they_are_known_to_be_all() -> None:
+    events = [begin(), start(0, tool_use(given={"q": 1})), stop(0), stop(0), *end("tool_use")]
+    assert told(answer(*events).blocks) == [("a", "find", {"q": 1})]
+    assert shown(*events)[:2] == [
+        ToolCallDelta(0, "a", "find", ""),
+        ToolCallDelta(0, "a", "find", '{"q": 1}'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [('{"q": 1}', {"q": 1}), ([], {}), (None, {}), ("", {})]
+)
+def test_arguments_at_the_beginning_may_be_text_or_nothing(given: object, value: object) -> None:
+    block = {**tool_use(), "input": given}
+    found = answer(begin(), start(0, block), stop(0), *end("tool_use"))
+    assert told(found.blocks) == [("a", "find", value)]
+
+
+@pytest.mark.parametrize("pieces", [["{", '"q":'], ["[1]"], ["no"], [7], [[1]], [True]])
+def test_arguments_that_are_no_object_are_an_error_that_shows_them(pieces: list[object]) -> None:
+    (block,) = answer(begin(), *call_block(*pieces), *end("tool_use")).blocks
+    assert isinstance(block, ToolUseError)
+    assert (block.id, block.name) == ("a", "find")
+    raw = "".join(piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces)
+    assert block.raw_data == raw
+
+
+def test_several_objects_in_one_call_are_several_calls() -> None:
+    found = answer(begin(), *call_block('{"q":1}{"q":2}'), *end("tool_use"))
+    assert told(found.blocks) == [("a", "find", {"q": 1}), ("call_1_0", "find", {"q": 2})]
+
+
+def test_ids_of_calls_are_unique_in_the_session() -> None:
+    request = ModelRequest(
+        REQUEST.messages, REQUEST.settings, turn=4, known_call_ids=frozenset({"a"})
+    )
+    events = [*call_block("{}"), *call_block("{}", call_id=None, index=1), *end("tool_use")]
+    found = answer(begin(), *events, request=request)
+    assert told(found.blocks) == [("call_4_0", "find", {}), ("call_4_1", "find", {})]
+
+
+def test_leaked_tokens_are_no_part_of_a_name_and_no_name_is_no_call() -> None:
+    found = answer(
+        begin(),
+        *call_block("{}", name="find<|channel|>commentary"),
+        *call_block("{}", call_id="b", name="", index=1),
+        start(2, {"type": "tool_use"}),
+        *end("tool_use"),
+    )
+    assert told(found.blocks) == [("a", "find", {}), ("b", "", "the call names no tool")]
+
+
+def test_a_block_that_is_no_object_is_text() -> None:
+    found = answer(begin(), start(0, None), text("Hi"), start(1, "x"), text("!", 1), *end())
+    assert told(found.blocks) == ["Hi", "!"]

@@ -1,0 +1,226 @@
+"""Streams in Anthropic's protocol: whole, odd, cut, and what is none; a test each."""
+
+import json
+
+import pytest
+
+from agent_actors.domain.blocks import (
+    TextBlock,
+    ToolUseError,
+)
+from agent_actors.domain.model import (
+    TextDelta,
+    ToolCallDelta,
+)
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from tests.providers.anthropic.answers import (
+    answer,
+    begin,
+    call_block,
+    end,
+    frame,
+    read,
+    read_all,
+    shown,
+    sse,
+    start,
+    text_block,
+    thought,
+    told,
+    tool_use,
+)
+
+THINKING = {"type": "thinking", "thinking": "", "signature": ""}
+HELLO = [begin(), *text_block("Hel", "lo"), *end()]
+
+# --- the stream -----------------------------------------------------------------------------------
+
+
+def test_a_stream_may_lack_its_last_event() -> None:
+    assert told(answer(*HELLO[:-1]).blocks) == ["Hello"]
+
+
+def test_pings_after_the_reason_end_a_stream_whose_last_event_got_lost() -> None:
+    body = sse(*HELLO[:-1], {"type": "ping"})
+    reads = [body, b"never read"]
+    assert told(read_all(reads)[1].blocks) == ["Hello"]
+
+
+def test_the_same_beginning_twice_is_one() -> None:
+    found = answer(begin(), *text_block("Hi"), begin(), begin(""), *end())
+    assert (told(found.blocks), found.response_id) == (["Hi"], "msg_1")
+
+
+def test_a_beginning_before_any_block_takes_the_place_of_the_one_before() -> None:
+    assert answer(begin("a"), begin("b"), *HELLO[1:]).response_id == "b"
+
+
+def test_two_answers_in_one_stream_are_an_error() -> None:
+    with pytest.raises(ProviderProtocolError, match=r"another answer \(msg_2\) began"):
+        answer(begin(), *text_block("Hi"), begin("msg_2"), *text_block("Hi"), *end())
+
+
+def test_blocks_in_the_beginning_count_if_no_others_come() -> None:
+    content = [{"type": "text", "text": "Hi"}]
+    assert told(answer(begin(content=content), *end()).blocks) == ["Hi"]
+    assert told(answer(begin(content=content), *HELLO[1:]).blocks) == ["Hello"]
+
+
+def test_events_of_unknown_types_are_passed_over() -> None:
+    odd = {"type": "new_event", "index": 0, "delta": {"type": "text_delta", "text": "no"}}
+    assert told(answer(odd, begin(), {"x": 1}, *HELLO[1:], 7, None, "x").blocks) == ["Hello"]
+
+
+def test_an_array_of_events_is_read_one_by_one() -> None:
+    assert told(read(b"data: " + json.dumps(HELLO).encode() + b"\n\n").blocks) == ["Hello"]
+
+
+def test_halves_of_characters_are_joined_and_lone_ones_replaced() -> None:
+    events = [
+        begin(),
+        *text_block("a\ud83d", "\ude00\ud83d"),
+        *call_block('{"q":"\ud83d', '\ude00\ud83d"}', index=1),
+        start(2, {"type": "new", "t\ud83d": ["\ud83d"]}),
+        *end("tool_use"),
+    ]
+    found = answer(*events)
+    assert told(found.blocks) == [
+        "a\U0001f600\ufffd",
+        ("a", "find", {"q": "\U0001f600\ufffd"}),
+        {"type": "new", "t\ufffd": ["\ufffd"]},
+    ]
+    for delta in shown(*events):
+        if isinstance(delta, TextDelta | ToolCallDelta):
+            str(getattr(delta, "text", "") or getattr(delta, "arguments", "")).encode()
+
+
+# --- bodies of other kinds ------------------------------------------------------------------------
+
+
+def whole(**fields: object) -> dict[str, object]:
+    message = {"id": "w", "type": "message", "role": "assistant", "model": "m-2"}
+    content = [{"type": "text", "text": "Hi"}, tool_use(given={"q": 1})]
+    usage = {"input_tokens": 3, "output_tokens": 4}
+    return {**message, "content": content, "stop_reason": "tool_use", "usage": usage, **fields}
+
+
+@pytest.mark.parametrize("message", [whole(), whole(type=None), whole(id=5)])
+def test_a_document_in_place_of_a_stream_is_an_answer(message: object) -> None:
+    for body in (json.dumps(message).encode(), b"\n\n " + json.dumps([message]).encode()):
+        found = read(body)
+        assert told(found.blocks) == ["Hi", ("a", "find", {"q": 1})]
+        assert (found.finish_reason, found.usage) == ("tool_calls", Usage(3, 4))
+        assert (found.model, found.response_id) in {("m-2", "w"), ("m-2", "5")}
+
+
+def test_a_document_may_be_the_data_of_an_event() -> None:
+    assert told(answer(whole(stop_reason="end_turn")).blocks)[0] == "Hi"
+
+
+def test_content_may_be_text() -> None:
+    found = read(json.dumps(whole(content="Hi", stop_reason=None)).encode())
+    assert (told(found.blocks), found.finish_reason) == (["Hi"], "unknown")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}',
+        frame({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+        sse(*HELLO[:3])
+        + b'event: error\ndata: {"type":"overloaded_error","message":"Overloaded"}\n\n',
+        sse(*HELLO[:3], {"error": {"code": "overloaded_error", "message": "Overloaded"}}),
+    ],
+)
+def test_errors_inside_a_200_are_raised_with_their_type(body: bytes) -> None:
+    with pytest.raises(ProviderInBandError, match="Overloaded") as caught:
+        read(body)
+    assert caught.value.code == "overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        (b"event: error\ndata: gone away\n\n", "gone away", ""),
+        (b'event: error\ndata: {"status": 529}\n\n', "without a message", "529"),
+        (b'data: {"type": "error"}\n\n', "without a message", ""),
+    ],
+)
+def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None:
+    with pytest.raises(ProviderInBandError, match=message) as caught:
+        read(body)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html><title>Log in</title>", r"got a page .*: Log in"),
+        (b'{"detail": "no such path"}', r"JSON that is no message .*: no such path"),
+        (b"[]", "JSON that is no message"),
+        (b"{", "JSON that is no message"),
+        (b"", "the stream held no answer"),
+        (sse({"type": "ping"}), "the stream held no answer and no reason for its end"),
+        (sse(begin(), {"type": "message_stop"}), "the stream held no answer"),
+        (b"data: nonsense\n\ndata: [DONE]\n\n", r"1 data line\(s\) .* 'nonsense'"),
+        (sse({"choices": [{"delta": {"content": "Hi"}}]}), r"1 data line\(s\) .*choices"),
+        (
+            sse(begin(), start(0, THINKING), thought("Hm")),
+            "before anything of the answer",
+        ),
+    ],
+)
+def test_what_is_no_answer_is_told(body: bytes, message: str) -> None:
+    with pytest.raises(ProviderProtocolError, match=message):
+        read(body, content_type="text/plain")
+
+
+def test_bodies_without_bounds_are_refused() -> None:
+    with pytest.raises(ProviderProtocolError, match="a page"):
+        read_all([b"<" + b"x" * 70_000, b"x"])
+    with pytest.raises(ProviderProtocolError, match="longer than"):
+        read_all([b"data: " + b"x" * (9 * 1024 * 1024)])
+
+
+# --- answers that are cut -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stops", [0, 1])
+@pytest.mark.parametrize("pieces", [[], ["{"], ["{}"], ['{"q": "a']])
+def test_a_call_that_is_cut_at_the_token_limit_never_runs(pieces: list[str], stops: int) -> None:
+    events = call_block(*pieces)[: None if stops else -1]
+    (block,) = answer(begin(), *events, *end("max_tokens")).blocks
+    assert isinstance(block, ToolUseError)
+    assert "cut off at its token limit before the arguments of this call" in block.error
+
+
+def test_whole_calls_of_an_answer_that_is_cut_run() -> None:
+    events = [*call_block("{}"), *call_block('{"q": 1}', index=1, call_id="b")]
+    found = answer(begin(), *events, *end("max_tokens"))
+    assert told(found.blocks) == [
+        ("a", "find", {}),
+        ("b", "find", {"q": 1}),
+    ]
+
+
+@pytest.mark.parametrize("pieces", [[], ["{"], ["{}"], ['{"q": 1}']])
+def test_a_call_that_was_under_way_when_the_stream_broke_off_never_runs(pieces: list[str]) -> None:
+    found = answer(begin(), *text_block("Hi"), *call_block(*pieces, index=1)[:-1])
+    text_, block = found.blocks
+    assert text_ == TextBlock("Hi")
+    assert isinstance(block, ToolUseError)
+    assert block.error.startswith("the stream broke off before")
+    assert found.usage.estimated
+
+
+def test_a_call_that_ended_before_the_stream_broke_off_is_whole() -> None:
+    found = answer(begin(), *call_block('{"q": 1}'), *call_block("{", index=1, call_id="b")[:-1])
+    assert told(found.blocks)[0] == ("a", "find", {"q": 1})
+    assert isinstance(found.blocks[1], ToolUseError)
+
+
+def test_a_refusal_cuts_the_call_that_it_comes_in() -> None:
+    (block,) = answer(begin(), *call_block("{"), *end("refusal")).blocks
+    assert isinstance(block, ToolUseError)
+    assert block.error.startswith("the answer was refused before")
