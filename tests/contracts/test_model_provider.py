@@ -21,8 +21,10 @@ from agent_actors.domain.model import (
     ToolCallDelta,
 )
 from agent_actors.providers.adapt import adapt_provider
+from agent_actors.providers.anthropic import AnthropicMessages
 from agent_actors.providers.openai import OpenAIChat
 from agent_actors.testing import ReplyStep, ScriptedEndpoint, call, say
+from tests.providers.anthropic import answers as anthropic
 from tests.providers.openai.answers import calls, chunk, entry, sse, text
 from tests.providers.openai.fake_exchange import FakeExchange
 from tests.providers.sinks import CollectingSink
@@ -85,6 +87,29 @@ async def openai_over_http() -> AsyncGenerator[ModelProvider]:
             await chat.aclose()
 
 
+@asynccontextmanager
+async def anthropic_in_memory() -> AsyncGenerator[ModelProvider]:
+    body = anthropic.sse(
+        anthropic.begin(),
+        *anthropic.text_block("Let me ", "look."),
+        *anthropic.call_block('{"q":1}', index=1),
+        *anthropic.end("tool_use"),
+    )
+    reads = [body[at : at + 40] for at in range(0, len(body), 40)]
+    yield AnthropicMessages(exchange=FakeExchange(reads))
+
+
+@asynccontextmanager
+async def anthropic_over_http() -> AsyncGenerator[ModelProvider]:
+    turn: list[ReplyStep] = [say("Let me look.", chunks=2), call("find", {"q": 1}, id="a")]
+    async with ScriptedEndpoint(lambda _: turn) as endpoint:
+        messages = AnthropicMessages(base_url=endpoint.base_url)
+        try:
+            yield messages
+        finally:
+            await messages.aclose()
+
+
 def adapted(make: Callable[[], object]) -> Open:
     @asynccontextmanager
     async def opener() -> AsyncGenerator[ModelProvider]:
@@ -96,6 +121,8 @@ def adapted(make: Callable[[], object]) -> Open:
 OPENERS: dict[str, Open] = {
     "openai in memory": openai_in_memory,
     "openai over http": openai_over_http,
+    "anthropic in memory": anthropic_in_memory,
+    "anthropic over http": anthropic_over_http,
     "only complete": adapted(Completes),
     "only stream": adapted(Feeds),
     "a generator": adapted(Yields),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import (
     ImageBlock,
+    OpaqueBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -133,6 +134,8 @@ def test_a_good_conversation_breaks_no_rule() -> None:
     TALK.validate()
     Messages().assistant(tool_calls=[CALL]).user([ImageBlock("data:,")]).validate()
     Messages().tool("c1", "t", "").validate()
+    opaque = OpaqueBlock({"type": "document"}, "anthropic")
+    Messages().user([opaque]).assistant([opaque]).validate()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
@@ -29,7 +36,7 @@ def said(text: str) -> UserMessage:
     return UserMessage(SCOPE, "id", 1.0, text)
 
 
-def answered(*blocks: ToolUseBlock | ToolUseError | TextBlock | ThinkingBlock) -> AssistantMessage:
+def answered(*blocks: AssistantBlock) -> AssistantMessage:
     return AssistantMessage(SCOPE, "id", 1.0, blocks)
 
 
@@ -174,3 +181,10 @@ def test_any_records_cut_anywhere_fold_to_a_valid_history(log: list[AnyEvent], c
         state.apply(record)
         check(state.history())
     assert state.history() == fold(log).history()
+
+
+def test_an_answer_of_nothing_but_an_opaque_block_is_kept() -> None:
+    block = OpaqueBlock({"type": "server_tool_use", "id": "s"}, "anthropic")
+    history = fold([said("a"), answered(block)]).history()
+    assert history[-1].blocks == (block,)
+    check(history)

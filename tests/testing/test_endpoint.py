@@ -252,3 +252,16 @@ async def test_a_thousand_streams_are_served_at_once() -> None:
             await endpoint.wait_closed()
         assert ended == ["closed"] * count
         assert endpoint.connections == count
+
+
+async def test_it_answers_the_same_script_in_anthropics_protocol_and_counts_tokens() -> None:
+    async with ScriptedEndpoint(["Hello", "Hello"]) as endpoint, httpx.AsyncClient() as client:
+        url = f"{endpoint.base_url}/messages"
+        asked = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+        counted = await client.post(f"{url}/count_tokens", json=asked)
+        whole = await client.post(url, json=asked)
+        streamed = await client.post(url, json={**asked, "stream": True})
+    assert counted.json()["input_tokens"] > 0
+    assert whole.json()["content"] == [{"type": "text", "text": "Hello"}]
+    assert streamed.headers["content-type"] == "text/event-stream"
+    assert streamed.text.endswith('event: message_stop\ndata: {"type":"message_stop"}\n\n')

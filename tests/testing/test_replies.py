@@ -103,3 +103,43 @@ def test_a_request_that_lacks_everything_is_still_readable() -> None:
     assert empty.new_results == empty.messages == []
     assert request({"messages": [{"role": "tool", "content": []}]}).last_content == ""
     assert len(request({"messages": [{"role": "tool"}]}).new_results) == 1
+
+
+def messages_request(**fields: JsonValue) -> EndpointRequest:
+    return EndpointRequest(0, 0, "POST", "/v1/messages?beta=true", {}, fields, b"")
+
+
+def test_a_request_of_anthropics_protocol_tells_the_same() -> None:
+    result: JsonObject = {"type": "tool_result", "tool_use_id": "a", "content": "1"}
+    parts: JsonObject = {
+        "type": "tool_result",
+        "tool_use_id": "b",
+        "content": [{"type": "text", "text": "2"}, {"type": "image"}],
+    }
+    asked = messages_request(
+        tools=[{"name": "t", "input_schema": {}}, {"type": "web_search", "name": "w"}, 3],
+        messages=[{"role": "user", "content": "x"}, {"role": "user", "content": [result, parts]}],
+    )
+    assert (asked.protocol, request({}).protocol) == ("messages", "chat")
+    assert asked.tool_names == ["t", "w"]
+    assert asked.new_results == [
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+    ]
+    assert asked.last_content == "2"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Hi", "Hi"),
+        ([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "ab"),
+        ([{"type": "tool_result", "content": "1"}, {"type": "text", "text": "and"}], "and"),
+        ([{"type": "tool_result"}], ""),
+        (None, ""),
+    ],
+)
+def test_the_last_content_of_anthropics_protocol_is_its_text(content: JsonValue, text: str) -> None:
+    assert messages_request(messages=[{"role": "user", "content": content}]).last_content == text
+    assert messages_request(messages=[]).last_content == ""
+    assert messages_request(messages=[]).new_results == []

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from agent_actors.domain.blocks import ImageBlock, TextBlock
+from agent_actors.domain.blocks import ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonValue
 from agent_actors.tools import ToolOutput, to_output
 from tests.codec.values import json_values
@@ -50,6 +50,10 @@ class Report:
             {"readings": [{"celsius": 21.5, "station": "north"}], "level": 1},
         ),
         (TextBlock("sunny"), [{"type": "text", "text": "sunny"}]),
+        (
+            OpaqueBlock({"type": "document"}, "anthropic"),
+            [{"type": "opaque", "data": {"type": "document"}, "provider": "anthropic"}],
+        ),
         (
             [TextBlock("look"), ImageBlock("data:,x", media_type="image/png")],
             [

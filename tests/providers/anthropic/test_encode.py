@@ -26,6 +26,7 @@ from agent_actors.providers.anthropic.encode import (
     encode_count,
     encode_request,
 )
+from agent_actors.providers.openai.encode import encode_request as encode_openai
 from agent_actors.testing.strategies import messages
 
 HI = Messages().user("Hi")
@@ -451,3 +452,13 @@ def test_a_count_asks_for_the_same_without_what_concerns_the_answer() -> None:
         "tools": [{"name": "now", "input_schema": {"type": "object"}}],
         "thinking": {},
     }
+
+
+def test_other_protocols_leave_opaque_blocks_out() -> None:
+    opaque = OpaqueBlock({"type": "redacted_thinking", "data": "x"}, "anthropic")
+    chain = Messages().user([TextBlock("Hi"), opaque]).assistant([opaque, TextBlock("Hello")])
+    request = ModelRequest(chain.append(message("assistant", opaque)), ModelSettings("m"))
+    assert json.loads(encode_openai(request))["messages"] == [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+    ]
