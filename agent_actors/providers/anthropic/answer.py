@@ -41,7 +41,6 @@ class AnswerReader:
         request: What was asked.
         endpoint: What errors call the endpoint.
         content_type: The answer's content type, for errors.
-        first_call: The number of the first call, where the answer goes on with one that paused.
     """
 
     def __init__(
@@ -50,11 +49,10 @@ class AnswerReader:
         *,
         endpoint: str,
         content_type: str = "",
-        first_call: int = 0,
     ) -> None:
         self._endpoint = endpoint
         self._content_type = content_type
-        self._message = MessageDecoder(request, endpoint=endpoint, first_call=first_call)
+        self._message = MessageDecoder(request, endpoint=endpoint)
         self._sse = SSEDecoder()
         self._kind: _Kind = "unknown"
         self._body = bytearray()

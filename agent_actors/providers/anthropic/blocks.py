@@ -48,14 +48,13 @@ class BlockTable:
 
     Args:
         request: What was asked: ids of calls that are made up, or rewritten, depend on it.
-        first_call: The number of the first call, where the answer goes on with one that paused.
     """
 
     __slots__ = ("_by_index", "_calls", "_ids", "_last", "_parts")
 
-    def __init__(self, request: ModelRequest, *, first_call: int = 0) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._ids = CallIds(turn=request.turn, known=request.known_call_ids)
-        self._calls = first_call
+        self._calls = 0
         self._parts: list[Part] = []
         self._by_index: dict[int, Part] = {}
         # The block that something came for last.

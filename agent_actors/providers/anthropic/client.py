@@ -148,12 +148,11 @@ class AnthropicMessages:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
-        answer, paused = await self._ask(request, sink, first_call=0)
+        answer, paused = await self._ask(request, sink)
         for _ in range(self._max_continuations):
             if not paused:
                 break
-            calls = _calls(answer)
-            more, paused = await self._ask(_continued(request, answer), sink, first_call=len(calls))
+            more, paused = await self._ask(_continued(request, answer), sink)
             answer = _joined(answer, more)
         return answer
 
@@ -185,12 +184,10 @@ class AnthropicMessages:
         if self._owns_exchange:
             await self._exchange.aclose()
 
-    async def _ask(
-        self, request: ModelRequest, sink: ModelSink, *, first_call: int
-    ) -> tuple[ModelFinished, bool]:
+    async def _ask(self, request: ModelRequest, sink: ModelSink) -> tuple[ModelFinished, bool]:
         """One request: its answer, and whether the endpoint paused in it."""
         body = encode_request(request, self._options)
-        reading = _AnswerSink(sink, request, endpoint=self._name, first_call=first_call)
+        reading = _AnswerSink(sink, request, endpoint=self._name)
         await self._exchange.exchange(HttpRequest(self._url, self._headers, body), reading)
         return reading.result()
 
@@ -274,13 +271,10 @@ class _Reading:
 class _AnswerSink(_Reading):
     """Reads one HTTP answer, whatever it turns out to be, and hands on what is to be shown."""
 
-    def __init__(
-        self, sink: ModelSink, request: ModelRequest, *, endpoint: str, first_call: int
-    ) -> None:
+    def __init__(self, sink: ModelSink, request: ModelRequest, *, endpoint: str) -> None:
         super().__init__(endpoint=endpoint)
         self._sink = sink
         self._request = request
-        self._first_call = first_call
         self._answer: AnswerReader | None = None
 
     @property
@@ -308,7 +302,6 @@ class _AnswerSink(_Reading):
                 self._request,
                 endpoint=self._endpoint,
                 content_type=headers.get("content-type", ""),
-                first_call=self._first_call,
             )
 
     def feed(self, data: bytes) -> None:
@@ -329,15 +322,12 @@ class _AnswerSink(_Reading):
         self._show(self._answer.close())
         answer = self._answer.finish()
         # With calls of ours open, it is their results that the endpoint waits for.
-        return answer, self._answer.paused and not _calls(answer)
+        calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in answer.blocks)
+        return answer, self._answer.paused and not calls
 
     def _show(self, deltas: Sequence[ModelDelta]) -> None:
         if deltas:
             self._sink.feed(deltas)
-
-
-def _calls(answer: ModelFinished) -> list[ToolUseBlock | ToolUseError]:
-    return [block for block in answer.blocks if isinstance(block, ToolUseBlock | ToolUseError)]
 
 
 def _continued(request: ModelRequest, answer: ModelFinished) -> ModelRequest:

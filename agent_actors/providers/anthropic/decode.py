@@ -92,7 +92,6 @@ class MessageDecoder:
     Args:
         request: What was asked.
         endpoint: What errors call the endpoint.
-        first_call: The number of the first call, where the answer goes on with one that paused.
 
     Attributes:
         model: The model's name as the endpoint gave it; empty while it has not.
@@ -121,10 +120,10 @@ class MessageDecoder:
         "skipped",
     )
 
-    def __init__(self, request: ModelRequest, *, endpoint: str, first_call: int = 0) -> None:
+    def __init__(self, request: ModelRequest, *, endpoint: str) -> None:
         self._request = request
         self._endpoint = endpoint
-        self._blocks = BlockTable(request, first_call=first_call)
+        self._blocks = BlockTable(request)
         self._finish: FinishReason | None = None
         self._usage = Usage()
         # True once the tokens of the whole answer were counted, and not only those of the prompt.

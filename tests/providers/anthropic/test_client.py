@@ -8,8 +8,7 @@ import trio.testing
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.domain.blocks import OpaqueBlock, TextBlock, ToolUseBlock
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelRequest, ModelSettings, TextDelta, ToolCallDelta
+from agent_actors.domain.model import TextDelta, ToolCallDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import (
     ConfigError,
@@ -355,11 +354,3 @@ async def test_an_agent_runs_to_its_end_and_its_thoughts_go_back_sealed() -> Non
     assert content[0] == {"type": "thinking", "thinking": "Hm", "signature": "seal"}
     assert [part["type"] for part in content] == ["thinking", "tool_use", "tool_use"]
     assert results["role"] == "user"
-
-
-async def test_ids_that_are_made_up_are_unlike_those_of_the_part_before_the_pause() -> None:
-    broken = sse(begin(), *call_block("{", call_id=None), *end("pause_turn"))
-    answer = await model(Turns(broken)).complete(
-        ModelRequest(Messages().user("x"), ModelSettings("m"), turn=3)
-    )
-    assert [getattr(block, "id", "") for block in answer.blocks] == ["call_3_0"]

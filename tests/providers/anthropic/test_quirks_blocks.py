@@ -348,3 +348,26 @@ def test_leaked_tokens_are_no_part_of_a_name_and_no_name_is_no_call() -> None:
 def test_a_block_that_is_no_object_is_text() -> None:
     found = answer(begin(), start(0, None), text("Hi"), start(1, "x"), text("!", 1), *end())
     assert told(found.blocks) == ["Hi", "!"]
+
+
+def test_an_input_without_a_block_belongs_to_the_endpoints_own_tool_that_is_open() -> None:
+    use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
+    found = answer(begin(), start(0, use), arguments('{"q": 1}', 5), stop(0), *end())
+    assert told(found.blocks) == [{**use, "input": {"q": 1}}]
+
+
+def test_blocks_of_nothing_are_left_out() -> None:
+    empty = [start(0, THINKING), stop(0), *text_block("", index=1)]
+    assert told(answer(begin(), *empty, *text_block("Hi", index=2), *end()).blocks) == ["Hi"]
+
+
+def test_a_seal_that_comes_twice_is_one() -> None:
+    events = [start(0, {**THINKING, "signature": "s"}), thought("Hm"), seal("s"), seal("s")]
+    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s")]
+
+
+def test_arguments_that_come_both_ways_are_shown_once() -> None:
+    events = [start(0, tool_use(given={"q": 1})), arguments('{"q": 2}'), stop(0)]
+    assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 2})]
+    pieces = [d.arguments for d in shown(begin(), *events) if isinstance(d, ToolCallDelta)]
+    assert pieces == ["", '{"q": 2}']

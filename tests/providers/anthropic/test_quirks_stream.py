@@ -14,7 +14,9 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.providers.anthropic.answer import AnswerReader
 from tests.providers.anthropic.answers import (
+    REQUEST,
     answer,
     begin,
     call_block,
@@ -25,6 +27,7 @@ from tests.providers.anthropic.answers import (
     shown,
     sse,
     start,
+    stop,
     text_block,
     thought,
     told,
@@ -42,9 +45,14 @@ def test_a_stream_may_lack_its_last_event() -> None:
 
 
 def test_pings_after_the_reason_end_a_stream_whose_last_event_got_lost() -> None:
-    body = sse(*HELLO[:-1], {"type": "ping"})
-    reads = [body, b"never read"]
-    assert told(read_all(reads)[1].blocks) == ["Hello"]
+    reader = AnswerReader(REQUEST, endpoint="e")
+    for event in (begin(), {"type": "ping"}, *HELLO[1:-1]):
+        reader.feed(frame(event))
+        assert not reader.done
+    reader.feed(frame({"type": "ping"}))
+    assert reader.done
+    reader.close()
+    assert told(reader.finish().blocks) == ["Hello"]
 
 
 def test_the_same_beginning_twice_is_one() -> None:
@@ -224,3 +232,10 @@ def test_a_refusal_cuts_the_call_that_it_comes_in() -> None:
     (block,) = answer(begin(), *call_block("{"), *end("refusal")).blocks
     assert isinstance(block, ToolUseError)
     assert block.error.startswith("the answer was refused before")
+
+
+def test_thoughts_alone_are_an_answer_if_it_is_told_that_it_ended() -> None:
+    events = [begin(), start(0, THINKING), thought("Hm"), stop(0)]
+    counted = {"type": "message_delta", "usage": {"output_tokens": 7}}
+    found = answer(*events, counted, {"type": "message_stop"})
+    assert (told(found.blocks), found.usage.output_tokens) == ([("thinking", "Hm", "")], 7)
