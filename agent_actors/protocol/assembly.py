@@ -175,6 +175,18 @@ class Assembler:
             self._finish = delta.reason
         return _NOTHING
 
+    def feed_plain(self, text: str) -> bool:
+        """Take text that goes on in the block before it, without surrogates; say if it did.
+
+        Where this says True, the text is to be shown as it is. Else nothing was taken, and it is to
+        be fed as any other piece.
+        """
+        part = self._parts[-1] if self._parts else None
+        if not (isinstance(part, _Prose) and not part.thinking and self._text.is_plain):
+            return False
+        part.pieces.append(text)
+        return True
+
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more pieces come."""
         part = self._parts[-1] if self._parts else None

@@ -189,6 +189,27 @@ class SSEDecoder:
                 raise
         return events
 
+    def feed_plain(self, data: bytes) -> list[str] | None:
+        """Take a read if it holds nothing but whole events of one data line each.
+
+        This is what nearly every read from a model is. It saves an object per event.
+
+        Returns:
+            The data of its events; None if it is any other read: nothing is taken then, and it is
+            to be fed.
+        """
+        if (
+            self._tail
+            or self._block_open
+            or self._start is not None
+            or self._skip_lf
+            or self._closed
+            or self._failure is not None
+            or b"\r" in data
+        ):
+            return None
+        return self._plain_data(data)
+
     def close(self) -> list[ServerSentEvent]:
         """Take the end of the stream; may be called again.
 
@@ -228,26 +249,26 @@ class SSEDecoder:
         self._tail += rest
 
     def _take_plain(self, lines: bytes, events: list[ServerSentEvent]) -> bool:
-        """Take `lines` if they are one-line data events only; say whether they were.
+        """Take `lines` if they are one-line data events only; say whether they were."""
+        plain = None if self._block_open else self._plain_data(lines)
+        if plain is None:
+            return False
+        last_id = self._last_event_id
+        events += [ServerSentEvent("message", data, last_id, None) for data in plain]
+        return True
 
-        This is the shape of nearly every read from a model, so it is done in whole-read steps.
-        """
+    def _plain_data(self, lines: bytes) -> list[str] | None:
+        """The data of `lines` if they are one-line data events only, in whole-read steps."""
         if (
-            self._block_open
-            or not lines.startswith(b"data: ")
+            not lines.startswith(b"data: ")
             or not lines.endswith(b"\n\n")
             or len(lines) > self._plain_limit
         ):
-            return False
+            return None
         parts = lines[6:-2].split(b"\n\ndata: ")
         if lines.count(b"\n") != 2 * len(parts):
-            return False
-        last_id = self._last_event_id
-        events += [
-            ServerSentEvent("message", part.decode("utf-8", "replace"), last_id, None)
-            for part in parts
-        ]
-        return True
+            return None
+        return [part.decode("utf-8", "replace") for part in parts]
 
     def _take_lines(self, lines: bytes, events: list[ServerSentEvent]) -> None:
         """Take whole lines one by one."""

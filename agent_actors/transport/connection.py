@@ -313,7 +313,9 @@ class Connection:
             if not self._head_told and reader.head is not None:
                 self._head_told = True
                 listener.on_head(reader.head)
-            if body and not listener.done:
+                if listener.done:
+                    body = b""
+            if body:
                 listener.on_body(body)
         except Exception as error:  # noqa: BLE001 - whatever the listener raises ends its exchange
             failure = error

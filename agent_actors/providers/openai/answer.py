@@ -12,7 +12,7 @@ an error), `<` a page, all else an event stream. Beside the standard's fields on
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, TextDelta
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.assembly import Assembler
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
@@ -130,6 +130,9 @@ class AnswerReader:
         return data
 
     def _events(self, data: bytes) -> Sequence[ModelDelta]:
+        plain = self._sse.feed_plain(data)
+        if plain is not None:
+            return self._plain_events(plain)
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
@@ -143,13 +146,27 @@ class AnswerReader:
             self._raise_told(told)
         return shown
 
+    def _plain_events(self, events: Sequence[str]) -> Sequence[ModelDelta]:
+        """Take the data of events that have nothing else; lines that tell of errors are none."""
+        shown: list[ModelDelta] = []
+        for data in events:
+            text = self._chunks.plain_text(data)
+            if text and self._assembler.feed_plain(text):
+                shown.append(TextDelta(text))
+            elif not self._done:
+                self._take_data(data, shown)
+        return shown
+
     def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
-        if event.data == _DONE or event.data.strip() == _DONE:
+        if event.event == "error" and event.data.strip() != _DONE:
+            self._raise_told(event.data)
+        self._take_data(event.data, shown)
+
+    def _take_data(self, data: str, shown: list[ModelDelta]) -> None:
+        if data == _DONE or data.strip() == _DONE:
             self._done = True
             return
-        if event.event == "error":
-            self._raise_told(event.data)
-        for delta in self._chunks.decode(event.data):
+        for delta in self._chunks.decode(data):
             shown += self._assembler.feed(delta)
 
     def _document(self, shown: list[ModelDelta]) -> bool:

@@ -36,6 +36,7 @@ from agent_actors.providers.openai.wire import (
     ToolCall,
     WireObject,
     read_chunks,
+    read_plain,
 )
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -78,6 +79,7 @@ class ChunkDecoder:
 
     __slots__ = (
         "_endpoint",
+        "_plain",
         "_refused",
         "answered",
         "first_skipped",
@@ -89,11 +91,21 @@ class ChunkDecoder:
     def __init__(self, *, endpoint: str) -> None:
         self._endpoint = endpoint
         self._refused = False
+        # True if the last line only added text: so will the next one, nearly always.
+        self._plain = False
         self.model: str = ""
         self.response_id: str = ""
         self.skipped: int = 0
         self.first_skipped: str = ""
         self.answered: bool = False
+
+    def plain_text(self, data: str) -> str:
+        """The text of a data line that only adds text, as the one before did; else empty."""
+        if not self._plain:
+            return ""
+        text = read_plain(data)
+        self._plain = text is not None
+        return text or ""
 
     def decode(self, data: str | bytes) -> list[ModelDelta]:
         """The pieces in one data line.
@@ -112,6 +124,8 @@ class ChunkDecoder:
         deltas: list[ModelDelta] = []
         for chunk in chunks:
             self._take(chunk, deltas)
+        # The names that stand in every chunk have been taken by now, or there are none.
+        self._plain = len(deltas) == 1 and isinstance(deltas[0], TextDelta)
         return deltas
 
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:

@@ -72,7 +72,46 @@ class Chunk(msgspec.Struct):
     detail: object = None
 
 
+# What nearly every chunk is, as a type: one choice that adds text, and nothing else. Anything more
+# fails to decode, so that no field needs to be looked at; then the chunk is read as any other.
+class _PlainDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    content: str
+    role: str | None = None
+    refusal: None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    delta: _PlainDelta
+    message: None = None
+    finish_reason: None = None
+    usage: None = None
+
+
+class _PlainChunk(msgspec.Struct, gc=False):
+    choices: tuple[_PlainChoice]
+    usage: None = None
+    error: None = None
+    message: None = None
+    detail: None = None
+
+
+_PLAIN_DECODER = msgspec.json.Decoder(_PlainChunk)
 _DECODER = msgspec.json.Decoder(Chunk)
+
+
+def read_plain(data: str) -> str | None:
+    """The text of a chunk that only adds text; None if it is any other data line.
+
+    The text holds no surrogates: with one, it counts as another line.
+    """
+    try:
+        return _PLAIN_DECODER.decode(data).choices[0].delta.content
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def read_json(data: str | bytes) -> JsonValue:
