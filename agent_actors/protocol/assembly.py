@@ -17,7 +17,7 @@ may have been the start of more, it becomes a `ToolUseError`. What did not come 
 Feeding is linear in what is fed: pieces are kept in lists and joined once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -175,17 +175,17 @@ class Assembler:
             self._finish = delta.reason
         return _NOTHING
 
-    def feed_plain(self, text: str) -> bool:
-        """Take text that goes on in the block before it, without surrogates; say if it did.
-
-        Where this says True, the text is to be shown as it is. Else nothing was taken, and it is to
-        be fed as any other piece.
-        """
+    @property
+    def is_plain(self) -> bool:
+        """True if more text would go on in the block before it, and be shown as it is."""
         part = self._parts[-1] if self._parts else None
-        if not (isinstance(part, _Prose) and not part.thinking and self._text.is_plain):
-            return False
-        part.pieces.append(text)
-        return True
+        return isinstance(part, _Prose) and not part.thinking and self._text.is_plain
+
+    def feed_plain(self, texts: Iterable[str]) -> None:
+        """Take pieces of text that hold no surrogates, while `is_plain`; they are to be shown."""
+        part = self._parts[-1] if self._parts else None
+        if isinstance(part, _Prose):
+            part.pieces += texts
 
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more pieces come."""

@@ -84,6 +84,7 @@ class SSEDecoder:
     """
 
     __slots__ = (
+        "_between_events",
         "_block_open",
         "_closed",
         "_data",
@@ -122,6 +123,8 @@ class SSEDecoder:
         self._skip_lf = False
         self._tail = bytearray()
         self._block_open = False
+        # True where a whole read of plain events may be taken by `feed_plain`.
+        self._between_events = False
         self._data = bytearray()
         self._event = ""
         self._retry_of_block: int | None = None
@@ -182,33 +185,43 @@ class SSEDecoder:
                     self._take_lines(lines, events)
             if end < len(data):
                 self._keep(data[end:])
+            self._between_events = not (
+                self._block_open or self._skip_lf or self._start is not None
+            )
         except SSELimitError as error:
             self._failure = str(error)
+            self._between_events = False
             self._drop_buffers()
             if not events:
                 raise
         return events
 
     def feed_plain(self, data: bytes) -> list[str] | None:
-        """Take a read if it holds nothing but whole events of one data line each.
+        """Take a read if it holds nothing but events of one data line each, the last maybe cut.
 
         This is what nearly every read from a model is. It saves an object per event.
 
         Returns:
-            The data of its events; None if it is any other read: nothing is taken then, and it is
-            to be fed.
+            The data of its whole events; None if it is any other read: nothing is taken then, and
+            it is to be fed.
         """
-        if (
-            self._tail
-            or self._block_open
-            or self._start is not None
-            or self._skip_lf
-            or self._closed
-            or self._failure is not None
-            or b"\r" in data
-        ):
+        if not self._between_events or b"\r" in data:
             return None
-        return self._plain_data(data)
+        if not self._tail and data.endswith(b"\n\n"):
+            return self._plain_data(data)
+        end = data.rfind(b"\n\n") + 2
+        rest = data[end:]
+        if end < 2 or b"\n" in rest or len(rest) > self._max_line_bytes:
+            return None
+        plain = self._plain_data(bytes(self._tail) + data[:end])
+        if plain is not None:
+            self._tail = bytearray(rest)
+        return plain
+
+    @property
+    def unfinished_line(self) -> bytes:
+        """The beginning of a line whose end has not come."""
+        return bytes(self._tail) if self._tail else b""
 
     def close(self) -> list[ServerSentEvent]:
         """Take the end of the stream; may be called again.
@@ -222,6 +235,7 @@ class SSEDecoder:
         if self._failure is not None:
             self._refuse()
         self._closed = True
+        self._between_events = False
         self._drop_buffers()
         return []
 
@@ -265,6 +279,8 @@ class SSEDecoder:
             or len(lines) > self._plain_limit
         ):
             return None
+        if lines.count(b"\n") == 2:
+            return [lines[6:-2].decode("utf-8", "replace")]
         parts = lines[6:-2].split(b"\n\ndata: ")
         if lines.count(b"\n") != 2 * len(parts):
             return None

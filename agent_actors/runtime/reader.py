@@ -191,24 +191,18 @@ class RunSink:
             return
         stamp = self._stamp
         scope, ts = stamp.scope, stamp.wall_clock()
-        ids = iter(stamp.ids.take(len(deltas)))
         events: list[Event] = []
-        for delta in deltas:
-            # By far the most are text: told by their class, which is the cheapest.
-            if type(delta) is TextDelta:
+        for delta, event_id in zip(deltas, stamp.ids.take(len(deltas)), strict=True):
+            if isinstance(delta, TextDelta):
                 self.characters += len(delta.text)
-                events.append(AssistantDelta(scope, next(ids), ts, delta.text))
+                events.append(AssistantDelta(scope, event_id, ts, delta.text))
                 continue
             shown = self._shown(delta)
             self.characters += len(shown)
             if shown and isinstance(delta, ThinkingDelta):
-                events.append(AssistantThinking(scope, next(ids), ts, shown))
-            elif (
-                self._tool_deltas
-                and isinstance(delta, ToolCallDelta)
-                and delta.arguments is not None
-            ):
-                events.append(ToolDelta(scope, next(ids), ts, delta.id, delta.name, shown))
+                events.append(AssistantThinking(scope, event_id, ts, shown))
+            elif self._tool_deltas and isinstance(delta, ToolCallDelta):
+                events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
         if events:
             if self._mailbox is not None:
                 self._mailbox.put_nowait(tuple(events))

@@ -132,6 +132,9 @@ class AnswerReader:
     def _events(self, data: bytes) -> Sequence[ModelDelta]:
         plain = self._sse.feed_plain(data)
         if plain is not None:
+            rest = self._sse.unfinished_line
+            if rest or self._fields.is_pending:
+                self._fields.begin(rest)
             return self._plain_events(plain)
         try:
             events = self._sse.feed(data)
@@ -148,12 +151,11 @@ class AnswerReader:
 
     def _plain_events(self, events: Sequence[str]) -> Sequence[ModelDelta]:
         """Take the data of events that have nothing else; lines that tell of errors are none."""
-        shown: list[ModelDelta] = []
-        for data in events:
-            text = self._chunks.plain_text(data)
-            if text and self._assembler.feed_plain(text):
-                shown.append(TextDelta(text))
-            elif not self._done:
+        texts = self._chunks.plain_texts(events) if self._assembler.is_plain else []
+        self._assembler.feed_plain(texts)
+        shown: list[ModelDelta] = [TextDelta(text) for text in texts if text]
+        for data in events[len(texts) :]:
+            if not self._done:
                 self._take_data(data, shown)
         return shown
 
@@ -228,7 +230,7 @@ class _ErrorFields:
             return self._search(data)
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if end or not self._skipping:
-            self._begin(data[end:])
+            self.begin(data[end:])
         return []
 
     def _search(self, data: bytes) -> list[str]:
@@ -236,15 +238,20 @@ class _ErrorFields:
         for line in data.splitlines(keepends=True):
             whole = line.endswith((b"\n", b"\r"))
             if not self._skipping:
-                self._begin(self._line + line)
+                self.begin(self._line + line)
             if whole:
                 if self._line.startswith(_ERROR_FIELD):
                     value = self._line[len(_ERROR_FIELD) :]
                     found.append(value.decode("utf-8", "replace").strip())
-                self._begin(b"")
+                self.begin(b"")
         return found
 
-    def _begin(self, line: bytes) -> None:
+    @property
+    def is_pending(self) -> bool:
+        """True amid a line."""
+        return self._skipping or bool(self._line)
+
+    def begin(self, line: bytes) -> None:
         """Put the start of a line by, unless it is the start of another."""
         self._skipping = not _ERROR_FIELD.startswith(line[: len(_ERROR_FIELD)])
         self._line = b"" if self._skipping else line

@@ -10,7 +10,7 @@ as if they were choices. A choice's whole `message` counts only where no `delta`
 beside the deltas, growing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
@@ -99,13 +99,16 @@ class ChunkDecoder:
         self.first_skipped: str = ""
         self.answered: bool = False
 
-    def plain_text(self, data: str) -> str:
-        """The text of a data line that only adds text, as the one before did; else empty."""
+    def plain_texts(self, lines: Sequence[str]) -> list[str]:
+        """The texts of the first data lines, as far as they only add text, as the one before did.
+
+        Empty if the line before did not; then the lines are to be decoded.
+        """
         if not self._plain:
-            return ""
-        text = read_plain(data)
-        self._plain = text is not None
-        return text or ""
+            return []
+        texts = read_plain(lines)
+        self._plain = len(texts) == len(lines)
+        return texts
 
     def decode(self, data: str | bytes) -> list[ModelDelta]:
         """The pieces in one data line.

@@ -6,6 +6,7 @@ field, so that one odd field costs nothing but itself. What the fields mean is d
 """
 
 import json
+from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 import msgspec
@@ -103,15 +104,19 @@ _PLAIN_DECODER = msgspec.json.Decoder(_PlainChunk)
 _DECODER = msgspec.json.Decoder(Chunk)
 
 
-def read_plain(data: str) -> str | None:
-    """The text of a chunk that only adds text; None if it is any other data line.
+def read_plain(lines: Sequence[str]) -> list[str]:
+    """The texts of the first data lines, as far as they only add text, one each.
 
-    The text holds no surrogates: with one, it counts as another line.
+    The texts hold no surrogates: a line with one counts as another.
     """
+    texts: list[str] = []
+    decode = _PLAIN_DECODER.decode
     try:
-        return _PLAIN_DECODER.decode(data).choices[0].delta.content
+        for line in lines:
+            texts.append(decode(line).choices[0].delta.content)  # noqa: PERF401 - keeps the first
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+        pass
+    return texts
 
 
 def read_json(data: str | bytes) -> JsonValue:
