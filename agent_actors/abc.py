@@ -117,16 +117,49 @@ class ByteSink(Protocol):
 
 
 @attrs.frozen
+class ConnectionStatistics:
+    """The connections of a `ByteExchange`: how many there are, and what became of the others.
+
+    Attributes:
+        open: Connections that are open: carrying an exchange, draining or idle.
+        idle: Those that wait to be used again.
+        waiting: Exchanges that wait for their turn.
+        opened: Connections opened so far.
+        reused: How often an idle one was used again.
+        closed_by_peer: Closed since the peer closed or reset them, idle or not.
+        closed_by_answer: Closed after an answer that was the last one for its connection.
+        closed_by_fault: Closed since what came was no HTTP, or the sink failed.
+        closed_by_cancel: Closed since whoever waited was cancelled or left.
+        closed_by_expiry: Closed since nobody used them for too long.
+        closed_by_shutdown: Closed by `aclose`.
+    """
+
+    open: int
+    idle: int
+    waiting: int
+    opened: int
+    reused: int
+    closed_by_peer: int
+    closed_by_answer: int
+    closed_by_fault: int
+    closed_by_cancel: int
+    closed_by_expiry: int
+    closed_by_shutdown: int
+
+
+@attrs.frozen
 class ExchangeStatistics:
     """What a `ByteExchange` is doing.
 
     Attributes:
         live: Exchanges under way.
-        opened: Exchanges begun so far.
+        begun: Exchanges begun so far.
+        connections: What it does with connections; None if it cannot tell.
     """
 
     live: int
-    opened: int
+    begun: int
+    connections: ConnectionStatistics | None = None
 
 
 class ByteExchange(Protocol):

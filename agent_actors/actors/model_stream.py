@@ -61,8 +61,10 @@ class _WatchedSink:
         return self._sink.full
 
     def feed(self, deltas: Sequence[ModelDelta]) -> None:
-        if any(_has_content(delta) for delta in deltas):
-            self._watch.touch()
+        for delta in deltas:
+            if _has_content(delta):
+                self._watch.touch()
+                break
         self._sink.feed(deltas)
 
     async def wait_room(self) -> None:

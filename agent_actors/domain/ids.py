@@ -28,6 +28,10 @@ class Ids(Protocol):
         """The next id."""
         ...
 
+    def take(self, count: int) -> list[str]:
+        """The next `count` ids."""
+        ...
+
 
 @attrs.define(eq=False)
 class Uuid7Ids:
@@ -46,11 +50,24 @@ class Uuid7Ids:
 
     def new(self) -> str:
         """The next id, as 36 characters in the usual grouping."""
+        self._keep_time()
+        self._counter += 1
+        return f"{self._prefix}{self._counter:012x}"
+
+    def take(self, count: int) -> list[str]:
+        """The next `count` ids, at the price of one look at the clock."""
+        if count == 1:
+            return [self.new()]
+        self._keep_time()
+        first = self._counter + 1
+        self._counter += count
+        prefix = self._prefix
+        return [f"{prefix}{number:012x}" for number in range(first, first + count)]
+
+    def _keep_time(self) -> None:
         millis = int(self._clock() * 1000)
         if millis > self._millis:
             self._start_millisecond(millis)
-        self._counter += 1
-        return f"{self._prefix}{self._counter:012x}"
 
     def _start_millisecond(self, millis: int) -> None:
         self._millis = millis

@@ -17,7 +17,7 @@ may have been the start of more, it becomes a `ToolUseError`. What did not come 
 Feeding is linear in what is fed: pieces are kept in lists and joined once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -174,6 +174,18 @@ class Assembler:
         if _WEIGHT[delta.reason] >= _WEIGHT[self._finish]:
             self._finish = delta.reason
         return _NOTHING
+
+    @property
+    def is_plain(self) -> bool:
+        """True if more text would go on in the block before it, and be shown as it is."""
+        part = self._parts[-1] if self._parts else None
+        return isinstance(part, _Prose) and not part.thinking and self._text.is_plain
+
+    def feed_plain(self, texts: Iterable[str]) -> None:
+        """Take pieces of text that hold no surrogates, while `is_plain`; they are to be shown."""
+        part = self._parts[-1] if self._parts else None
+        if isinstance(part, _Prose):
+            part.pieces += texts
 
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more pieces come."""

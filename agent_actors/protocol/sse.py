@@ -84,6 +84,7 @@ class SSEDecoder:
     """
 
     __slots__ = (
+        "_between_events",
         "_block_open",
         "_closed",
         "_data",
@@ -122,6 +123,8 @@ class SSEDecoder:
         self._skip_lf = False
         self._tail = bytearray()
         self._block_open = False
+        # True where a whole read of plain events may be taken by `feed_plain`.
+        self._between_events = False
         self._data = bytearray()
         self._event = ""
         self._retry_of_block: int | None = None
@@ -182,12 +185,43 @@ class SSEDecoder:
                     self._take_lines(lines, events)
             if end < len(data):
                 self._keep(data[end:])
+            self._between_events = not (
+                self._block_open or self._skip_lf or self._start is not None
+            )
         except SSELimitError as error:
             self._failure = str(error)
+            self._between_events = False
             self._drop_buffers()
             if not events:
                 raise
         return events
+
+    def feed_plain(self, data: bytes) -> list[str] | None:
+        """Take a read if it holds nothing but events of one data line each, the last maybe cut.
+
+        This is what nearly every read from a model is. It saves an object per event.
+
+        Returns:
+            The data of its whole events; None if it is any other read: nothing is taken then, and
+            it is to be fed.
+        """
+        if not self._between_events or b"\r" in data:
+            return None
+        if not self._tail and data.endswith(b"\n\n"):
+            return self._plain_data(data)
+        end = data.rfind(b"\n\n") + 2
+        rest = data[end:]
+        if end < 2 or b"\n" in rest or len(rest) > self._max_line_bytes:
+            return None
+        plain = self._plain_data(bytes(self._tail) + data[:end])
+        if plain is not None:
+            self._tail = bytearray(rest)
+        return plain
+
+    @property
+    def unfinished_line(self) -> bytes:
+        """The beginning of a line whose end has not come."""
+        return bytes(self._tail) if self._tail else b""
 
     def close(self) -> list[ServerSentEvent]:
         """Take the end of the stream; may be called again.
@@ -201,6 +235,7 @@ class SSEDecoder:
         if self._failure is not None:
             self._refuse()
         self._closed = True
+        self._between_events = False
         self._drop_buffers()
         return []
 
@@ -228,26 +263,28 @@ class SSEDecoder:
         self._tail += rest
 
     def _take_plain(self, lines: bytes, events: list[ServerSentEvent]) -> bool:
-        """Take `lines` if they are one-line data events only; say whether they were.
+        """Take `lines` if they are one-line data events only; say whether they were."""
+        plain = None if self._block_open else self._plain_data(lines)
+        if plain is None:
+            return False
+        last_id = self._last_event_id
+        events += [ServerSentEvent("message", data, last_id, None) for data in plain]
+        return True
 
-        This is the shape of nearly every read from a model, so it is done in whole-read steps.
-        """
+    def _plain_data(self, lines: bytes) -> list[str] | None:
+        """The data of `lines` if they are one-line data events only, in whole-read steps."""
         if (
-            self._block_open
-            or not lines.startswith(b"data: ")
+            not lines.startswith(b"data: ")
             or not lines.endswith(b"\n\n")
             or len(lines) > self._plain_limit
         ):
-            return False
+            return None
+        if lines.count(b"\n") == 2:
+            return [lines[6:-2].decode("utf-8", "replace")]
         parts = lines[6:-2].split(b"\n\ndata: ")
         if lines.count(b"\n") != 2 * len(parts):
-            return False
-        last_id = self._last_event_id
-        events += [
-            ServerSentEvent("message", part.decode("utf-8", "replace"), last_id, None)
-            for part in parts
-        ]
-        return True
+            return None
+        return [part.decode("utf-8", "replace") for part in parts]
 
     def _take_lines(self, lines: bytes, events: list[ServerSentEvent]) -> None:
         """Take whole lines one by one."""

@@ -56,6 +56,11 @@ class TextFlow:
         """True while something of what came has not been shown."""
         return bool(self._held or self._half)
 
+    @property
+    def is_plain(self) -> bool:
+        """True if whole characters are shown as they come, and nothing is held back."""
+        return self._mode == "incremental" and not self._half
+
     def feed(self, text: str) -> str:
         """Take a chunk; return what is to be shown of it now, maybe nothing."""
         if self._mode == "watching":

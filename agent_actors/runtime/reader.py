@@ -58,13 +58,14 @@ class EventMailbox:
         # The bound is kept by `full`, not by the channel: what was recorded is never dropped, and
         # a provider that does not look at `full` costs memory instead of events.
         self._send, self._receive = trio.open_memory_channel[tuple[Event, ...]](math.inf)
-        self._taken = trio.Event()
+        self._waiting = 0
+        self._room: trio.Event | None = None
         self.dropped: int = 0
 
     @property
     def full(self) -> bool:
         """True while the reader is too far behind to take more."""
-        return self._send.statistics().current_buffer_used >= self._capacity
+        return self._waiting >= self._capacity
 
     async def put(self, events: tuple[Event, ...]) -> None:
         """Leave a batch, then wait until there is room for the next.
@@ -83,6 +84,8 @@ class EventMailbox:
             self._send.send_nowait(events)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.dropped += len(events)
+        else:
+            self._waiting += 1
 
     def offer(self, event: Event) -> None:
         """Leave an event that may be dropped if there is no room."""
@@ -100,8 +103,10 @@ class EventMailbox:
         Cancellation: safe.
         """
         while self.full:
+            if self._room is None:
+                self._room = trio.Event()
             with trio.move_on_after(self._stall) as deadline:
-                await self._taken.wait()
+                await self._room.wait()
             if deadline.cancelled_caught:
                 raise ReaderStalled(self._stall)
 
@@ -114,8 +119,8 @@ class EventMailbox:
         Cancellation: safe; no event is lost.
         """
         batch = await self._receive.receive()
-        self._taken.set()
-        self._taken = trio.Event()
+        self._waiting -= 1
+        self._make_room()
         return batch
 
     def close(self) -> None:
@@ -125,7 +130,14 @@ class EventMailbox:
     def abandon(self) -> None:
         """Nobody reads any more: what comes is dropped, and nobody waits for room. Idempotent."""
         self._receive.close()
-        self._taken.set()
+        self._waiting = 0
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Wake who waits for room, to look again."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.set()
 
 
 class RunSink:
@@ -173,29 +185,33 @@ class RunSink:
 
     def feed(self, deltas: Sequence[ModelDelta]) -> None:
         """Take the pieces of one read."""
-        wanted = self._wanted()
+        if not self._wanted():
+            for delta in deltas:
+                self.characters += len(self._shown(delta))
+            return
         stamp = self._stamp
-        ts = stamp.wall_clock() if wanted else 0.0
+        scope, ts = stamp.scope, stamp.wall_clock()
         events: list[Event] = []
-        for delta in deltas:
+        for delta, event_id in zip(deltas, stamp.ids.take(len(deltas)), strict=True):
             if isinstance(delta, TextDelta):
                 self.characters += len(delta.text)
-                if wanted:
-                    events.append(AssistantDelta(stamp.scope, stamp.ids.new(), ts, delta.text))
-            elif isinstance(delta, ThinkingDelta):
-                self.characters += len(delta.text)
-                if wanted and delta.text:
-                    events.append(AssistantThinking(stamp.scope, stamp.ids.new(), ts, delta.text))
-            elif isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):
-                self.characters += len(delta.arguments)
-                if wanted and self._tool_deltas:
-                    events.append(self._tool_delta(delta, delta.arguments, ts))
+                events.append(AssistantDelta(scope, event_id, ts, delta.text))
+                continue
+            shown = self._shown(delta)
+            self.characters += len(shown)
+            if shown and isinstance(delta, ThinkingDelta):
+                events.append(AssistantThinking(scope, event_id, ts, shown))
+            elif self._tool_deltas and isinstance(delta, ToolCallDelta):
+                events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
         if events:
             if self._mailbox is not None:
                 self._mailbox.put_nowait(tuple(events))
             self._publish(events)
 
-    def _tool_delta(self, delta: ToolCallDelta, arguments: str, ts: float) -> ToolDelta:
-        return ToolDelta(
-            self._stamp.scope, self._stamp.ids.new(), ts, delta.id, delta.name, arguments
-        )
+    def _shown(self, delta: ModelDelta) -> str:
+        """The text of a piece that a reader may see."""
+        if isinstance(delta, TextDelta | ThinkingDelta):
+            return delta.text
+        if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):
+            return delta.arguments
+        return ""

@@ -18,11 +18,9 @@ client to have it otherwise. Redirects are not followed: an answer of 3xx is fed
 """
 
 import contextlib
-import functools
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Final, cast
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
 import attrs
 import httpcore
@@ -37,34 +35,21 @@ from agent_actors.errors import (
     ProviderError,
     ProviderProtocolError,
 )
+from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
+from agent_actors.transport.faults import BadContent, reason_of
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
+from agent_actors.transport.request import public_url
+from agent_actors.transport.tls import verifying_context
+from agent_actors.transport.unpack import unpacker
 
 STREAMS_PER_CLIENT: Final = 64
 """Exchanges. Measured: the CPU per request of one pool triples from here to a thousand streams."""
 
-DEFAULT_CONNECT_TIMEOUT: Final = 10.0
-"""Seconds. A TCP and TLS handshake across the world takes less than one; a lost SYN costs three."""
-
-_KEEPALIVE: Final = 60.0
-"""Seconds that an idle connection is kept: agents come back after each round of tools."""
-
-_DRAIN_SECONDS: Final = 0.5
-_DRAIN_BYTES: Final = 64 * 1024
-"""What may come after the end that the sink saw, for the sake of keeping the connection: usually
-the few bytes that end the body. Whoever sends more is cut off."""
-
 _CLOSE_SECONDS: Final = 5.0
 """Closing a socket waits for nobody; this only bounds what runs while cancellation is held off."""
 
-_NETWORK_ERRORS: Final = (OSError, trio.BrokenResourceError)
-
 # How httpx words that the peer went away; the rest of its protocol errors is about malformed HTTP.
 _WENT_AWAY: Final = ("disconnected", "closed connection")
-
-
-@functools.cache
-def _verifying_context() -> ssl.SSLContext:
-    """The one context of the process: making it reads the certificates, which takes tens of ms."""
-    return httpx.create_ssl_context()
 
 
 @attrs.define(eq=False)
@@ -108,12 +93,12 @@ class HttpxExchange:
         )
         self._shards: list[_Shard] = []
         self._live = 0
-        self._opened = 0
+        self._begun = 0
         self._closed = False
 
     def statistics(self) -> ExchangeStatistics:
         """A snapshot."""
-        return ExchangeStatistics(live=self._live, opened=self._opened)
+        return ExchangeStatistics(live=self._live, begun=self._begun)
 
     async def aclose(self) -> None:
         """Close every connection, also those in use; idempotent.
@@ -140,9 +125,9 @@ class HttpxExchange:
         Cancellation: closes the connection at once.
         """
         if self._closed:
-            raise ProviderConnectError("the exchange is closed", endpoint=_public(request.url))
+            raise ProviderConnectError("the exchange is closed", endpoint=public_url(request.url))
         self._live += 1
-        self._opened += 1
+        self._begun += 1
         try:
             if self._single is not None:
                 await self._send(self._single, request, sink)
@@ -168,9 +153,9 @@ class HttpxExchange:
             if shard.secure == secure and shard.live < STREAMS_PER_CLIENT:
                 return shard
         # Plain HTTP never looks at its context: do not read certificates for it.
-        context = _verifying_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = verifying_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         limits = httpx.Limits(
-            max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEPALIVE
+            max_connections=None, max_keepalive_connections=None, keepalive_expiry=DEFAULT_KEEPALIVE
         )
         shard = _Shard(httpx.AsyncClient(verify=context, limits=limits), secure)
         self._shards.append(shard)
@@ -199,23 +184,23 @@ class HttpxExchange:
             finally:
                 with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, BadContent) as error:
             raise self._translated(error, request.url) from error
         finally:
             await connecting.close()  # noqa: ASYNC102 - shielded and bounded there
 
     def _translated(self, error: Exception, url: str) -> ProviderError:
-        url = _public(url)
+        url = public_url(url)
         if isinstance(error, httpx.ConnectTimeout):
             return ProviderDeadlineError(
                 endpoint=url, kind="connect", seconds=self._connect_timeout
             )
-        why = _cause_of(error)
+        why = reason_of(error)
         if isinstance(error, httpx.RemoteProtocolError) and not any(
             words in str(error) for words in _WENT_AWAY
         ):
             return ProviderProtocolError(f"the answer is not HTTP: {why}", endpoint=url)
-        if isinstance(error, httpx.DecodingError):
+        if isinstance(error, BadContent):
             return ProviderProtocolError(f"the answer could not be decoded: {why}", endpoint=url)
         if isinstance(error, httpx.ConnectError | httpx.ProxyError):
             return ProviderConnectError(f"could not connect: {why}", endpoint=url)
@@ -226,13 +211,6 @@ class HttpxExchange:
         return ProviderConnectError(
             f"the connection broke before the answer was whole: {why}", endpoint=url
         )
-
-
-def _public(url: str) -> str:
-    """The URL as errors show it: without a password, and without a query, which may hold a key."""
-    scheme, _, rest = url.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 class _Body(httpx.AsyncByteStream):
@@ -292,7 +270,7 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
         return
     chunks = response.aiter_raw()
     try:
-        unpack = _unpacker(response.headers.get("content-encoding", ""))
+        unpack = unpacker(response.headers.get("content-encoding", ""))
         sink.start(response.status_code, dict(response.headers.items()))
         while not sink.done:
             if sink.full:
@@ -307,34 +285,10 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
         raise
 
 
-def _unpacker(coding: str) -> Callable[[bytes], bytes] | None:
-    """What undoes a compression that was not asked for; None if there is none.
-
-    Not httpx's own, whose failures leave iterators suspended.
-
-    Raises:
-        httpx.DecodingError: It is not one that can be undone.
-    """
-    coding = coding.strip().lower()
-    if coding in {"", "identity"}:
-        return None
-    if coding not in {"gzip", "x-gzip", "deflate"}:
-        raise httpx.DecodingError(f"it is compressed by {coding!r}, which was not asked for")
-    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)  # with either kind of head
-
-    def unpack(data: bytes) -> bytes:
-        try:
-            return decoder.decompress(data)
-        except zlib.error as error:
-            raise httpx.DecodingError(str(error)) from error
-
-    return unpack
-
-
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
     """Read to the end of the body if that is near: only then can the connection be used again."""
-    room = _DRAIN_BYTES
-    with trio.move_on_after(_DRAIN_SECONDS):
+    room = DRAIN_BYTES
+    with trio.move_on_after(DRAIN_SECONDS):
         try:
             async for data in chunks:
                 room -= len(data)
@@ -352,17 +306,3 @@ async def _abandon(chunks: AsyncIterator[bytes]) -> None:
         with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
             async for _ in chunks:
                 pass
-
-
-def _cause_of(error: BaseException) -> str:
-    """What lies at the bottom of an error: the libraries between tell no more than their names."""
-    text = ""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, BaseExceptionGroup):  # one member an address that was tried
-            cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-        text = str(cause) or text
-        # httpcore hides its causes. What else stands as context may be the caller's own business.
-        hidden = cause.__context__
-        cause = cause.__cause__ or (hidden if isinstance(hidden, _NETWORK_ERRORS) else None)
-    return text or type(error).__name__

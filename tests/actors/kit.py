@@ -85,6 +85,9 @@ class CountedIds:
         self.made += 1
         return f"id-{self.made}"
 
+    def take(self, count: int) -> list[str]:
+        return [self.new() for _ in range(count)]
+
 
 def scope_of(session_id: str) -> EventScope:
     return EventScope(session_id, "run", "request")

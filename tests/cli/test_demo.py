@@ -12,7 +12,7 @@ from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.tally import ToolGauge, faults_of
 from agent_actors.cli.workload import demo_prompt, demo_tools
 from agent_actors.testing import ReplyTurn, ScriptedEndpoint, call, reply, say, status, wait
-from agent_actors.transport.httpx_exchange import HttpxExchange
+from agent_actors.transport.exchange import HttpExchange
 from tests.cli.kit import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -115,13 +115,13 @@ async def test_a_second_run_that_is_let_in_is_a_fault() -> None:
 async def test_connections_that_outlive_the_runtime_are_counted(
     embedded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left: list[HttpxExchange] = []
-    close = HttpxExchange.aclose
+    left: list[HttpExchange] = []
+    close = HttpExchange.aclose
 
-    async def forget(self: HttpxExchange) -> None:
+    async def forget(self: HttpExchange) -> None:
         left.append(self)
 
-    monkeypatch.setattr(HttpxExchange, "aclose", forget)
+    monkeypatch.setattr(HttpExchange, "aclose", forget)
     monkeypatch.setattr(demo_module, "_GRACE", 0.01)
     async with ScriptedEndpoint(lambda _: "Hello.") as endpoint:
         base_url = "" if embedded else endpoint.base_url

@@ -12,8 +12,8 @@ from agent_actors.errors import (
     ProviderProtocolError,
 )
 from agent_actors.testing import ScriptedEndpoint, hang, say
-from agent_actors.transport import httpx_exchange
 from agent_actors.transport.httpx_exchange import STREAMS_PER_CLIENT, HttpxExchange
+from agent_actors.transport.tls import verifying_context
 from tests.transport.sinks import ByteCollector
 
 REQUEST = HttpRequest("http://host/v1?key=secret", {"x-team": "a"}, b"{}")
@@ -128,7 +128,7 @@ async def test_one_client_serves_no_more_than_its_share_and_an_empty_spare_is_cl
                 nursery.start_soon(exchange.exchange, request_to(endpoint), ByteCollector())
             await endpoint.wait_live(count)
             assert clients_of(exchange) == 3
-            assert exchange.statistics() == ExchangeStatistics(live=count, opened=count)
+            assert exchange.statistics() == ExchangeStatistics(live=count, begun=count)
             nursery.cancel_scope.cancel()
         assert clients_of(exchange) == 1
         await exchange.aclose()
@@ -145,8 +145,8 @@ async def test_plain_and_secure_urls_have_clients_of_their_own() -> None:
 
 
 def test_all_secure_clients_of_the_process_share_one_context_that_verifies() -> None:
-    context = httpx_exchange._verifying_context()
-    assert context is httpx_exchange._verifying_context()
+    context = verifying_context()
+    assert context is verifying_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
 
 

@@ -12,7 +12,7 @@ an error), `<` a page, all else an event stream. Beside the standard's fields on
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, TextDelta
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.assembly import Assembler
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
@@ -130,6 +130,12 @@ class AnswerReader:
         return data
 
     def _events(self, data: bytes) -> Sequence[ModelDelta]:
+        plain = self._sse.feed_plain(data)
+        if plain is not None:
+            rest = self._sse.unfinished_line
+            if rest or self._fields.is_pending:
+                self._fields.begin(rest)
+            return self._plain_events(plain)
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
@@ -143,13 +149,26 @@ class AnswerReader:
             self._raise_told(told)
         return shown
 
+    def _plain_events(self, events: Sequence[str]) -> Sequence[ModelDelta]:
+        """Take the data of events that have nothing else; lines that tell of errors are none."""
+        texts = self._chunks.plain_texts(events) if self._assembler.is_plain else []
+        self._assembler.feed_plain(texts)
+        shown: list[ModelDelta] = [TextDelta(text) for text in texts if text]
+        for data in events[len(texts) :]:
+            if not self._done:
+                self._take_data(data, shown)
+        return shown
+
     def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
-        if event.data == _DONE or event.data.strip() == _DONE:
+        if event.event == "error" and event.data.strip() != _DONE:
+            self._raise_told(event.data)
+        self._take_data(event.data, shown)
+
+    def _take_data(self, data: str, shown: list[ModelDelta]) -> None:
+        if data == _DONE or data.strip() == _DONE:
             self._done = True
             return
-        if event.event == "error":
-            self._raise_told(event.data)
-        for delta in self._chunks.decode(event.data):
+        for delta in self._chunks.decode(data):
             shown += self._assembler.feed(delta)
 
     def _document(self, shown: list[ModelDelta]) -> bool:
@@ -211,7 +230,7 @@ class _ErrorFields:
             return self._search(data)
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if end or not self._skipping:
-            self._begin(data[end:])
+            self.begin(data[end:])
         return []
 
     def _search(self, data: bytes) -> list[str]:
@@ -219,15 +238,20 @@ class _ErrorFields:
         for line in data.splitlines(keepends=True):
             whole = line.endswith((b"\n", b"\r"))
             if not self._skipping:
-                self._begin(self._line + line)
+                self.begin(self._line + line)
             if whole:
                 if self._line.startswith(_ERROR_FIELD):
                     value = self._line[len(_ERROR_FIELD) :]
                     found.append(value.decode("utf-8", "replace").strip())
-                self._begin(b"")
+                self.begin(b"")
         return found
 
-    def _begin(self, line: bytes) -> None:
+    @property
+    def is_pending(self) -> bool:
+        """True amid a line."""
+        return self._skipping or bool(self._line)
+
+    def begin(self, line: bytes) -> None:
         """Put the start of a line by, unless it is the start of another."""
         self._skipping = not _ERROR_FIELD.startswith(line[: len(_ERROR_FIELD)])
         self._line = b"" if self._skipping else line

@@ -21,7 +21,8 @@ from agent_actors.providers.openai.answer import AnswerReader
 from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.sinks import DroppingSink
-from agent_actors.transport.httpx_exchange import DEFAULT_CONNECT_TIMEOUT, HttpxExchange
+from agent_actors.transport.default import make_exchange
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
 
 _PATH: Final = "/chat/completions"
 _MAX_ERROR_BODY: Final = 64 * 1024
@@ -39,7 +40,7 @@ class OpenAIChat:
             take the default.
         api_key_header: The name of a header that gets the bare key instead.
         headers: Further headers; they win over those made here.
-        exchange: What to send by; without one, an `HttpxExchange` is made, and closed by `aclose`.
+        exchange: What to send by; without one, one is made, and closed by `aclose`.
         connect_timeout: Seconds to connect in, for the exchange made here.
         include_usage: Whether to ask for token counts; a few endpoints refuse the question.
         echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
@@ -77,7 +78,9 @@ class OpenAIChat:
         self._name = urlunsplit((base.scheme, host, base.path.rstrip("/"), "", ""))
         self._headers = _headers(api_key, api_key_header, headers or {})
         self._owns_exchange = exchange is None
-        self._exchange: ByteExchange = exchange or HttpxExchange(connect_timeout=connect_timeout)
+        self._exchange: ByteExchange = exchange or make_exchange(
+            base_url, connect_timeout=connect_timeout
+        )
         self._include_usage = include_usage
         self._echo_reasoning = echo_reasoning
         self._cumulative = cumulative

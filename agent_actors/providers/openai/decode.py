@@ -10,7 +10,7 @@ as if they were choices. A choice's whole `message` counts only where no `delta`
 beside the deltas, growing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
@@ -36,6 +36,7 @@ from agent_actors.providers.openai.wire import (
     ToolCall,
     WireObject,
     read_chunks,
+    read_plain,
 )
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -78,6 +79,7 @@ class ChunkDecoder:
 
     __slots__ = (
         "_endpoint",
+        "_plain",
         "_refused",
         "answered",
         "first_skipped",
@@ -89,11 +91,24 @@ class ChunkDecoder:
     def __init__(self, *, endpoint: str) -> None:
         self._endpoint = endpoint
         self._refused = False
+        # True if the last line only added text: so will the next one, nearly always.
+        self._plain = False
         self.model: str = ""
         self.response_id: str = ""
         self.skipped: int = 0
         self.first_skipped: str = ""
         self.answered: bool = False
+
+    def plain_texts(self, lines: Sequence[str]) -> list[str]:
+        """The texts of the first data lines, as far as they only add text, as the one before did.
+
+        Empty if the line before did not; then the lines are to be decoded.
+        """
+        if not self._plain:
+            return []
+        texts = read_plain(lines)
+        self._plain = len(texts) == len(lines)
+        return texts
 
     def decode(self, data: str | bytes) -> list[ModelDelta]:
         """The pieces in one data line.
@@ -112,6 +127,8 @@ class ChunkDecoder:
         deltas: list[ModelDelta] = []
         for chunk in chunks:
             self._take(chunk, deltas)
+        # The names that stand in every chunk have been taken by now, or there are none.
+        self._plain = len(deltas) == 1 and isinstance(deltas[0], TextDelta)
         return deltas
 
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:

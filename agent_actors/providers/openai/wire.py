@@ -6,6 +6,7 @@ field, so that one odd field costs nothing but itself. What the fields mean is d
 """
 
 import json
+from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 import msgspec
@@ -72,7 +73,50 @@ class Chunk(msgspec.Struct):
     detail: object = None
 
 
+# What nearly every chunk is, as a type: one choice that adds text, and nothing else. Anything more
+# fails to decode, so that no field needs to be looked at; then the chunk is read as any other.
+class _PlainDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    content: str
+    role: str | None = None
+    refusal: None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    delta: _PlainDelta
+    message: None = None
+    finish_reason: None = None
+    usage: None = None
+
+
+class _PlainChunk(msgspec.Struct, gc=False):
+    choices: tuple[_PlainChoice]
+    usage: None = None
+    error: None = None
+    message: None = None
+    detail: None = None
+
+
+_PLAIN_DECODER = msgspec.json.Decoder(_PlainChunk)
 _DECODER = msgspec.json.Decoder(Chunk)
+
+
+def read_plain(lines: Sequence[str]) -> list[str]:
+    """The texts of the first data lines, as far as they only add text, one each.
+
+    The texts hold no surrogates: a line with one counts as another.
+    """
+    texts: list[str] = []
+    decode = _PLAIN_DECODER.decode
+    try:
+        for line in lines:
+            texts.append(decode(line).choices[0].delta.content)  # noqa: PERF401 - keeps the first
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    return texts
 
 
 def read_json(data: str | bytes) -> JsonValue:

@@ -46,7 +46,7 @@ class FakeExchange:
                 return
 
     def statistics(self) -> ExchangeStatistics:
-        return ExchangeStatistics(live=0, opened=len(self.requests))
+        return ExchangeStatistics(live=0, begun=len(self.requests))
 
     async def aclose(self) -> None:
         self.closed += 1

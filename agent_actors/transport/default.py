@@ -1,0 +1,30 @@
+"""The exchange for whoever names none: the transport's own, or httpx's where a proxy is used."""
+
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from agent_actors.abc import ByteExchange
+from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.httpx_exchange import HttpxExchange
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
+
+
+def make_exchange(url: str, *, connect_timeout: float = DEFAULT_CONNECT_TIMEOUT) -> ByteExchange:
+    """An exchange for an endpoint.
+
+    Args:
+        url: Where requests will go. If the environment names a proxy for it (`HTTP_PROXY`,
+            `HTTPS_PROXY`, `ALL_PROXY`, and not `NO_PROXY`), httpx speaks to that proxy.
+        connect_timeout: Seconds to connect in; `math.inf` for no limit.
+    """
+    if uses_proxy(url):
+        return HttpxExchange(connect_timeout=connect_timeout)
+    return HttpExchange(connect_timeout=connect_timeout)
+
+
+def uses_proxy(url: str) -> bool:
+    """True if the environment names a proxy for this URL."""
+    parts = urlsplit(url)
+    proxies = getproxies()
+    named = parts.scheme in proxies or "all" in proxies
+    return named and not proxy_bypass(parts.hostname or "")
