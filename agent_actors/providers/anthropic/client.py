@@ -38,7 +38,8 @@ from agent_actors.providers.anthropic.failure import in_band
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
 from agent_actors.providers.sinks import DroppingSink
-from agent_actors.transport.httpx_exchange import DEFAULT_CONNECT_TIMEOUT, HttpxExchange
+from agent_actors.transport.default import make_exchange
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 DEFAULT_VERSION: Final = "2023-06-01"
@@ -70,7 +71,7 @@ class AnthropicMessages:
         version: Sent as `anthropic-version`.
         betas: Names of beta features, sent as `anthropic-beta`.
         headers: Further headers; they win over those made here.
-        exchange: What to send by; without one, an `HttpxExchange` is made, and closed by `aclose`.
+        exchange: What to send by; without one, one is made, and closed by `aclose`.
         connect_timeout: Seconds to connect in, for the exchange made here.
         max_tokens: The most tokens of an answer, where the settings say nothing.
         cache: What to mark for the endpoint's prompt cache: `system`, `tools`, `messages`, each
@@ -124,7 +125,9 @@ class AnthropicMessages:
             api_key = os.environ.get(KEY_VARIABLE, "") if theirs else ""
         self._headers = _headers(api_key, version, betas, headers or {})
         self._owns_exchange = exchange is None
-        self._exchange: ByteExchange = exchange or HttpxExchange(connect_timeout=connect_timeout)
+        self._exchange: ByteExchange = exchange or make_exchange(
+            base_url, connect_timeout=connect_timeout
+        )
         self._options = EncodeOptions(
             max_tokens=max_tokens,
             cache=cache,
