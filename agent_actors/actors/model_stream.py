@@ -52,6 +52,8 @@ class StreamStatistics:
 class _WatchedSink:
     """A sink that tells the watch of what comes; pieces without content do not count."""
 
+    __slots__ = ("_sink", "_watch")
+
     def __init__(self, sink: ModelSink, watch: Watch) -> None:
         self._sink = sink
         self._watch = watch
@@ -60,12 +62,13 @@ class _WatchedSink:
     def full(self) -> bool:
         return self._sink.full
 
-    def feed(self, deltas: Sequence[ModelDelta]) -> None:
+    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         for delta in deltas:
-            if _has_content(delta):
+            # Text first: told by its class, it is told without a call.
+            if delta.text if type(delta) is TextDelta else _has_content(delta):
                 self._watch.touch()
                 break
-        self._sink.feed(deltas)
+        return self._sink.feed(deltas)
 
     async def wait_room(self) -> None:
         self._watch.pause()

@@ -56,8 +56,6 @@ class Uuid7Ids:
 
     def take(self, count: int) -> list[str]:
         """The next `count` ids, at the price of one look at the clock."""
-        if count == 1:
-            return [self.new()]
         self._keep_time()
         first = self._counter + 1
         self._counter += count

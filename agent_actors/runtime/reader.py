@@ -82,14 +82,15 @@ class EventMailbox:
         self.put_nowait(events)
         await self.wait_room()
 
-    def put_nowait(self, events: tuple[Event, ...]) -> None:
-        """Leave a batch; a reader that has gone loses it."""
+    def put_nowait(self, events: tuple[Event, ...]) -> bool:
+        """Leave a batch; a reader that has gone loses it. Say whether there is room for more."""
         if self._closed or self._abandoned:
             self.dropped += len(events)
-            return
+            return True
         self._batches.append(events)
         if self._reader is not None:
             self._wake()
+        return len(self._batches) < self._capacity
 
     def offer(self, event: Event) -> None:
         """Leave an event that may be dropped if there is no room."""
@@ -206,12 +207,12 @@ class RunSink:
         if self._mailbox is not None:
             await self._mailbox.wait_room()
 
-    def feed(self, deltas: Sequence[ModelDelta]) -> None:
-        """Take the pieces of one read."""
+    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
+        """Take the pieces of one read; True if there is surely room for more."""
         if not self._wanted():
             for delta in deltas:
                 self.characters += len(self._shown(delta))
-            return
+            return True
         stamp = self._stamp
         scope, ts = stamp.scope, stamp.wall_clock()
         events: list[Event] = []
@@ -226,10 +227,12 @@ class RunSink:
                 events.append(AssistantThinking(scope, event_id, ts, shown))
             elif self._tool_deltas and isinstance(delta, ToolCallDelta):
                 events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
+        room: bool | None = None
         if events:
-            if self._mailbox is not None:
-                self._mailbox.put_nowait(tuple(events))
             self._publish(events)
+            if self._mailbox is not None:
+                room = self._mailbox.put_nowait(tuple(events))
+        return room
 
     def _shown(self, delta: ModelDelta) -> str:
         """The text of a piece that a reader may see."""

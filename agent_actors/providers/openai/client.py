@@ -5,12 +5,12 @@ any number may be under way at once. How a request is put stands in `encode`, ho
 in `answer`, HTTP behind `ByteExchange`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from agent_actors.abc import ByteExchange, HttpRequest, ModelSink
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.errors import (
     ConfigError,
     ProviderError,
@@ -167,12 +167,15 @@ class _ChatSink:
                 cumulative=self._cumulative,
             )
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> bool | None:
         """One read's worth of the body."""
         if self._answer is None:
             self._error_body += data
-        else:
-            self._show(self._answer.feed(data))
+            return None
+        deltas = self._answer.feed(data)
+        if not deltas:
+            return None
+        return self._sink.feed(deltas) and not self._answer.done
 
     def result(self) -> ModelFinished:
         """The whole answer, now that the exchange has ended.
@@ -182,12 +185,10 @@ class _ChatSink:
         """
         if self._answer is None:
             raise self._failure()
-        self._show(self._answer.close())
+        rest = self._answer.close()
+        if rest:
+            self._sink.feed(rest)
         return self._answer.finish()
-
-    def _show(self, deltas: Sequence[ModelDelta]) -> None:
-        if deltas:
-            self._sink.feed(deltas)
 
     def _failure(self) -> ProviderError:
         if not self._status:
