@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 import trio
 
+from agent_actors.actors.hook_bus import HookBus
 from agent_actors.domain.events import (
     AssistantDelta,
     AssistantThinking,
@@ -88,8 +89,10 @@ class EventMailbox:
             self.dropped += len(events)
             return True
         self._batches.append(events)
-        if self._reader is not None:
-            self._wake()
+        reader = self._reader
+        if reader is not None:
+            self._reader = None
+            trio.lowlevel.reschedule(reader)
         return len(self._batches) < self._capacity
 
     def offer(self, event: Event) -> None:
@@ -124,7 +127,8 @@ class EventMailbox:
 
         Cancellation: safe; no event is lost.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._batches:
+            await trio.lowlevel.checkpoint_if_cancelled()
         while not self._batches:
             if self._closed:
                 raise trio.EndOfChannel
@@ -132,26 +136,22 @@ class EventMailbox:
                 raise trio.BusyResourceError("another task reads this stream")
             self._reader = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
-        batch = self._batches.popleft()
-        self._make_room()
-        return batch
+        if self._room is not None:
+            self._make_room()
+        return self._batches.popleft()
 
     def close(self) -> None:
         """No more events come. Idempotent."""
         self._closed = True
-        self._wake()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            trio.lowlevel.reschedule(reader)
 
     def abandon(self) -> None:
         """Nobody reads any more: what comes is dropped, and nobody waits for room. Idempotent."""
         self._abandoned = True
         self._batches.clear()
         self._make_room()
-
-    def _wake(self) -> None:
-        """Let the reader look again."""
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            trio.lowlevel.reschedule(reader)
 
     def _stop_waiting(self, _: object) -> trio.lowlevel.Abort:
         self._reader = None
@@ -170,8 +170,7 @@ class RunSink:
     Args:
         stamp: Makes the events.
         mailbox: The reader's; None where nobody reads the run's deltas.
-        publish: Tells observers.
-        wanted: False if neither a reader nor an observer wants deltas.
+        bus: Tells observers.
         tool_deltas: Whether arguments that stream in are shown.
     """
 
@@ -179,15 +178,13 @@ class RunSink:
         self,
         stamp: Stamp,
         mailbox: EventMailbox | None,
-        publish: Callable[[Sequence[Event]], None],
+        bus: HookBus,
         *,
-        wanted: Callable[[], bool],
         tool_deltas: bool,
     ) -> None:
         self._stamp = stamp
         self._mailbox = mailbox
-        self._publish = publish
-        self._wanted = wanted
+        self._bus = bus
         self._tool_deltas = tool_deltas
         self.characters: int = 0
 
@@ -209,9 +206,10 @@ class RunSink:
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         """Take the pieces of one read; True if there is surely room for more."""
-        if not self._wanted():
+        mailbox, bus = self._mailbox, self._bus
+        if mailbox is None and not bus.has_subscribers:
             for delta in deltas:
-                self.characters += len(self._shown(delta))
+                self.characters += len(_shown(delta))
             return True
         stamp = self._stamp
         scope, ts = stamp.scope, stamp.wall_clock()
@@ -221,23 +219,23 @@ class RunSink:
                 self.characters += len(delta.text)
                 events.append(AssistantDelta(scope, event_id, ts, delta.text))
                 continue
-            shown = self._shown(delta)
+            shown = _shown(delta)
             self.characters += len(shown)
             if shown and isinstance(delta, ThinkingDelta):
                 events.append(AssistantThinking(scope, event_id, ts, shown))
             elif self._tool_deltas and isinstance(delta, ToolCallDelta):
                 events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
-        room: bool | None = None
-        if events:
-            self._publish(events)
-            if self._mailbox is not None:
-                room = self._mailbox.put_nowait(tuple(events))
-        return room
+        if events and bus.has_subscribers:
+            bus.publish_nowait(events)
+        if events and mailbox is not None:
+            return mailbox.put_nowait(tuple(events))
+        return None
 
-    def _shown(self, delta: ModelDelta) -> str:
-        """The text of a piece that a reader may see."""
-        if isinstance(delta, TextDelta | ThinkingDelta):
-            return delta.text
-        if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):
-            return delta.arguments
-        return ""
+
+def _shown(delta: ModelDelta) -> str:
+    """The text of a piece that a reader may see."""
+    if isinstance(delta, TextDelta | ThinkingDelta):
+        return delta.text
+    if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):
+        return delta.arguments
+    return ""

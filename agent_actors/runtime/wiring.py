@@ -17,8 +17,11 @@ wall_clock: Final[Callable[[], float]] = time.time
 
 
 def make_ids() -> Ids:
-    """Ids from the system's clock and entropy."""
-    return Uuid7Ids(wall_clock, random.SystemRandom().getrandbits)
+    """Ids from the system's clock, and from a generator that the system's entropy seeds.
+
+    An id tells apart, it is no secret; entropy from the system for each would be a system call.
+    """
+    return Uuid7Ids(wall_clock, random.Random().getrandbits)
 
 
 def make_store() -> SessionStore:
