@@ -195,6 +195,15 @@ class ByteExchange(Protocol):
         ...
 
 
+@runtime_checkable
+class ExchangeOwner(Protocol):
+    """A provider that can tell what its connections do."""
+
+    def statistics(self) -> ExchangeStatistics:
+        """A snapshot."""
+        ...
+
+
 @attrs.frozen
 class LogAppend:
     """Records to append to one session's log, all or none.

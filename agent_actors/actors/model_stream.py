@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors.abc import ModelProvider, ModelSink
+from agent_actors.abc import ExchangeOwner, ExchangeStatistics, ModelProvider, ModelSink
 from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
 from agent_actors.actors._owner import Owner
 from agent_actors.actors._slots import FairSlots, SlotStatistics
@@ -41,12 +41,14 @@ class StreamStatistics:
         streams: Slots for live streams.
         requests: Requests begun so far.
         failures: Requests that ended with an error so far.
+        exchange: What its connections do; None if the provider cannot tell.
     """
 
     endpoint: str
     streams: SlotStatistics
     requests: int
     failures: int
+    exchange: ExchangeStatistics | None
 
 
 class _WatchedSink:
@@ -126,11 +128,13 @@ class ModelStream:
 
     def statistics(self) -> StreamStatistics:
         """A snapshot."""
+        provider = self.provider
         return StreamStatistics(
-            endpoint=self.provider.name,
+            endpoint=provider.name,
             streams=self._slots.statistics(),
             requests=self._requests,
             failures=self._failures,
+            exchange=provider.statistics() if isinstance(provider, ExchangeOwner) else None,
         )
 
     async def _stream(

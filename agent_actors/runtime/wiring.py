@@ -1,5 +1,6 @@
 """Plugs adapters into ports: the only file of this room that names concrete ones."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Hashable
@@ -60,6 +61,7 @@ def make_provider(options: AgentOptions) -> ModelProvider:
         headers=options.headers,
         include_usage=options.include_usage,
         connect_timeout=options.connect_timeout,
+        max_connections=math.inf,  # the endpoint's ModelStream admits
         # Without a client of the caller's, the provider makes an exchange, and closes it.
         exchange=None if client is None else HttpxExchange(client=client),
     )
