@@ -17,6 +17,7 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Iterator
 from typing import Final, cast
 
 _HEAD: Final = (
@@ -106,16 +107,14 @@ class _Connection(asyncio.Protocol):
         self._send(_HEAD)
         # Streams that begin together do not tick together.
         start = self._loop.time() + every * (hash((id(self), every)) % 997) / 997
-        self._tick(start, every, iter(writes), first=True)
+        self._timer = self._loop.call_at(start, self._tick, start + every, every, iter(writes))
 
-    def _tick(self, due: float, every: float, writes: object, *, first: bool = False) -> None:
-        assert hasattr(writes, "__next__")
-        if not first:
-            write = next(writes, b"")
-            if not write:
-                self._timer = None
-                return
-            self._send(write)
+    def _tick(self, due: float, every: float, writes: Iterator[bytes]) -> None:
+        write = next(writes, b"")
+        self._timer = None
+        if not write:
+            return
+        self._send(write)
         self._timer = self._loop.call_at(due, self._tick, due + every, every, writes)
 
     def _send(self, data: bytes) -> None:

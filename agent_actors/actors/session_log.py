@@ -306,7 +306,10 @@ class SessionLog:
                 await trio.sleep(SWEEP_EVERY)
                 horizon = trio.current_time() - self._session_ttl
                 for loaded in tuple(self._loaded.values()):
-                    if loaded.last_used <= horizon and self._is_idle(loaded):
+                    if not self._is_idle(loaded):
+                        continue
+                    loaded.state.memo.forget()
+                    if loaded.last_used <= horizon:
                         self._evict(loaded)
         finally:
             self._sweeping = False

@@ -259,6 +259,7 @@ class Driver:
             tools=self._options.tool_specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
+            memo=state.memo,
         )
         self._sink = RunSink(
             self._stamp,

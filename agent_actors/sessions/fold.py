@@ -25,6 +25,7 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
 )
+from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.usage import Usage
 
@@ -41,6 +42,7 @@ class SessionState:
         turns: The number of model answers so far.
         usage: Tokens of all model calls.
         call_ids: The ids of all calls so far.
+        memo: What was made of the messages; forgotten when the session is idle.
     """
 
     last_seq: int = 0
@@ -48,6 +50,7 @@ class SessionState:
     turns: int = 0
     usage: Usage = Usage()
     call_ids: set[str] = attrs.field(factory=set[str])
+    memo: MessageMemo = attrs.field(factory=MessageMemo)
     _messages: list[Message] = attrs.field(factory=list[Message])
     _answer: Message | None = None
     _results: dict[str, ToolResultBlock | None] = attrs.field(
