@@ -126,8 +126,9 @@ class SSEDecoder:
         self._skip_lf = False
         self.unfinished: bytearray = bytearray()
         self._block_open = False
-        # True where a whole read of plain events may be taken by `feed_plain`.
-        self._between_events = False
+        # True where a whole read of plain events may be taken by `feed_plain`. At the start, too:
+        # what begins with a BOM is not plain.
+        self._between_events = True
         self._data = bytearray()
         self._event = ""
         self._retry_of_block: int | None = None
@@ -210,8 +211,13 @@ class SSEDecoder:
         """
         if not self._between_events or b"\r" in data:
             return None
+        if self._start:
+            return None
         if not self.unfinished and data.endswith(b"\n\n"):
-            return self._plain_data(data)
+            plain = self._plain_data(data)
+            if plain is not None:
+                self._start = None
+            return plain
         end = data.rfind(b"\n\n") + 2
         rest = data[end:]
         if end < 2 or b"\n" in rest or len(rest) > self._max_line_bytes:
@@ -219,6 +225,7 @@ class SSEDecoder:
         plain = self._plain_data(bytes(self.unfinished) + data[:end])
         if plain is not None:
             self.unfinished = bytearray(rest)
+            self._start = None
         return plain
 
     def close(self) -> list[ServerSentEvent]:

@@ -148,12 +148,17 @@ class AnswerReader:
         """Take the data of events that have nothing else; lines that tell of errors are none."""
         if self._fields.pending or self._sse.unfinished:
             self._fields.begin(bytes(self._sse.unfinished))
-        texts = self._chunks.plain_texts(events) if self._assembler.is_plain else []
-        self._assembler.feed_plain(texts)
-        shown: list[ModelDelta] = [TextDelta(text) for text in texts if text]
-        for data in events[len(texts) :]:
-            if not self._done:
-                self._take_data(data, shown)
+        shown: list[ModelDelta] = []
+        at = 0
+        while at < len(events) and not self._done:
+            texts = self._chunks.plain_texts(events, at) if self._assembler.is_plain else ()
+            if texts:
+                self._assembler.feed_plain(texts)
+                shown += [TextDelta(text) for text in texts if text]
+                at += len(texts)
+            else:
+                self._take_data(events[at], shown)
+                at += 1
         return shown
 
     def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
