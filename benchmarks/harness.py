@@ -24,7 +24,7 @@ import attrs
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = Path(__file__).parent / "results"
 QUICK: Final = bool(os.environ.get("QUICK"))
-ROUNDS: Final = 1 if QUICK else 5
+ROUNDS: Final = 1 if QUICK else int(os.environ.get("ROUNDS", "5"))
 
 _LIBRARIES: Final = ("trio", "httpx", "httptools", "msgspec", "attrs", "aiohttp", "uvloop")
 _PATIENCE: Final = 300.0

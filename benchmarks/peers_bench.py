@@ -7,6 +7,7 @@ does not read everything in a round is counted as failed in that round.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from benchmarks import harness
 from benchmarks.harness import QUICK, Contender, compete, endpoint, own, report
 from benchmarks.peers_setup import contender
 
@@ -23,7 +24,7 @@ OPEN_AGENT: Final = (
     contender("open-agent-sdk, sharing one client", "open_agent_sdk", "SHARED_CLIENT=1"),
 )
 
-ROUNDS: Final = 1 if QUICK else 3
+ROUNDS: Final = min(harness.ROUNDS, 3)
 PART: Final = 5 if QUICK else 1
 
 
