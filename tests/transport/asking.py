@@ -2,14 +2,18 @@
 
 import contextlib
 import os
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
+import trio.testing
 
 from agent_actors.abc import ConnectionStatistics, HttpRequest
 from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
+from agent_actors.transport.response import MAX_BODY, MAX_HEAD
 from tests.transport.sinks import ByteCollector
 from tests.transport.wire_kit import WireServer
 
@@ -20,16 +24,31 @@ MEGABYTE = 1 << 20
 
 
 @asynccontextmanager
-async def opened(**options: float) -> AsyncGenerator[HttpExchange]:
-    """An exchange that is closed afterwards; with limits by name, as `HttpExchange` has them."""
-    limits = {name: int(value) for name, value in options.items() if name.startswith("max_")}
-    times = {name: value for name, value in options.items() if name not in limits}
-    exchange = HttpExchange(**limits, **times)  # pyright: ignore[reportArgumentType]
+async def opened(
+    *,
+    connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+    max_connections: float = 1000,
+    keepalive: float = DEFAULT_KEEPALIVE,
+    ssl_context: ssl.SSLContext | None = None,
+    max_head: int = MAX_HEAD,
+    max_body: int = MAX_BODY,
+) -> AsyncGenerator[HttpExchange]:
+    """An exchange that is closed afterwards, and then holds nothing."""
+    exchange = HttpExchange(
+        connect_timeout=connect_timeout,
+        max_connections=max_connections,
+        keepalive=keepalive,
+        ssl_context=ssl_context,
+        max_head=max_head,
+        max_body=max_body,
+    )
     try:
         yield exchange
     finally:
-        await exchange.aclose()
         adds_up(exchange)
+        await exchange.aclose()
+    adds_up(exchange)
+    assert (connections(exchange).open, exchange.statistics().live) == (0, 0)
 
 
 def post(server: WireServer, content: bytes = b"{}", **headers: str) -> HttpRequest:
@@ -57,7 +76,7 @@ def closed(statistics: ConnectionStatistics) -> dict[str, int]:
 
 
 def adds_up(exchange: HttpExchange) -> None:
-    """Every connection that was opened is open, or was closed by someone; and none is live."""
+    """Every connection that was opened is open, or was closed by someone."""
     now = connections(exchange)
     assert now.opened == now.open + sum(closed(now).values())
     assert 0 <= now.idle <= now.open

@@ -1,10 +1,13 @@
 """RFC 9112 over sockets: where an answer ends, what is none, and what becomes of its connection."""
 
+from contextlib import AbstractAsyncContextManager
+
 import attrs
 import pytest
 import trio
 
 from agent_actors.errors import ProviderConnectError, ProviderProtocolError
+from agent_actors.transport.exchange import HttpExchange
 from tests.transport.asking import AGAIN, OK, body_of, opened, post
 from tests.transport.sinks import ByteCollector
 from tests.transport.wire_kit import Step, WireServer, apart, ask, close, half_close, reset
@@ -249,7 +252,7 @@ async def test_an_answer_is_the_same_byte_by_byte() -> None:
 )
 async def test_a_head_or_trailers_over_the_limit_are_refused(answer: bytes) -> None:
     row = Row("", answer, ProviderProtocolError)
-    await check_limit(row, max_head=500)
+    await check_limit(row, opened(max_head=500))
 
 
 @pytest.mark.parametrize(
@@ -264,7 +267,7 @@ async def test_a_head_or_trailers_over_the_limit_are_refused(answer: bytes) -> N
 )
 async def test_framing_that_never_ends_is_refused(answer: bytes) -> None:
     row = Row("", answer, ProviderProtocolError)
-    await check_limit(row, max_head=500)
+    await check_limit(row, opened(max_head=500))
 
 
 @pytest.mark.parametrize(
@@ -278,13 +281,13 @@ async def test_framing_that_never_ends_is_refused(answer: bytes) -> None:
 )
 async def test_a_body_over_the_limit_is_refused(answer: bytes) -> None:
     row = Row("", answer, ProviderProtocolError)
-    await check_limit(row, max_body=10)
+    await check_limit(row, opened(max_body=10))
 
 
-async def check_limit(row: Row, **limits: float) -> None:
+async def check_limit(row: Row, limited: AbstractAsyncContextManager[HttpExchange]) -> None:
     async with (
         WireServer([ask, *apart(row.answer, 20, 40)], [ask, AGAIN]) as server,
-        opened(**limits) as exchange,
+        limited as exchange,
     ):
         with pytest.raises(ProviderProtocolError, match=r"limit|more than"):
             await exchange.exchange(post(server), ByteCollector())

@@ -9,16 +9,20 @@ this side. A client that leaves ends the script silently: that it left, and when
 ask for (`wait_gone`).
 """
 
+import itertools
+import os
 import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import trio
 import trio.testing
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 _READ: Final = 64 * 1024
 # On, and no second to wait: the kernel sends a reset instead of the end of the stream.
@@ -95,6 +99,10 @@ class Peer:
         """Read and drop until the client closes."""
         while True:
             await self.read()
+
+    def send_now(self, data: bytes) -> None:
+        """Send a few bytes in this very moment, past TLS: no other task runs meanwhile."""
+        os.write(self.sock.socket.fileno(), data)
 
     def close(self, *, reset: bool = False) -> None:
         """Close the socket at once, without a word of TLS."""
@@ -188,7 +196,7 @@ def apart(data: bytes, *at: int) -> list[Step]:
     """The bytes in pieces, each sent when the client has taken the one before."""
     edges = [0, *at, len(data)]
     steps: list[Step] = []
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         steps += [data[begin:end], beat]
     return steps
 
@@ -209,6 +217,7 @@ class WireServer:
         requests: What it was asked, in order.
         connections: How many it accepted so far.
         gone: How many of them have ended.
+        peers: This side's ends of them, in order.
     """
 
     def __init__(
@@ -220,6 +229,7 @@ class WireServer:
         self.requests: list[bytes] = []
         self.connections: int = 0
         self.gone: int = 0
+        self.peers: list[Peer] = []
         self._scripts = scripts
         self._forever = forever
         self._tls = tls
@@ -300,8 +310,10 @@ class WireServer:
         stream: trio.abc.Stream = sock
         if self._tls is not None:
             stream = trio.SSLStream(sock, self._tls, server_side=True)
+        peer = Peer(self, stream, sock)
+        self.peers.append(peer)
         try:
-            await Peer(self, stream, sock).run(script)
+            await peer.run(script)
         finally:
             self.gone += 1
             self._tell()
