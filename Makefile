@@ -85,11 +85,26 @@ check-async: $(DEV_STAMP)
 check-house: $(DEV_STAMP)
 	$(PY) -m pytest -q tests/house
 check-docs: $(DEV_STAMP)
+	$(PY) -m scripts.bench_table --check
 	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name --check"; $(PY) -m scripts.$$name --check; done
 
-.PHONY: bench
-bench: $(DEV_STAMP) ## the benchmarks, one per claim
-	@if [ -e benchmarks/__main__.py ]; then exec $(PY) -m benchmarks; else echo "There are no benchmarks yet."; fi
+BENCH_STAMP := $(VENV)/.installed-bench
+$(BENCH_STAMP): pyproject.toml
+	$(make_venv)
+	@echo "Installing the runtime and what the benchmarks need into $(VENV) ..."
+	@$(PY) -m pip install --quiet --editable '.[cli,bench]'
+	@touch $@
+
+.PHONY: bench bench-peers soak
+bench: $(BENCH_STAMP) ## the benchmarks, one per claim, against the floors; QUICK=1 for a look
+	$(PY) -m benchmarks
+	$(PY) -m benchmarks.plots
+bench-peers: $(BENCH_STAMP) ## the benchmarks against other agent SDKs, each in an environment of its own
+	$(PY) -m benchmarks.peers_setup
+	$(PY) -m benchmarks.peers_bench
+	$(PY) -m benchmarks.plots
+soak: $(BENCH_STAMP) ## 100,000 runs; fails if memory, descriptors or tasks grow
+	$(PY) -m benchmarks.soak --runs 100000
 
 .PHONY: docs
 docs: $(DEV_STAMP) ## write the generated parts of the documentation anew

@@ -26,8 +26,12 @@ class ModelSink(Protocol):
         """True while the reader is too far behind to take more."""
         ...
 
-    def feed(self, deltas: Sequence[ModelDelta]) -> None:
-        """Take these pieces. What it raises ends the stream, and the run."""
+    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
+        """Take these pieces. What it raises ends the stream, and the run.
+
+        Returns:
+            True if `full` is surely not set: whoever feeds need not look. Else it has to.
+        """
         ...
 
     async def wait_room(self) -> None:
@@ -104,8 +108,13 @@ class ByteSink(Protocol):
         """The answer's head; header names in lower case."""
         ...
 
-    def feed(self, data: bytes) -> None:
-        """One read's worth of the body."""
+    def feed(self, data: bytes) -> bool | None:
+        """One read's worth of the body.
+
+        Returns:
+            True if neither `full` nor `done` is set, surely: whoever feeds need not look. Else it
+            has to.
+        """
         ...
 
     async def wait_room(self) -> None:
@@ -183,6 +192,15 @@ class ByteExchange(Protocol):
 
     async def aclose(self) -> None:
         """Close every connection; idempotent."""
+        ...
+
+
+@runtime_checkable
+class ExchangeOwner(Protocol):
+    """A provider that can tell what its connections do."""
+
+    def statistics(self) -> ExchangeStatistics:
+        """A snapshot."""
         ...
 
 

@@ -3,13 +3,19 @@
 The floor is a value sent through a trio memory channel and back by a task that loops.
 """
 
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
 import trio
 
 from agent_actors.actors._owner import Owner
 from agent_actors.actors.session_gate import SessionGate
-from benchmarks.harness import compare
+from benchmarks.endpoint import pin
+from benchmarks.harness import QUICK, ROUNDS, report
 
-ASKS = 5_000
+ASKS: Final = 2_000 if QUICK else 20_000
 
 
 async def channel_round_trip() -> None:
@@ -51,18 +57,32 @@ async def gate() -> None:
             pass
 
 
+CONTENDERS: Final[dict[str, Callable[[], Awaitable[None]]]] = {
+    "memory channel, there and back": channel_round_trip,
+    "ask through a worker": ask,
+    "gate, acquire and release": gate,
+}
+
+
 def main() -> None:
-    """Compare them."""
-    compare(
-        "ask",
-        {
-            "memory channel, there and back": channel_round_trip,
-            "ask through a worker": ask,
-            "gate, acquire and release": gate,
-        },
-        per=ASKS,
-        unit="ask",
-    )
+    """Measure."""
+    pin(0)
+    spent: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    for _ in range(ROUNDS):
+        for name, contender in CONTENDERS.items():
+            before = time.process_time()
+            trio.run(contender)
+            spent[name].append((time.process_time() - before) / ASKS)
+    base = next(iter(CONTENDERS))
+    rows: dict[str, dict[str, object]] = {}
+    for name, costs in spent.items():
+        ratios = [one / other for one, other in zip(costs, spent[base], strict=True)]
+        rows[name] = {
+            "value": statistics.median(costs) * 1e6,
+            "ratio": statistics.median(ratios),
+            "ratios": ratios,
+        }
+    report("ask", "CPU per ask", "µs", rows)
 
 
 if __name__ == "__main__":

@@ -41,13 +41,17 @@ class Watch:
     _last: float
     _begun: bool = attrs.field(default=False, init=False)
     _paused: bool = attrs.field(default=False, init=False)
+    # The clock itself: `trio.current_time` looks for it anew, once for each piece of each stream.
+    _now: Callable[[], float] = attrs.field(
+        factory=lambda: trio.lowlevel.current_clock().current_time, init=False
+    )
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     expired: DeadlineKind | None = attrs.field(default=None, init=False)
 
     def touch(self) -> None:
         """Something that counts has come."""
         self._begun = True
-        self._last = trio.current_time()
+        self._last = self._now()
 
     def pause(self) -> None:
         """The stream is not being read: `first_token` and `idle` stand still."""

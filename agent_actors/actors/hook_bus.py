@@ -167,10 +167,15 @@ def _is_known(key: K, window: OrderedDict[K, None]) -> bool:
 
 
 class HookBus:
-    """The bus of one runtime."""
+    """The bus of one runtime.
+
+    Attributes:
+        has_subscribers: True if anybody listens; publishing can be spared otherwise.
+    """
 
     def __init__(self) -> None:
         self.owner: Owner = Owner("hook_bus")
+        self.has_subscribers: bool = False
         self._subscriptions: set[Subscription] = set()
         self._published = 0
         self._closed = False
@@ -205,6 +210,7 @@ class HookBus:
             partial(self._serve, subscription), context=contextvars.copy_context()
         )
         self._subscriptions.add(subscription)
+        self.has_subscribers = True
         return subscription
 
     def publish_nowait(self, events: Sequence[Event]) -> None:
@@ -213,11 +219,6 @@ class HookBus:
         for subscription in tuple(self._subscriptions):
             for event in events:
                 subscription.offer(event)
-
-    @property
-    def has_subscribers(self) -> bool:
-        """True if anybody listens; publishing can be spared otherwise."""
-        return bool(self._subscriptions)
 
     async def drain(self) -> None:
         """Take no more subscriptions, and wait until what is queued has been delivered.
@@ -239,4 +240,5 @@ class HookBus:
             await subscription.deliver()
         finally:
             self._subscriptions.discard(subscription)
+            self.has_subscribers = bool(self._subscriptions)
             subscription.ended.set()

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors.abc import ModelProvider, ModelSink
+from agent_actors.abc import ExchangeOwner, ExchangeStatistics, ModelProvider, ModelSink
 from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
 from agent_actors.actors._owner import Owner
 from agent_actors.actors._slots import FairSlots, SlotStatistics
@@ -41,16 +41,20 @@ class StreamStatistics:
         streams: Slots for live streams.
         requests: Requests begun so far.
         failures: Requests that ended with an error so far.
+        exchange: What its connections do; None if the provider cannot tell.
     """
 
     endpoint: str
     streams: SlotStatistics
     requests: int
     failures: int
+    exchange: ExchangeStatistics | None
 
 
 class _WatchedSink:
     """A sink that tells the watch of what comes; pieces without content do not count."""
+
+    __slots__ = ("_sink", "_watch")
 
     def __init__(self, sink: ModelSink, watch: Watch) -> None:
         self._sink = sink
@@ -60,12 +64,13 @@ class _WatchedSink:
     def full(self) -> bool:
         return self._sink.full
 
-    def feed(self, deltas: Sequence[ModelDelta]) -> None:
+    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         for delta in deltas:
-            if _has_content(delta):
+            # Text first: told by its class, it is told without a call.
+            if delta.text if type(delta) is TextDelta else _has_content(delta):
                 self._watch.touch()
                 break
-        self._sink.feed(deltas)
+        return self._sink.feed(deltas)
 
     async def wait_room(self) -> None:
         self._watch.pause()
@@ -123,11 +128,13 @@ class ModelStream:
 
     def statistics(self) -> StreamStatistics:
         """A snapshot."""
+        provider = self.provider
         return StreamStatistics(
-            endpoint=self.provider.name,
+            endpoint=provider.name,
             streams=self._slots.statistics(),
             requests=self._requests,
             failures=self._failures,
+            exchange=provider.statistics() if isinstance(provider, ExchangeOwner) else None,
         )
 
     async def _stream(

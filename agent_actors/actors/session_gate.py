@@ -7,7 +7,6 @@ counter per runtime, so that a store can refuse a writer whose lease has passed 
 a holder or a waiter is never dropped; one without is gone at once.
 """
 
-from collections import deque
 from collections.abc import Collection
 from typing import Final, Literal, Self, TypeAlias
 
@@ -77,7 +76,7 @@ class _Waiter:
 @attrs.define(eq=False)
 class _Entry:
     holder: Lease
-    waiters: deque[_Waiter] = attrs.field(factory=deque[_Waiter])
+    waiters: list[_Waiter] = attrs.field(factory=list[_Waiter])
 
 
 class SessionGate:
@@ -177,7 +176,7 @@ class SessionGate:
         if not entry.waiters:
             del self._entries[session_id]
             return
-        waiter = entry.waiters.popleft()
+        waiter = entry.waiters.pop(0)
         self._waiting -= 1
         entry.holder = waiter.lease = self._grant(session_id, waiter.run_id)
         waiter.granted.set()

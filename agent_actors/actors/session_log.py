@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Final, Protocol, Self
 
 import attrs
@@ -282,14 +283,11 @@ class SessionLog:
 
     def _make_room(self) -> None:
         excess = len(self._loaded) - self._max_sessions
-        if excess <= 0:
-            return
-        for loaded in tuple(self._loaded.values()):
-            if self._is_idle(loaded):
+        if excess > 0:
+            # The longest unused come first: nearly always the first one of them will do.
+            idle = (loaded for loaded in self._loaded.values() if self._is_idle(loaded))
+            for loaded in tuple(islice(idle, excess)):
                 self._evict(loaded)
-                excess -= 1
-                if not excess:
-                    return
 
     def _is_idle(self, loaded: _Loaded) -> bool:
         return not loaded.users and not self._is_held(loaded.session_id)
@@ -306,7 +304,10 @@ class SessionLog:
                 await trio.sleep(SWEEP_EVERY)
                 horizon = trio.current_time() - self._session_ttl
                 for loaded in tuple(self._loaded.values()):
-                    if loaded.last_used <= horizon and self._is_idle(loaded):
+                    if not self._is_idle(loaded):
+                        continue
+                    loaded.state.memo.forget()
+                    if loaded.last_used <= horizon:
                         self._evict(loaded)
         finally:
             self._sweeping = False

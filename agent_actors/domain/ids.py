@@ -50,29 +50,24 @@ class Uuid7Ids:
 
     def new(self) -> str:
         """The next id, as 36 characters in the usual grouping."""
-        self._keep_time()
-        self._counter += 1
-        return f"{self._prefix}{self._counter:012x}"
+        return self.take(1)[0]
 
     def take(self, count: int) -> list[str]:
         """The next `count` ids, at the price of one look at the clock."""
-        if count == 1:
-            return [self.new()]
-        self._keep_time()
-        first = self._counter + 1
-        self._counter += count
-        prefix = self._prefix
-        return [f"{prefix}{number:012x}" for number in range(first, first + count)]
-
-    def _keep_time(self) -> None:
         millis = int(self._clock() * 1000)
         if millis > self._millis:
             self._start_millisecond(millis)
+        first, prefix = self._counter + 1, self._prefix
+        self._counter += count
+        if count == 1:
+            return [f"{prefix}{first:012x}"]
+        return [f"{prefix}{number:012x}" for number in range(first, first + count)]
 
     def _start_millisecond(self, millis: int) -> None:
         self._millis = millis
-        self._counter = self._random_bits(_COUNTER_BITS) & _COUNTER_SEED_MASK
-        entropy = self._random_bits(26)
+        bits = self._random_bits(_COUNTER_BITS + 26)
+        self._counter = (bits >> 26) & _COUNTER_SEED_MASK
+        entropy = bits & 0x3FFFFFF
         high = f"{millis & 0xFFFFFFFFFFFF:012x}"
         version = 0x7000 | (entropy >> 14)
         variant = 0x8000 | (entropy & 0x3FFF)

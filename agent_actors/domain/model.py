@@ -12,6 +12,7 @@ import attrs
 
 from agent_actors.domain.blocks import AssistantBlock
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
@@ -67,6 +68,7 @@ class ModelRequest:
         tools: The tools on offer.
         turn: The number of this model call in its session's life; made-up call ids carry it.
         known_call_ids: The ids of earlier calls of the session; a colliding new id is rewritten.
+        memo: What was made of the messages on earlier turns; a new one holds nothing.
     """
 
     messages: Messages
@@ -75,6 +77,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     turn: int = 1
     known_call_ids: AbstractSet[str] = frozenset()
+    memo: MessageMemo = attrs.field(factory=MessageMemo, eq=False, repr=False)
 
 
 @attrs.frozen

@@ -29,6 +29,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Message
 from agent_actors.domain.model import (
     FinishReason,
     ModelDelta,
@@ -325,7 +326,8 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
         for tool in request.tools
     )
     around = (len(request.system_prompt) + tools) // _CHARACTERS_PER_TOKEN
-    return request.messages.estimate_tokens() + around
+    each = request.memo.each("tokens", request.messages, Message.estimate_tokens)
+    return sum(each) + around
 
 
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:

@@ -5,7 +5,7 @@ the algorithm of the WHATWG HTML standard (sections "Parsing an event stream" an
 event stream"). It knows nothing of HTTP, of reconnecting, or of what the data means.
 
 How it works: `SSEDecoder.feed` ends every line with LF and cuts the read after its last whole
-line; the rest waits in `_tail`, which is only appended to until its line ends, so that the work
+line; the rest waits in `unfinished`, only appended to until its line ends, so that the work
 stays linear however small the reads are. Whole lines go to `_take_plain` if they are nothing but
 `data: …` events, else through `_take_lines`, the standard's own steps. The two must agree; the
 tests hold both against a literal reading of the standard.
@@ -77,6 +77,9 @@ class SSEDecoder:
         max_event_bytes: The most data accepted in one event, in bytes as received, the LFs
             between its lines counted.
 
+    Attributes:
+        unfinished: The beginning of a line whose end has not come; to be read only.
+
     Raises:
         ValueError: A bound is below one byte.
 
@@ -99,7 +102,7 @@ class SSEDecoder:
         "_retry_of_block",
         "_skip_lf",
         "_start",
-        "_tail",
+        "unfinished",
     )
 
     def __init__(
@@ -121,10 +124,11 @@ class SSEDecoder:
         self._start: bytes | None = b""
         # The last read ended in CR: a LF at the start of the next one belongs to that line end.
         self._skip_lf = False
-        self._tail = bytearray()
+        self.unfinished: bytearray = bytearray()
         self._block_open = False
-        # True where a whole read of plain events may be taken by `feed_plain`.
-        self._between_events = False
+        # True where a whole read of plain events may be taken by `feed_plain`. At the start, too:
+        # what begins with a BOM is not plain.
+        self._between_events = True
         self._data = bytearray()
         self._event = ""
         self._retry_of_block: int | None = None
@@ -178,9 +182,9 @@ class SSEDecoder:
         try:
             if end:
                 lines = data[:end]
-                if self._tail:
-                    lines = b"".join((self._tail, lines))
-                    self._tail.clear()
+                if self.unfinished:
+                    lines = b"".join((self.unfinished, lines))
+                    self.unfinished.clear()
                 if not self._take_plain(lines, events):
                     self._take_lines(lines, events)
             if end < len(data):
@@ -207,21 +211,22 @@ class SSEDecoder:
         """
         if not self._between_events or b"\r" in data:
             return None
-        if not self._tail and data.endswith(b"\n\n"):
-            return self._plain_data(data)
+        if self._start:
+            return None
+        if not self.unfinished and data.endswith(b"\n\n"):
+            plain = self._plain_data(data)
+            if plain is not None:
+                self._start = None
+            return plain
         end = data.rfind(b"\n\n") + 2
         rest = data[end:]
         if end < 2 or b"\n" in rest or len(rest) > self._max_line_bytes:
             return None
-        plain = self._plain_data(bytes(self._tail) + data[:end])
+        plain = self._plain_data(bytes(self.unfinished) + data[:end])
         if plain is not None:
-            self._tail = bytearray(rest)
+            self.unfinished = bytearray(rest)
+            self._start = None
         return plain
-
-    @property
-    def unfinished_line(self) -> bytes:
-        """The beginning of a line whose end has not come."""
-        return bytes(self._tail) if self._tail else b""
 
     def close(self) -> list[ServerSentEvent]:
         """Take the end of the stream; may be called again.
@@ -245,7 +250,7 @@ class SSEDecoder:
         raise RuntimeError("this SSEDecoder is closed; use a new one for the next stream")
 
     def _drop_buffers(self) -> None:
-        self._tail.clear()
+        self.unfinished.clear()
         self._data.clear()
 
     def _without_bom(self, head: bytes) -> bytes:
@@ -258,9 +263,11 @@ class SSEDecoder:
 
     def _keep(self, rest: bytes) -> None:
         """Put the start of an unfinished line by, within the bound."""
-        if len(self._tail) + len(rest) > self._max_line_bytes:
-            raise self._line_too_long(bytes(self._tail[:_PREVIEW_BYTES]) + rest[:_PREVIEW_BYTES])
-        self._tail += rest
+        if len(self.unfinished) + len(rest) > self._max_line_bytes:
+            raise self._line_too_long(
+                bytes(self.unfinished[:_PREVIEW_BYTES]) + rest[:_PREVIEW_BYTES]
+            )
+        self.unfinished += rest
 
     def _take_plain(self, lines: bytes, events: list[ServerSentEvent]) -> bool:
         """Take `lines` if they are one-line data events only; say whether they were."""

@@ -259,12 +259,12 @@ class Driver:
             tools=self._options.tool_specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
+            memo=state.memo,
         )
         self._sink = RunSink(
             self._stamp,
             self._mailbox,
-            self._publish,
-            wanted=self._is_watched,
+            self._actors.bus,
             tool_deltas=self._options.tool_deltas,
         )
         model = self._actors.endpoints.get(self._options)
@@ -407,9 +407,6 @@ class Driver:
         )
 
     # What others see of the run.
-
-    def _is_watched(self) -> bool:
-        return self._mailbox is not None or self._actors.bus.has_subscribers
 
     def _publish(self, events: Sequence[Event]) -> None:
         if self._actors.bus.has_subscribers:

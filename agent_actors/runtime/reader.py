@@ -5,13 +5,13 @@ of its own. It is bounded: while it is full the network is not read and the run 
 that takes nothing for `stall` seconds ends its run. Progress is dropped instead, and counted.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
 import trio
 
+from agent_actors.actors.hook_bus import HookBus
 from agent_actors.domain.events import (
     AssistantDelta,
     AssistantThinking,
@@ -47,6 +47,9 @@ class Stamp:
 class EventMailbox:
     """The way of a run's events to its one reader.
 
+    It is no memory channel: this is where every delta of every stream crosses to another task, and
+    parking the reader by hand takes a third off the price of that.
+
     Args:
         stall: Seconds that a full mailbox waits for its reader.
         capacity: Batches that may wait.
@@ -55,17 +58,19 @@ class EventMailbox:
     def __init__(self, stall: float, *, capacity: int = BATCHES) -> None:
         self._stall = stall
         self._capacity = capacity
-        # The bound is kept by `full`, not by the channel: what was recorded is never dropped, and
-        # a provider that does not look at `full` costs memory instead of events.
-        self._send, self._receive = trio.open_memory_channel[tuple[Event, ...]](math.inf)
-        self._waiting = 0
+        # The bound is kept by `full`, not here: what was recorded is never dropped, and a provider
+        # that does not look at `full` costs memory instead of events.
+        # A list: it is short, and an empty deque takes 600 bytes of every open stream.
+        self._batches: list[tuple[Event, ...]] = []
+        self._reader: trio.lowlevel.Task | None = None
         self._room: trio.Event | None = None
+        self._closed = self._abandoned = False
         self.dropped: int = 0
 
     @property
     def full(self) -> bool:
         """True while the reader is too far behind to take more."""
-        return self._waiting >= self._capacity
+        return len(self._batches) >= self._capacity
 
     async def put(self, events: tuple[Event, ...]) -> None:
         """Leave a batch, then wait until there is room for the next.
@@ -78,14 +83,17 @@ class EventMailbox:
         self.put_nowait(events)
         await self.wait_room()
 
-    def put_nowait(self, events: tuple[Event, ...]) -> None:
-        """Leave a batch; a reader that has gone loses it."""
-        try:
-            self._send.send_nowait(events)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+    def put_nowait(self, events: tuple[Event, ...]) -> bool:
+        """Leave a batch; a reader that has gone loses it. Say whether there is room for more."""
+        if self._closed or self._abandoned:
             self.dropped += len(events)
-        else:
-            self._waiting += 1
+            return True
+        self._batches.append(events)
+        reader = self._reader
+        if reader is not None:
+            self._reader = None
+            trio.lowlevel.reschedule(reader)
+        return len(self._batches) < self._capacity
 
     def offer(self, event: Event) -> None:
         """Leave an event that may be dropped if there is no room."""
@@ -115,26 +123,42 @@ class EventMailbox:
 
         Raises:
             trio.EndOfChannel: The run has ended, and everything has been read.
+            trio.BusyResourceError: Another task is waiting for it.
 
         Cancellation: safe; no event is lost.
         """
-        batch = await self._receive.receive()
-        self._waiting -= 1
-        self._make_room()
-        return batch
+        if self._batches:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._batches:
+            if self._closed:
+                raise trio.EndOfChannel
+            if self._reader is not None:
+                raise trio.BusyResourceError("another task reads this stream")
+            self._reader = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
+        if self._room is not None:
+            self._make_room()
+        return self._batches.pop(0)
 
     def close(self) -> None:
         """No more events come. Idempotent."""
-        self._send.close()
+        self._closed = True
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            trio.lowlevel.reschedule(reader)
 
     def abandon(self) -> None:
         """Nobody reads any more: what comes is dropped, and nobody waits for room. Idempotent."""
-        self._receive.close()
-        self._waiting = 0
+        self._abandoned = True
+        self._batches.clear()
         self._make_room()
 
+    def _stop_waiting(self, _: object) -> trio.lowlevel.Abort:
+        self._reader = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
     def _make_room(self) -> None:
-        """Wake who waits for room, to look again."""
+        """Let who waits for room look again."""
         room, self._room = self._room, None
         if room is not None:
             room.set()
@@ -146,8 +170,7 @@ class RunSink:
     Args:
         stamp: Makes the events.
         mailbox: The reader's; None where nobody reads the run's deltas.
-        publish: Tells observers.
-        wanted: False if neither a reader nor an observer wants deltas.
+        bus: Tells observers.
         tool_deltas: Whether arguments that stream in are shown.
     """
 
@@ -155,15 +178,13 @@ class RunSink:
         self,
         stamp: Stamp,
         mailbox: EventMailbox | None,
-        publish: Callable[[Sequence[Event]], None],
+        bus: HookBus,
         *,
-        wanted: Callable[[], bool],
         tool_deltas: bool,
     ) -> None:
         self._stamp = stamp
         self._mailbox = mailbox
-        self._publish = publish
-        self._wanted = wanted
+        self._bus = bus
         self._tool_deltas = tool_deltas
         self.characters: int = 0
 
@@ -183,12 +204,13 @@ class RunSink:
         if self._mailbox is not None:
             await self._mailbox.wait_room()
 
-    def feed(self, deltas: Sequence[ModelDelta]) -> None:
-        """Take the pieces of one read."""
-        if not self._wanted():
+    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
+        """Take the pieces of one read; True if there is surely room for more."""
+        mailbox, bus = self._mailbox, self._bus
+        if mailbox is None and not bus.has_subscribers:
             for delta in deltas:
-                self.characters += len(self._shown(delta))
-            return
+                self.characters += len(_shown(delta))
+            return True
         stamp = self._stamp
         scope, ts = stamp.scope, stamp.wall_clock()
         events: list[Event] = []
@@ -197,21 +219,23 @@ class RunSink:
                 self.characters += len(delta.text)
                 events.append(AssistantDelta(scope, event_id, ts, delta.text))
                 continue
-            shown = self._shown(delta)
+            shown = _shown(delta)
             self.characters += len(shown)
             if shown and isinstance(delta, ThinkingDelta):
                 events.append(AssistantThinking(scope, event_id, ts, shown))
             elif self._tool_deltas and isinstance(delta, ToolCallDelta):
                 events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
-        if events:
-            if self._mailbox is not None:
-                self._mailbox.put_nowait(tuple(events))
-            self._publish(events)
+        if events and bus.has_subscribers:
+            bus.publish_nowait(events)
+        if events and mailbox is not None:
+            return mailbox.put_nowait(tuple(events))
+        return None
 
-    def _shown(self, delta: ModelDelta) -> str:
-        """The text of a piece that a reader may see."""
-        if isinstance(delta, TextDelta | ThinkingDelta):
-            return delta.text
-        if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):
-            return delta.arguments
-        return ""
+
+def _shown(delta: ModelDelta) -> str:
+    """The text of a piece that a reader may see."""
+    if isinstance(delta, TextDelta | ThinkingDelta):
+        return delta.text
+    if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):
+        return delta.arguments
+    return ""

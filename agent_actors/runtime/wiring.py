@@ -1,5 +1,6 @@
 """Plugs adapters into ports: the only file of this room that names concrete ones."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Hashable
@@ -17,8 +18,11 @@ wall_clock: Final[Callable[[], float]] = time.time
 
 
 def make_ids() -> Ids:
-    """Ids from the system's clock and entropy."""
-    return Uuid7Ids(wall_clock, random.SystemRandom().getrandbits)
+    """Ids from the system's clock, and from a generator that the system's entropy seeds.
+
+    An id tells apart, it is no secret; entropy from the system for each would be a system call.
+    """
+    return Uuid7Ids(wall_clock, random.Random().getrandbits)
 
 
 def make_store() -> SessionStore:
@@ -57,6 +61,7 @@ def make_provider(options: AgentOptions) -> ModelProvider:
         headers=options.headers,
         include_usage=options.include_usage,
         connect_timeout=options.connect_timeout,
+        max_connections=math.inf,  # the endpoint's ModelStream admits
         # Without a client of the caller's, the provider makes an exchange, and closes it.
         exchange=None if client is None else HttpxExchange(client=client),
     )

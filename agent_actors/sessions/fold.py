@@ -26,6 +26,7 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
 )
+from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.usage import Usage
 
@@ -42,6 +43,7 @@ class SessionState:
         turns: The number of model answers so far.
         usage: Tokens of all model calls.
         call_ids: The ids of all calls so far.
+        memo: What was made of the messages; forgotten when the session is idle.
     """
 
     last_seq: int = 0
@@ -49,6 +51,7 @@ class SessionState:
     turns: int = 0
     usage: Usage = Usage()
     call_ids: set[str] = attrs.field(factory=set[str])
+    memo: MessageMemo = attrs.field(factory=MessageMemo)
     _messages: list[Message] = attrs.field(factory=list[Message])
     _answer: Message | None = None
     _results: dict[str, ToolResultBlock | None] = attrs.field(

@@ -68,8 +68,12 @@ class Listener(Protocol):
         """The final answer's head. What this raises ends the exchange."""
         ...
 
-    def on_body(self, data: bytes) -> None:
-        """One read's worth of the body. What this raises ends the exchange."""
+    def on_body(self, data: bytes) -> bool | None:
+        """One read's worth of the body. What this raises ends the exchange.
+
+        Returns:
+            True if it is surely neither full nor done.
+        """
         ...
 
     def on_pause(self) -> None:
@@ -309,6 +313,7 @@ class Connection:
             self._drain(reader, len(data))
             return
         failure: Exception | None = None
+        go_on: bool | None = None
         try:
             if not self._head_told and reader.head is not None:
                 self._head_told = True
@@ -316,13 +321,15 @@ class Connection:
                 if listener.done:
                     body = b""
             if body:
-                listener.on_body(body)
+                go_on = listener.on_body(body)
         except Exception as error:  # noqa: BLE001 - whatever the listener raises ends its exchange
             failure = error
         if reader.complete or reader.failure is not None:
             self._finish(reader, failure)
         elif failure is not None:
             self._end(failure, Closer.FAULT)
+        elif go_on:
+            return
         elif listener.done:
             self.let_go()
             listener.on_end(None)

@@ -6,20 +6,26 @@ from urllib.request import getproxies, proxy_bypass
 from agent_actors.abc import ByteExchange
 from agent_actors.transport.exchange import HttpExchange
 from agent_actors.transport.httpx_exchange import HttpxExchange
-from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 
-def make_exchange(url: str, *, connect_timeout: float = DEFAULT_CONNECT_TIMEOUT) -> ByteExchange:
+def make_exchange(
+    url: str,
+    *,
+    connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+    max_connections: float = DEFAULT_MAX_CONNECTIONS,
+) -> ByteExchange:
     """An exchange for an endpoint.
 
     Args:
         url: Where requests will go. If the environment names a proxy for it (`HTTP_PROXY`,
             `HTTPS_PROXY`, `ALL_PROXY`, and not `NO_PROXY`), httpx speaks to that proxy.
         connect_timeout: Seconds to connect in; `math.inf` for no limit.
+        max_connections: Requests under way at once; with a proxy there is no limit.
     """
     if uses_proxy(url):
         return HttpxExchange(connect_timeout=connect_timeout)
-    return HttpExchange(connect_timeout=connect_timeout)
+    return HttpExchange(connect_timeout=connect_timeout, max_connections=max_connections)
 
 
 def uses_proxy(url: str) -> bool:

@@ -195,7 +195,7 @@ class _Answer:
         self._unpack = unpacker(headers.get("content-encoding", ""))
         self._context.run(self._sink.start, head.status, headers)
 
-    def on_body(self, data: bytes) -> None:
+    def on_body(self, data: bytes) -> bool | None:
         """One read's worth of the body."""
         if self._unpack is not None:
             data = self._unpack(data)
@@ -203,9 +203,9 @@ class _Answer:
             if self._sink.full:
                 self._held = data
                 self._paused = True
-                return
+                return None
             self._held = None
-        self._context.run(self._sink.feed, data)
+        return self._context.run(self._sink.feed, data)
 
     def on_pause(self) -> None:
         """The sink was full."""

@@ -261,11 +261,12 @@ class _Answer(httpx.AsyncByteStream):
         self._head = head
         self._wake()
 
-    def on_body(self, data: bytes) -> None:
+    def on_body(self, data: bytes) -> bool:
         """One read's worth of the body."""
         self._pieces.append(data)
         self._size += len(data)
         self._wake()
+        return self._size < _BUFFER
 
     def on_pause(self) -> None:
         """The buffer was full."""

@@ -3,8 +3,8 @@
 Owns the framing of RFC 9112 and the limits on it; it does no I/O. The bytes are parsed by llhttp
 (through httptools), which refuses what is ambiguous: two lengths, a length beside chunks, folded
 headers, bare line ends, control characters. What llhttp lets through and a client must not is
-refused here: a transfer coding other than `chunked`, a status below 100, a change of protocol that
-nobody asked for, and whatever is too long.
+refused here: a transfer coding other than `chunked`, a status below 100, another version of HTTP, a
+change of protocol that nobody asked for, and whatever is too long.
 
 A reader reads one final answer and is dropped then. Interim answers (1xx) before it are skipped.
 What comes after it is no part of it: `surplus` is set, and the connection must not be used again.
@@ -23,6 +23,7 @@ MAX_BODY: Final = 1 << 30
 """Bytes of a body. An answer of a model is a few megabytes at most; this only stops a flood."""
 
 _NO_BODY: Final = frozenset({204, 304})
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
 
 
 @attrs.frozen
@@ -182,6 +183,9 @@ class ResponseReader:
         """The head of an interim or the final answer is whole."""
         assert self._parser is not None
         status = self._parser.get_status_code()
+        version = self._parser.get_http_version()
+        if version not in _VERSIONS:  # another one has another framing, whatever it looks like
+            raise _LimitError(f"the version HTTP/{version}")
         if status < 200:
             if status < 100:
                 raise _LimitError(f"the status {status:03}")
@@ -198,9 +202,7 @@ class ResponseReader:
                 sized = True
         self.keep_alive = self._parser.should_keep_alive()
         self._until_eof = not (chunked or sized or status in _NO_BODY or self._head_only)
-        self.head = ResponseHead(
-            status, self._reason, tuple(self._fields), self._parser.get_http_version()
-        )
+        self.head = ResponseHead(status, self._reason, tuple(self._fields), version)
         self._head_size = 0
         if self._head_only:
             self.complete = True

@@ -412,10 +412,10 @@ def test_a_line_without_end_fails_at_the_bound_and_is_let_go() -> None:
     decoder = SSEDecoder(max_line_bytes=1000)
     for _ in range(10):
         decoder.feed(b"x" * 100)
-    assert len(decoder._tail) == 1000
+    assert len(decoder.unfinished) == 1000
     with pytest.raises(SSELimitError):
         decoder.feed(b"x")
-    assert len(decoder._tail) == 0
+    assert len(decoder.unfinished) == 0
 
 
 def test_a_failed_decoder_answers_every_call_with_the_same_error() -> None:
@@ -482,10 +482,10 @@ AppendOnly = type(
 
 def test_a_long_line_in_tiny_reads_is_only_appended_to_before_its_end() -> None:
     decoder = SSEDecoder()
-    tail = decoder._tail = AppendOnly()
+    tail = decoder.unfinished = AppendOnly()
     for _ in range(1000):
         decoder.feed(b"x")
-    assert decoder._tail is tail
+    assert decoder.unfinished is tail
     assert len(tail) == 1000
     with pytest.raises(AssertionError, match="looked at again"):
         assert b"x" in tail

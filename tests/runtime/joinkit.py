@@ -75,8 +75,8 @@ def check_quiet(runtime: Runtime) -> None:
 
 def check_left(events: RunStream) -> None:
     """Neither end of the reader's mailbox is open."""
-    letters = events._mailbox._send.statistics()
-    assert (letters.open_send_channels, letters.open_receive_channels) == (0, 0)
+    mailbox = events._mailbox
+    assert (mailbox._closed, mailbox._abandoned, mailbox._reader) == (True, True, None)
 
 
 @attrs.define(eq=False)

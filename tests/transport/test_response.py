@@ -156,3 +156,9 @@ def test_content_allows_for_more_framing() -> None:
     chunk = b"1;" + b"x" * 90 + b"\r\na\r\n"
     reader, body = read(OK + b"transfer-encoding: chunked\r\n\r\n", *[chunk] * 20, max_head=200)
     assert (body, reader.failure) == (b"a" * 20, None)
+
+
+@pytest.mark.parametrize("version", [b"2.0", b"0.9"])
+def test_another_version_of_http_is_refused(version: bytes) -> None:
+    reader, _ = read(b"HTTP/" + version + b" 200 OK\r\ncontent-length: 0\r\n\r\n")
+    assert reader.failure == f"the version HTTP/{version.decode()}"

@@ -76,7 +76,8 @@ class AnswerReader:
         if self._kind == "unknown":
             data = self._begin(data)
         if self._kind == "events":
-            return self._events(data)
+            plain = self._sse.feed_plain(data)
+            return self._events(data) if plain is None else self._plain_events(plain)
         limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
         self._body += data[: limit - len(self._body)]
         if self._kind != "unknown" and len(self._body) >= limit:
@@ -130,12 +131,6 @@ class AnswerReader:
         return data
 
     def _events(self, data: bytes) -> Sequence[ModelDelta]:
-        plain = self._sse.feed_plain(data)
-        if plain is not None:
-            rest = self._sse.unfinished_line
-            if rest or self._fields.is_pending:
-                self._fields.begin(rest)
-            return self._plain_events(plain)
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
@@ -151,12 +146,19 @@ class AnswerReader:
 
     def _plain_events(self, events: Sequence[str]) -> Sequence[ModelDelta]:
         """Take the data of events that have nothing else; lines that tell of errors are none."""
-        texts = self._chunks.plain_texts(events) if self._assembler.is_plain else []
-        self._assembler.feed_plain(texts)
-        shown: list[ModelDelta] = [TextDelta(text) for text in texts if text]
-        for data in events[len(texts) :]:
-            if not self._done:
-                self._take_data(data, shown)
+        if self._fields.pending or self._sse.unfinished:
+            self._fields.begin(bytes(self._sse.unfinished))
+        shown: list[ModelDelta] = []
+        at = 0
+        while at < len(events) and not self._done:
+            texts = self._chunks.plain_texts(events, at) if self._assembler.is_plain else ()
+            if texts:
+                self._assembler.feed_plain(texts)
+                shown += [TextDelta(text) for text in texts if text]
+                at += len(texts)
+            else:
+                self._take_data(events[at], shown)
+                at += 1
         return shown
 
     def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
@@ -217,9 +219,10 @@ class AnswerReader:
 class _ErrorFields:
     """Finds lines that begin with `error:` in a stream, however it is split."""
 
-    __slots__ = ("_line", "_skipping")
+    __slots__ = ("_line", "_skipping", "pending")
 
     def __init__(self) -> None:
+        self.pending: bool = False  # amid a line
         # The line that is not whole yet, as long as it may be one that is looked for.
         self._line = b""
         self._skipping = False
@@ -246,12 +249,8 @@ class _ErrorFields:
                 self.begin(b"")
         return found
 
-    @property
-    def is_pending(self) -> bool:
-        """True amid a line."""
-        return self._skipping or bool(self._line)
-
     def begin(self, line: bytes) -> None:
         """Put the start of a line by, unless it is the start of another."""
         self._skipping = not _ERROR_FIELD.startswith(line[: len(_ERROR_FIELD)])
         self._line = b"" if self._skipping else line
+        self.pending = bool(line)

@@ -5,12 +5,12 @@ any number may be under way at once. How a request is put stands in `encode`, ho
 in `answer`, HTTP behind `ByteExchange`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from agent_actors.abc import ByteExchange, HttpRequest, ModelSink
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
+from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.errors import (
     ConfigError,
     ProviderError,
@@ -22,7 +22,7 @@ from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
-from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 _PATH: Final = "/chat/completions"
 _MAX_ERROR_BODY: Final = 64 * 1024
@@ -42,6 +42,7 @@ class OpenAIChat:
         headers: Further headers; they win over those made here.
         exchange: What to send by; without one, one is made, and closed by `aclose`.
         connect_timeout: Seconds to connect in, for the exchange made here.
+        max_connections: Requests under way at once, for the exchange made here.
         include_usage: Whether to ask for token counts; a few endpoints refuse the question.
         echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
             it between tool calls, others refuse it.
@@ -67,6 +68,7 @@ class OpenAIChat:
         headers: Mapping[str, str] | None = None,
         exchange: ByteExchange | None = None,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        max_connections: float = DEFAULT_MAX_CONNECTIONS,
         include_usage: bool = True,
         echo_reasoning: bool = False,
         cumulative: bool = False,
@@ -79,7 +81,7 @@ class OpenAIChat:
         self._headers = _headers(api_key, api_key_header, headers or {})
         self._owns_exchange = exchange is None
         self._exchange: ByteExchange = exchange or make_exchange(
-            base_url, connect_timeout=connect_timeout
+            base_url, connect_timeout=connect_timeout, max_connections=max_connections
         )
         self._include_usage = include_usage
         self._echo_reasoning = echo_reasoning
@@ -114,6 +116,10 @@ class OpenAIChat:
         Cancellation: closes the connection.
         """
         return await self.stream(request, DroppingSink())
+
+    def statistics(self) -> ExchangeStatistics:
+        """What its connections do; those of a caller's exchange too."""
+        return self._exchange.statistics()
 
     async def aclose(self) -> None:
         """Close the connections, unless the exchange is the caller's; idempotent."""
@@ -167,12 +173,15 @@ class _ChatSink:
                 cumulative=self._cumulative,
             )
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> bool | None:
         """One read's worth of the body."""
         if self._answer is None:
             self._error_body += data
-        else:
-            self._show(self._answer.feed(data))
+            return None
+        deltas = self._answer.feed(data)
+        if not deltas:
+            return None
+        return self._sink.feed(deltas) and not self._answer.done
 
     def result(self) -> ModelFinished:
         """The whole answer, now that the exchange has ended.
@@ -182,12 +191,10 @@ class _ChatSink:
         """
         if self._answer is None:
             raise self._failure()
-        self._show(self._answer.close())
+        rest = self._answer.close()
+        if rest:
+            self._sink.feed(rest)
         return self._answer.finish()
-
-    def _show(self, deltas: Sequence[ModelDelta]) -> None:
-        if deltas:
-            self._sink.feed(deltas)
 
     def _failure(self) -> ProviderError:
         if not self._status:

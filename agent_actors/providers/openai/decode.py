@@ -99,15 +99,15 @@ class ChunkDecoder:
         self.first_skipped: str = ""
         self.answered: bool = False
 
-    def plain_texts(self, lines: Sequence[str]) -> list[str]:
-        """The texts of the first data lines, as far as they only add text, as the one before did.
+    def plain_texts(self, lines: Sequence[str], start: int) -> Sequence[str]:
+        """The texts of the data lines from `start` on, as far as they only add text.
 
-        Empty if the line before did not; then the lines are to be decoded.
+        Empty if the line before `start` did not; then the next line is to be decoded.
         """
         if not self._plain:
-            return []
-        texts = read_plain(lines)
-        self._plain = len(texts) == len(lines)
+            return ()
+        texts = read_plain(lines[start:] if start else lines)
+        self._plain = start + len(texts) == len(lines)
         return texts
 
     def decode(self, data: str | bytes) -> list[ModelDelta]:

@@ -10,6 +10,7 @@ else: the text that came, if it does, else new text.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
 import msgspec
@@ -45,9 +46,10 @@ def encode_request(
         echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
             it between tool calls, others refuse it.
     """
-    body: JsonObject = {
+    messages = _messages(request, echo_reasoning=echo_reasoning)
+    body: dict[str, object] = {
         "model": request.settings.model,
-        "messages": _messages(request, echo_reasoning=echo_reasoning),
+        "messages": msgspec.Raw(b"[%b]" % b",".join(messages)),
         "stream": True,
     }
     if include_usage:
@@ -55,10 +57,14 @@ def encode_request(
     if request.tools:
         body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
     body.update(_settings(request.settings, has_tools=bool(request.tools)))
+    return _encoded(body)
+
+
+def _encoded(value: object) -> bytes:
     try:
-        return msgspec.json.encode(body)
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate somewhere in what the caller gave
-        return msgspec.json.encode(_mended(body))
+        return msgspec.json.encode(_mended(value))
 
 
 def _settings(settings: ModelSettings, *, has_tools: bool) -> JsonObject:
@@ -85,26 +91,43 @@ def _tool_choice(choice: str | None) -> JsonValue:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _messages(request: ModelRequest, *, echo_reasoning: bool) -> list[JsonValue]:
-    answered = {
+def _messages(request: ModelRequest, *, echo_reasoning: bool) -> Iterator[bytes]:
+    """The messages in bytes, each as many of the wire's as it takes, joined; maybe none."""
+    if request.system_prompt:
+        yield _encoded({"role": "system", "content": request.system_prompt})
+
+    def encode(message: Message) -> bytes:
+        if message.role == "assistant":
+            sent = _assistant(message, answered, echo_reasoning=echo_reasoning)
+        else:
+            sent = _spoken(message)
+        return b",".join(_encoded(one) for one in sent)
+
+    def encode_alone(message: Message) -> bytes | None:
+        failed = any(isinstance(block, ToolUseError) for block in message.blocks)
+        return None if failed else encode(message)
+
+    answered = frozenset[str]()
+    kept = request.memo.each(("openai", echo_reasoning), request.messages, encode_alone)
+    if None in kept:
+        # How a call that failed is sent depends on the messages after it: nothing can be kept.
+        answered = _answered(request.messages)
+        kept = [encode(message) for message in request.messages]
+    yield from filter(None, kept)
+
+
+def _answered(messages: Iterable[Message]) -> frozenset[str]:
+    """The ids of the calls that have a result."""
+    return frozenset(
         block.tool_use_id
-        for message in request.messages
+        for message in messages
         for block in message.blocks
         if isinstance(block, ToolResultBlock)
-    }
-    sent: list[JsonValue] = []
-    if request.system_prompt:
-        sent.append({"role": "system", "content": request.system_prompt})
-    for message in request.messages:
-        if message.role == "assistant":
-            sent += _assistant(message, answered, echo_reasoning=echo_reasoning)
-        else:
-            sent += _spoken(message)
-    return sent
+    )
 
 
 def _assistant(
-    message: Message, answered: set[str], *, echo_reasoning: bool
+    message: Message, answered: AbstractSet[str], *, echo_reasoning: bool
 ) -> Iterator[JsonObject]:
     calls: list[JsonValue] = []
     said: list[TextBlock | ImageBlock] = []
@@ -204,11 +227,12 @@ def _parts(blocks: Iterable[TextBlock | ImageBlock]) -> Iterator[JsonValue]:
             yield {"type": "text", "text": block.text}
 
 
-def _mended(value: JsonValue) -> JsonValue:
+def _mended(value: object) -> object:
     if isinstance(value, str):
         return mend_surrogates(value)
     if isinstance(value, list | tuple):
-        return [_mended(item) for item in value]
+        return [_mended(item) for item in cast("Sequence[object]", value)]
     if isinstance(value, dict):
-        return {mend_surrogates(key): _mended(item) for key, item in value.items()}
+        fields = cast("dict[str, object]", value)
+        return {mend_surrogates(key): _mended(item) for key, item in fields.items()}
     return value

@@ -1,0 +1,54 @@
+"""What was made of each message of a session, to be used again when the session goes on.
+
+A conversation is sent anew with each turn, and grows at its end only: what a provider has encoded
+of a message, and what it counted in it, holds for the next turn. A memo belongs to one session,
+which forgets it when it is idle. It knows nothing of what is kept.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar, cast
+
+import attrs
+
+from agent_actors.domain.messages import Message
+
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class _Kept:
+    messages: list[Message] = attrs.field(factory=list[Message])
+    values: list[object] = attrs.field(factory=list[object])
+
+
+@attrs.define(eq=False)
+class MessageMemo:
+    """Values made of messages, one each, as long as the conversation only grows."""
+
+    _kept: dict[Hashable, _Kept] = attrs.field(factory=dict[Hashable, _Kept], init=False)
+
+    def each(
+        self, key: Hashable, messages: Iterable[Message], make: Callable[[Message], T]
+    ) -> list[T]:
+        """`make(message)` of every message; made only of those that were not there before.
+
+        Args:
+            key: What is made, and everything beside the message that it depends on.
+            messages: The conversation. Where it is another than the one before, message by message
+                and by identity, what was kept from there on is forgotten.
+            make: Makes the value of one message, of nothing else.
+        """
+        kept = self._kept.setdefault(key, _Kept())
+        given = list(messages)
+        same = 0
+        for before, now in zip(kept.messages, given, strict=False):
+            if before is not now:
+                break
+            same += 1
+        kept.messages[same:] = given[same:]
+        kept.values[same:] = [make(message) for message in given[same:]]
+        return cast("list[T]", kept.values.copy())
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        self._kept.clear()

@@ -1,0 +1,56 @@
+"""The pure machines on the hot path, in MB/s of the wire: SSE alone, and SSE with assembly."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Final
+
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.protocol.sse import SSEDecoder
+from agent_actors.providers.openai.answer import AnswerReader
+from benchmarks.endpoint import pin
+from benchmarks.harness import QUICK, ROUNDS, report
+
+READS: Final = 100 if QUICK else 1000
+PER_READ: Final = 50
+
+_EVENT: Final = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m",'
+    b'"choices":[{"index":0,"delta":{"content":"word%d "},"finish_reason":null}]}\n\n'
+)
+
+
+def main() -> None:
+    """Measure."""
+    pin(0)
+    reads = [
+        b"".join(_EVENT % number for number in range(at, at + PER_READ))
+        for at in range(0, READS * PER_READ, PER_READ)
+    ]
+    size = sum(map(len, reads))
+    request = ModelRequest(Messages().user("Go."), ModelSettings("m"))
+    feeds: dict[str, Callable[[], Callable[[bytes], object]]] = {
+        "SSE": lambda: SSEDecoder().feed,
+        "SSE, chunks and assembly": lambda: AnswerReader(request, endpoint="x").feed,
+    }
+    rows: dict[str, dict[str, object]] = {}
+    for name, make in feeds.items():
+        spent = [_timed(make(), reads) for _ in range(ROUNDS)]
+        seconds = statistics.median(spent)
+        rows[name] = {
+            "value": size / seconds / 1e6,
+            "per_event": seconds / (READS * PER_READ) * 1e6,
+        }
+    report("codecs", "Throughput of the pure machines", "MB/s", rows)
+
+
+def _timed(feed: Callable[[bytes], object], reads: list[bytes]) -> float:
+    began = time.process_time()
+    for read in reads:
+        feed(read)
+    return time.process_time() - began
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""What it costs to make an options object, and a session: its place at the gate, and its state."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Final
+
+from agent_actors import AgentOptions, tool
+from agent_actors.actors.session_gate import SessionGate
+from agent_actors.sessions.fold import SessionState
+from benchmarks.endpoint import pin
+from benchmarks.harness import QUICK, ROUNDS, report
+
+COUNT: Final = 500 if QUICK else 5000
+
+
+@tool
+async def lookup(name: str, depth: int = 1) -> str:
+    """Looks a name up."""
+    return f"{name} {depth}"
+
+
+def _options() -> None:
+    AgentOptions(model="m", base_url="http://127.0.0.1:1/v1", tools=[lookup])
+
+
+def main() -> None:
+    """Measure."""
+    pin(0)
+    gate, kept = SessionGate(), list[SessionState]()
+
+    def session() -> None:
+        gate.acquire_nowait(f"s{len(kept)}", "run")
+        kept.append(SessionState())
+
+    rows = {
+        "an options object": {"value": _median(_options) * 1e6},
+        "a session": {"value": _median(session) * 1e6},
+    }
+    report("making", "CPU to make", "µs", rows)
+
+
+def _median(make: Callable[[], None]) -> float:
+    return statistics.median(_timed(make) for _ in range(ROUNDS))
+
+
+def _timed(make: Callable[[], None]) -> float:
+    began = time.process_time()
+    for _ in range(COUNT):
+        make()
+    return (time.process_time() - began) / COUNT
+
+
+if __name__ == "__main__":
+    main()

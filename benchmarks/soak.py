@@ -1,0 +1,134 @@
+"""A long run of many sessions: memory, descriptors and tasks must not grow.
+
+`python -m benchmarks.soak --runs 100000`. So many runs, 100 at a time: most of two turns with a
+tool, some cancelled in the middle of their stream, over ever new sessions of which few stay in
+memory. Samples are printed while it goes on; it fails if the second half used more of anything than
+the first.
+"""
+
+import argparse
+import gc
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+import trio.testing
+
+from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.runtime.runtime import Runtime
+from benchmarks.endpoint import pin
+from benchmarks.harness import endpoint, report
+
+AT_ONCE: Final = 100
+SAMPLES: Final = 20
+SESSIONS_KEPT: Final = 200
+CANCELLED: Final = 0.05
+
+GROWTH_ALLOWED: Final = 1.05
+"""The second half's largest memory, as a part of the first half's; the allocator is no clock."""
+
+
+@attrs.frozen
+class Sample:
+    """What the process held at one moment, with no run under way."""
+
+    runs: int
+    memory: int
+    descriptors: int
+    tasks: int
+
+
+@tool
+async def work(item: int) -> str:
+    """Works."""
+    return f"done {item}"
+
+
+def main() -> int:
+    """Run; the exit status is 1 if something grew."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=100_000, help="how many (default: 100000)")
+    runs = max(SAMPLES, int(parser.parse_args().runs))
+    pin(0)
+    with endpoint() as served:
+        samples = trio.run(_soak, served.url, runs)
+    grown = faults_of(samples)
+    rows = {
+        f"{one.runs} runs": {
+            "value": one.memory / 1e6,
+            "descriptors": one.descriptors,
+            "tasks": one.tasks,
+        }
+        for one in samples
+    }
+    report("soak", "Memory after so many runs", "MB", rows, faults=grown)
+    for fault in grown:
+        print(f"  {fault}")
+    return 1 if grown else 0
+
+
+def faults_of(samples: list[Sample]) -> list[str]:
+    """What grew, in words. The first sample is left out: it is before everything is loaded."""
+    half = len(samples) // 2
+    first, second = samples[1:half], samples[half:]
+    faults: list[str] = []
+    memory = [max(one.memory for one in part) for part in (first, second)]
+    if memory[1] > memory[0] * GROWTH_ALLOWED:
+        faults.append(f"memory grew from {memory[0] / 1e6:.1f} MB to {memory[1] / 1e6:.1f} MB")
+    for name in ("descriptors", "tasks"):
+        most = [max(getattr(one, name) for one in part) for part in (first, second)]
+        if most[1] > most[0]:
+            faults.append(f"{name} grew from {most[0]} to {most[1]}")
+    return faults
+
+
+async def _soak(url: str, runs: int) -> list[Sample]:
+    tools = AgentOptions(model="m", base_url=f"{url}/tools/2/20/v1", tools=[work])
+    slow = AgentOptions(model="m", base_url=f"{url}/paced/100/1000/v1")
+    samples: list[Sample] = []
+    async with open_runtime(max_sessions=SESSIONS_KEPT) as runtime:
+        for number in range(SAMPLES):
+            left = runs // SAMPLES
+
+            async def worker(number: int) -> None:
+                nonlocal left
+                while left > 0:
+                    left -= 1
+                    await _one(runtime, tools, slow, f"s{number}-{left}")
+
+            async with trio.open_nursery() as nursery:
+                for _ in range(AT_ONCE):
+                    nursery.start_soon(worker, number)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            samples.append(_sample((number + 1) * (runs // SAMPLES)))
+            print(f"  {samples[-1]}", flush=True)
+    return samples
+
+
+async def _one(runtime: Runtime, tools: AgentOptions, slow: AgentOptions, session_id: str) -> None:
+    if random.random() < CANCELLED:
+        with trio.move_on_after(random.random() / 20):
+            await runtime.run("Go.", slow, session_id=session_id)
+        return
+    async with runtime.stream("Go.", tools, session_id=session_id) as events:
+        async for _ in events:
+            pass
+
+
+def _sample(runs: int) -> Sample:
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return Sample(
+        runs,
+        pages * os.sysconf("SC_PAGE_SIZE"),
+        len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - a directory of the kernel's own
+        trio.lowlevel.current_statistics().tasks_living,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
