@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import attrs
 
-from agent_actors.abc import ByteExchange, HttpRequest, ModelSink
+from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
@@ -181,6 +181,10 @@ class AnthropicMessages:
         body = encode_count(request, self._options)
         await self._exchange.exchange(HttpRequest(self._count_url, self._headers, body), reading)
         return reading.count()
+
+    def statistics(self) -> ExchangeStatistics:
+        """What its connections do; those of a caller's exchange too."""
+        return self._exchange.statistics()
 
     async def aclose(self) -> None:
         """Close the connections, unless the exchange is the caller's; idempotent."""
