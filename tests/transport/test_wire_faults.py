@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 import pytest
 import trio
-import trio.testing
 
 from agent_actors.abc import HttpRequest
 from agent_actors.errors import ProviderConnectError, ProviderProtocolError
