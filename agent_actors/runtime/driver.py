@@ -225,18 +225,16 @@ class Driver:
 
     async def _carry_out(self, commands: Sequence[Command], *first: Draft) -> str | None:
         entries, others = _split(commands)
-        if entries:
+        stop_reason = next((c.stop_reason for c in others if isinstance(c, Finish)), None)
+        if stop_reason is not None:
+            # The end follows at once, and takes these along in its one commit.
+            self._uncommitted = [*first, *self._ledger.enter(entries)]
+        elif entries:
             await self._commit(entries, first)
-        stop_reason: str | None = None
         for command in others:
-            match command:
-                case StartTool(call=call):
-                    await self._start_call(call)
-                case Finish(stop_reason=reason):
-                    stop_reason = reason
-                case _:
-                    pass  # CallModel: the machine's state says so, and `_turns` looks at that
-        return stop_reason
+            if isinstance(command, StartTool):
+                await self._start_call(command.call)
+        return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
 
     async def _commit(self, entries: Sequence[Entry], first: Sequence[Draft] = ()) -> None:
         assert self._session is not None
