@@ -499,7 +499,7 @@ def test_plain_reads_go_the_quick_way_whatever_blocks_came_before(before: bytes)
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("cut", range(0, 30))
+@pytest.mark.parametrize("cut", range(30))
 def test_plain_reads_and_other_reads_may_follow_each_other_in_any_order(
     bom: bytes, cut: int
 ) -> None:
