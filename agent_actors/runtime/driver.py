@@ -182,15 +182,15 @@ class Driver:
         failure: Exception | None = None
         stop_reason = ""
         timeout = self._options.run_timeout
+        self._scope.deadline = self._started + timeout
         with self._scope:
             try:
-                with trio.CancelScope(deadline=self._started + timeout) as limit:
-                    await self._open_session()
-                    stop_reason = await self._turns()
-                if limit.cancelled_caught:
-                    failure = RunDeadlineExceeded(timeout)
+                await self._open_session()
+                stop_reason = await self._turns()
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
+        if self._scope.cancelled_caught and self._cancel_reason is None:
+            failure = RunDeadlineExceeded(timeout)
         return failure, stop_reason
 
     async def _open_session(self) -> None:
@@ -304,6 +304,8 @@ class Driver:
         return commands
 
     async def _join_calls(self) -> list[ToolCallResult]:
+        if not self._open_calls:
+            return []
         for request in self._open_calls.values():
             request.cancel("the run ended")
         # Not bounded: a run is over when its tools are, whatever their `finally` takes.
