@@ -184,9 +184,9 @@ class Assembler:
 
     def feed_plain(self, texts: Iterable[str]) -> None:
         """Take pieces of text that hold no surrogates, while `is_plain`; they are to be shown."""
-        part = self._parts[-1] if self._parts else None
-        if isinstance(part, _Prose):
-            part.pieces += texts
+        part = self._parts[-1]
+        assert isinstance(part, _Prose)
+        part.pieces += texts
 
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more pieces come."""

@@ -211,8 +211,6 @@ class SSEDecoder:
         """
         if not self._between_events or b"\r" in data:
             return None
-        if self._start:
-            return None
         if not self.unfinished and data.endswith(b"\n\n"):
             plain = self._plain_data(data)
             if plain is not None:

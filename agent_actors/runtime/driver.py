@@ -182,15 +182,15 @@ class Driver:
         failure: Exception | None = None
         stop_reason = ""
         timeout = self._options.run_timeout
+        self._scope.deadline = self._started + timeout
         with self._scope:
             try:
-                with trio.CancelScope(deadline=self._started + timeout) as limit:
-                    await self._open_session()
-                    stop_reason = await self._turns()
-                if limit.cancelled_caught:
-                    failure = RunDeadlineExceeded(timeout)
+                await self._open_session()
+                stop_reason = await self._turns()
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
+        if self._scope.cancelled_caught and self._cancel_reason is None:
+            failure = RunDeadlineExceeded(timeout)
         return failure, stop_reason
 
     async def _open_session(self) -> None:
@@ -225,18 +225,16 @@ class Driver:
 
     async def _carry_out(self, commands: Sequence[Command], *first: Draft) -> str | None:
         entries, others = _split(commands)
-        if entries:
+        stop_reason = next((c.stop_reason for c in others if isinstance(c, Finish)), None)
+        if stop_reason is not None:
+            # The end follows at once, and takes these along in its one commit.
+            self._uncommitted = [*first, *self._ledger.enter(entries)]
+        elif entries:
             await self._commit(entries, first)
-        stop_reason: str | None = None
         for command in others:
-            match command:
-                case StartTool(call=call):
-                    await self._start_call(call)
-                case Finish(stop_reason=reason):
-                    stop_reason = reason
-                case _:
-                    pass  # CallModel: the machine's state says so, and `_turns` looks at that
-        return stop_reason
+            if isinstance(command, StartTool):
+                await self._start_call(command.call)
+        return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
 
     async def _commit(self, entries: Sequence[Entry], first: Sequence[Draft] = ()) -> None:
         assert self._session is not None
@@ -306,6 +304,8 @@ class Driver:
         return commands
 
     async def _join_calls(self) -> list[ToolCallResult]:
+        if not self._open_calls:
+            return []
         for request in self._open_calls.values():
             request.cancel("the run ended")
         # Not bounded: a run is over when its tools are, whatever their `finally` takes.

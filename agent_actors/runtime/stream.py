@@ -96,15 +96,9 @@ class RunStream:
         traceback: TracebackType | None,
     ) -> None:
         assert self._request is not None
-        # The join may not be left half done, and the body's exception is on its way already.
-        with trio.CancelScope(shield=True):
-            self._mailbox.abandon()
-            # A run that nobody has taken yet would be withdrawn, and leave no outcome to a reader
-            # that left of itself. Taking never waits: this is a tick.
-            while exc is None and self._request.queued:  # noqa: ASYNC110 - a tick, see above
-                await trio.lowlevel.checkpoint()
-            self._request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
-            await self._request.settled()
+        self._mailbox.abandon()
+        if not self._request.done:
+            await self._join(self._request, exc)
         await self._lending.__aexit__(exc_type, exc, traceback)  # noqa: ASYNC102 - see there
         error = self._error(cancelled=exc is not None)
         if error is None or error is exc:
@@ -114,6 +108,16 @@ class RunStream:
                 raise error
         else:
             exc.add_note(f"and the run failed: {type(error).__name__}: {error}")
+
+    async def _join(self, request: Request[RunResult], exc: BaseException | None) -> None:
+        # The join may not be left half done, and the body's exception is on its way already.
+        with trio.CancelScope(shield=True):
+            # A run that nobody has taken yet would be withdrawn, and leave no outcome to a reader
+            # that left of itself. Taking never waits: this is a tick.
+            while exc is None and request.queued:  # noqa: ASYNC110 - a tick, see above
+                await trio.lowlevel.checkpoint()
+            request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
+            await request.settled()
 
     def __aiter__(self) -> Self:
         return self

@@ -174,9 +174,12 @@ class Connection:
 
         Cancellation: safe; some of it may have been sent.
         """
-        if self._tls is not None:
-            data = self._tls.encrypt(data)
-        view = memoryview(data)
+        try:
+            view = memoryview(data if self._tls is None else self._tls.encrypt(data))
+        except ConnectionLost:
+            if not self.sent_any:
+                raise
+            return
         while view and not self.closed:
             try:
                 view = view[self._sock.send(view) :]

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterable
 from typing import Final
 
 import attrs
+import trio
 
 from agent_actors.transport.connection import Closer, Connection, Listener
 from agent_actors.transport.dial import Origin
@@ -151,6 +152,10 @@ class Engine:
                 await connection.send(first, stall=stall)
                 if rest is not None:
                     async for piece in rest:
+                        # Neither the making of pieces nor their sending need wait for anything.
+                        await trio.lowlevel.checkpoint()
+                        if connection.closed:
+                            break  # the answer came early, or none will
                         await connection.send(piece, stall=stall)
             except ConnectionLost:
                 connection.close(Closer.PEER)

@@ -225,9 +225,17 @@ class _Answer:
         held, self._held = self._held, None
         if held:
             self._sink.feed(held)
-        if not self.ended:
-            assert self._passage.connection is not None
-            self._passage.connection.resume()
+        if self.ended:
+            return
+        connection = self._passage.connection
+        assert connection is not None
+        if self._sink.done:
+            connection.let_go()
+            self.on_end(None)
+        elif self._sink.full:
+            self._paused = True
+        else:
+            connection.resume()
 
     def _wake(self) -> None:
         if self._sleeping:

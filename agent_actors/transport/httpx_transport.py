@@ -10,7 +10,7 @@ Proxies and HTTP/2 it has not; httpx's own transport does those.
 
 import math
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -36,6 +36,9 @@ from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseHead
 _BUFFER: Final = 64 * 1024
 """Bytes of an answer that wait for their reader."""
 
+_CLOSE_SECONDS: Final = 1.0
+"""What a body's own generator may take to finish when it is not wanted to its end."""
+
 _TRANSLATION: Final[Mapping[type[Exception], type[httpx.TransportError]]] = {
     BadRequest: httpx.LocalProtocolError,
     BadResponse: httpx.RemoteProtocolError,
@@ -45,6 +48,8 @@ _TRANSLATION: Final[Mapping[type[Exception], type[httpx.TransportError]]] = {
     SendTimeout: httpx.WriteTimeout,
 }
 _FAULTS: Final = tuple(_TRANSLATION)
+
+_LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
@@ -94,12 +99,14 @@ class EngineTransport(httpx.AsyncBaseTransport):
         try:
             target = target_of(request.url)
             wire = build_request(request.method, target, request.headers.raw)
-            passage = await self._engine.admit(
-                target.origin, patience=timeouts.get("pool", math.inf)
-            )
-            if passage is None:
-                raise httpx.PoolTimeout("no connection became free in time", request=request)
-            return await self._send(passage, wire, request, timeouts)
+            content = _content(request)
+            if isinstance(content, bytes):
+                return await self._send(wire, content, request, timeouts)
+            try:
+                return await self._send(wire, content, request, timeouts)
+            finally:
+                with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+                    await content.aclose()
         except _FAULTS as fault:
             raise _translated(fault, request) from fault
 
@@ -129,34 +136,52 @@ class EngineTransport(httpx.AsyncBaseTransport):
 
     async def _send(
         self,
-        passage: Passage,
         wire: WireRequest,
+        content: "bytes | _Upload",
         request: httpx.Request,
         timeouts: Mapping[str, float],
     ) -> httpx.Response:
-        content = _content(request)
-        fresh = False
+        passage = await self._admitted(wire, request, timeouts)
         try:
-            while True:
-                answer = _Answer(passage, request, timeouts.get("read", math.inf))
-                await self._engine.send(
-                    passage,
-                    wire,
-                    content,
-                    answer,
-                    fresh=fresh,
-                    connect_timeout=timeouts.get("connect", math.inf),
-                    stall=timeouts.get("write", math.inf),
-                )
-                try:
-                    head = await answer.head()
-                except ConnectionLost as lost:
-                    repeatable = wire.idempotent and isinstance(content, bytes)
-                    if lost.answered or not passage.reused or not repeatable:
-                        raise
-                    fresh = True
-                    continue
-                break
+            return await self._answered(passage, wire, content, request, timeouts)
+        except ConnectionLost as lost:
+            repeatable = wire.idempotent and isinstance(content, bytes)
+            if lost.answered or not passage.reused or not repeatable:
+                raise
+        # The first place was given up when no answer was to come any more.
+        passage = await self._admitted(wire, request, timeouts)
+        return await self._answered(passage, wire, content, request, timeouts, fresh=True)
+
+    async def _admitted(
+        self, wire: WireRequest, request: httpx.Request, timeouts: Mapping[str, float]
+    ) -> Passage:
+        passage = await self._engine.admit(wire.origin, patience=timeouts.get("pool", math.inf))
+        if passage is None:
+            raise httpx.PoolTimeout("no connection became free in time", request=request)
+        return passage
+
+    async def _answered(
+        self,
+        passage: Passage,
+        wire: WireRequest,
+        content: "bytes | _Upload",
+        request: httpx.Request,
+        timeouts: Mapping[str, float],
+        *,
+        fresh: bool = False,
+    ) -> httpx.Response:
+        try:
+            answer = _Answer(passage, request, timeouts.get("read", math.inf))
+            await self._engine.send(
+                passage,
+                wire,
+                content,
+                answer,
+                fresh=fresh,
+                connect_timeout=timeouts.get("connect", math.inf),
+                stall=timeouts.get("write", math.inf),
+            )
+            head = await answer.head()
         except BaseException:
             passage.abandon()
             raise
@@ -285,21 +310,47 @@ class _Answer(httpx.AsyncByteStream):
         self._wake()
 
 
-def _content(request: httpx.Request) -> bytes | AsyncIterable[bytes]:
-    """The body as the head frames it: whole if it is at hand, else as it is made."""
-    if isinstance(request.stream, httpx.ByteStream):
-        return request.content
-    pieces = cast("AsyncIterable[bytes]", request.stream)
-    if request.headers.get("transfer-encoding", "").lower() == "chunked":
-        return _Chunked(pieces)
-    return pieces
+def _content(request: httpx.Request) -> "bytes | _Upload":
+    """The body, framed as the head says: whole if it is at hand, else as it is made.
+
+    Raises:
+        BadRequest: The head says nothing true of where it ends.
+    """
+    coding = request.headers.get("transfer-encoding", "").lower()
+    length = request.headers.get("content-length", "")
+    if coding:
+        if coding != "chunked" or length:
+            raise BadRequest(f"a body cannot be framed by the transfer coding {coding!r}")
+    elif length and not (length.isascii() and length.isdigit()):
+        raise BadRequest(f"the length {length[:40]!r} is none")
+    if not isinstance(request.stream, httpx.ByteStream):
+        if not coding and not length:
+            raise BadRequest("a body that is made piece by piece needs a length, or chunks")
+        pieces = cast("AsyncIterable[bytes]", request.stream)
+        return _Upload(pieces, None if coding else int(length))
+    content = request.content
+    if coding:
+        return _chunk(content) + _LAST_CHUNK
+    if int(length or 0) != len(content):
+        raise BadRequest(f"a body of {len(content)} bytes, and a length of {length or 0}")
+    return content
 
 
-class _Chunked:
-    """A body of unknown length, in chunks. No generator: a cancel would leave it suspended."""
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
 
-    def __init__(self, pieces: AsyncIterable[bytes]) -> None:
+
+class _Upload:
+    """A body as it is made. No generator: a cancel would leave it suspended.
+
+    Args:
+        pieces: What is sent.
+        length: How many bytes that must be; None for chunks.
+    """
+
+    def __init__(self, pieces: AsyncIterable[bytes], length: int | None) -> None:
         self._pieces = aiter(pieces)
+        self._left = length
         self._ended = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -309,10 +360,26 @@ class _Chunked:
         if self._ended:
             raise StopAsyncIteration
         async for piece in self._pieces:
-            if piece:
-                return b"%x\r\n%b\r\n" % (len(piece), piece)
+            if self._left is None:
+                if piece:
+                    return _chunk(piece)
+                continue
+            self._left -= len(piece)
+            if self._left < 0:
+                raise BadRequest("the body is longer than its length")
+            return piece
         self._ended = True
-        return b"0\r\n\r\n"
+        if self._left is None:
+            return _LAST_CHUNK
+        if self._left:
+            raise BadRequest(f"the body is {self._left} bytes shorter than its length")
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Finish what makes the pieces, if it is a generator that was left suspended."""
+        pieces: object = self._pieces
+        if isinstance(pieces, AsyncGenerator):
+            await cast("AsyncGenerator[bytes, None]", pieces).aclose()
 
 
 def _translated(fault: Exception, request: httpx.Request) -> httpx.TransportError:

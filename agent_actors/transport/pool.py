@@ -6,6 +6,7 @@ get old enough to be closed. It does not know HTTP.
 """
 
 import ssl
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -24,6 +25,9 @@ DEFAULT_KEEPALIVE: Final = 60.0
 
 DEFAULT_MAX_CONNECTIONS: Final = 1000
 """Requests of one origin under way at once. Common limits of open files begin at 1,024."""
+
+_LOOKS: Final = 8
+"""Draining connections that a request looks at before it opens one: a look is a system call."""
 
 
 @attrs.frozen
@@ -111,8 +115,9 @@ class Pool:
 
     def take_idle(self) -> Connection | None:
         """The idle connection that was used last, if there is one that is alive."""
-        for connection in tuple(self._draining):
-            connection.ready()  # its end may have come already, and be unread
+        if not self._idle:
+            for connection in tuple(islice(self._draining, _LOOKS)):
+                connection.ready()  # its end may have come already, and be unread
         while self._idle:
             connection, _ = self._idle.popitem()
             self._counts.idle -= 1

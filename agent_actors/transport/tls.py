@@ -64,9 +64,16 @@ class TlsLayer:
                 return
 
     def encrypt(self, data: bytes) -> bytes:
-        """Put data, and whatever TLS itself has to say, into records."""
+        """Put data, and whatever TLS itself has to say, into records.
+
+        Raises:
+            ConnectionLost: TLS has ended.
+        """
         if data:
-            self._tls.write(data)
+            try:
+                self._tls.write(data)
+            except ssl.SSLError as error:
+                raise ConnectionLost(f"TLS: {_worded(error)}") from error
         return self._outgoing.read()
 
     def decrypt(self, data: memoryview) -> bytes:

@@ -136,6 +136,21 @@ def test_ids_grow_however_the_clock_goes(times: list[float], bits: int) -> None:
     assert all(UUID(text).version == 7 for text in made)
 
 
+@given(
+    st.lists(st.floats(0, 4_000_000_000, allow_nan=False), min_size=2, max_size=10),
+    st.lists(st.integers(1, 5), min_size=2, max_size=10),
+)
+def test_ids_taken_together_grow_as_those_taken_one_by_one(
+    times: list[float], counts: list[int]
+) -> None:
+    ids = ids_at(iter(times))
+    taken = [ids.take(count) for count, _ in zip(counts, times, strict=False)]
+    made = [text for several in taken for text in several]
+    assert [len(several) for several in taken] == counts[: len(taken)]
+    assert made == sorted(set(made))
+    assert all(UUID(text).version == 7 for text in made)
+
+
 # --- runs and models ------------------------------------------------------------------------------
 
 

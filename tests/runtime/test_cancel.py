@@ -110,8 +110,8 @@ async def test_a_result_that_was_reached_is_returned_although_the_caller_was_can
 ) -> None:
     results: list[RunResult] = []
     async with open_runtime(store=SlowStore()) as runtime:
-        # Loading, the prompt, the answer and the end take a quarter of a second each.
-        with trio.move_on_after(0.9) as scope:
+        # Loading, the prompt, and the answer with the end take a quarter of a second each.
+        with trio.move_on_after(0.6) as scope:
             results.append(await runtime.run("hi", scripted("Hello."), session_id="s"))
             await trio.lowlevel.checkpoint()
         assert scope.cancelled_caught

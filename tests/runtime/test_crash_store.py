@@ -29,7 +29,7 @@ Fault: TypeAlias = Literal[
     "raises", "writes and raises", "hangs", "writes and hangs", "refuses", "forgets to say"
 ]
 # Of the run with three tools: the prompt, the answer, a result each, the answer, the end.
-APPENDS: Final = 7
+APPENDS: Final = 6
 
 
 @attrs.define(eq=False)

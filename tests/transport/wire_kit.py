@@ -148,6 +148,12 @@ async def beat(peer: Peer) -> None:
     await trio.testing.wait_all_tasks_blocked(0.0005)
 
 
+async def turns(peer: Peer) -> None:
+    """Let others run for a while, also where something always does."""
+    for _ in range(10):
+        await trio.lowlevel.checkpoint()
+
+
 async def close(peer: Peer) -> None:
     """Close."""
     peer.close()

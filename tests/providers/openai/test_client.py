@@ -312,6 +312,10 @@ async def test_its_own_exchange_is_closed() -> None:
     async with ScriptedEndpoint(["Hello", "Hello"]) as endpoint:
         chat = OpenAIChat(base_url=endpoint.base_url)
         assert (await chat.complete(REQUEST)).text == "Hello"
+        statistics = chat.statistics()
+        assert (statistics.live, statistics.begun) == (0, 1)
+        assert statistics.connections is not None
+        assert statistics.connections.opened == 1
         await chat.aclose()
         await chat.aclose()
         await endpoint.wait_closed()
