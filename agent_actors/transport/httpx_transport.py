@@ -319,8 +319,10 @@ def _content(request: httpx.Request) -> "bytes | _Upload":
     coding = request.headers.get("transfer-encoding", "").lower()
     length = request.headers.get("content-length", "")
     if coding:
-        if coding != "chunked" or length:
+        if coding != "chunked":
             raise BadRequest(f"a body cannot be framed by the transfer coding {coding!r}")
+        if length:
+            raise BadRequest("a body cannot have a length and a transfer coding at once")
     elif length and not (length.isascii() and length.isdigit()):
         raise BadRequest(f"the length {length[:40]!r} is none")
     if not isinstance(request.stream, httpx.ByteStream):
@@ -328,7 +330,7 @@ def _content(request: httpx.Request) -> "bytes | _Upload":
             raise BadRequest("a body that is made piece by piece needs a length, or chunks")
         pieces = cast("AsyncIterable[bytes]", request.stream)
         return _Upload(pieces, None if coding else int(length))
-    content = request.content
+    content = b"".join(request.stream)  # a redirected request has no `content`
     if coding:
         return _chunk(content) + _LAST_CHUNK
     if int(length or 0) != len(content):
