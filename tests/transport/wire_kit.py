@@ -85,7 +85,7 @@ class Peer:
     async def _chunks(self) -> int:
         """Read until all chunks are there; return how many bytes they are."""
         at = 0
-        while True:
+        while True:  # noqa: ASYNC913 - the bytes at hand may be all of them
             while (end := self._unread.find(b"\r\n", at)) < 0:
                 self._unread += await self.read()
             length = int(self._unread[at:end], 16)
@@ -121,7 +121,7 @@ class Peer:
                     await step(self)
             if not self._closed:
                 await self.until_gone()
-        except (PeerGone, trio.BrokenResourceError, OSError):
+        except (PeerGone, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             pass
         finally:
             self.sock.socket.close()
@@ -258,7 +258,7 @@ class WireServer:
         traceback: TracebackType | None,
     ) -> bool | None:
         self._nursery.cancel_scope.cancel()
-        return await self._opened.__aexit__(exc_type, exc_value, traceback)
+        return await self._opened.__aexit__(exc_type, exc_value, traceback)  # noqa: ASYNC102
 
     @property
     def port(self) -> int:

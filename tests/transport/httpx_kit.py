@@ -1,0 +1,34 @@
+"""An httpx client over the transport's engine, for the tests of that face."""
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx
+import trio
+
+from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.response import MAX_BODY
+from tests.transport.asking import closed
+
+
+@asynccontextmanager
+async def client_of(
+    *,
+    timeout: httpx.Timeout | None = None,  # noqa: ASYNC109 - as httpx has it
+    max_connections: float = math.inf,
+    max_body: int = MAX_BODY,
+) -> AsyncGenerator[tuple[httpx.AsyncClient, EngineTransport]]:
+    transport = EngineTransport(max_connections=max_connections, max_body=max_body)
+    async with httpx.AsyncClient(transport=transport, timeout=timeout) as client:
+        yield client, transport
+    now = transport.statistics()
+    assert (now.open, now.waiting) == (0, 0)
+    assert now.opened == sum(closed(now).values())
+
+
+async def pieces_of(*pieces: bytes) -> AsyncGenerator[bytes]:
+    """A body that is made piece by piece."""
+    for piece in pieces:
+        await trio.lowlevel.checkpoint()
+        yield piece

@@ -1,0 +1,162 @@
+"""Bodies of requests through the httpx face: framed as their heads say, sent as they are made."""
+
+# ruff: noqa: SIM117 - what is asked stands apart from who is asked
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+import httpx
+import pytest
+import trio
+
+from tests.transport.asking import AGAIN, HELLO, MEGABYTE, closed, quiet
+from tests.transport.httpx_kit import client_of, pieces_of
+from tests.transport.wire_kit import Step, WireServer, ask, ask_head, stall, tell
+
+BIG = bytes(8 * MEGABYTE)
+
+
+async def test_a_body_of_unknown_length_is_sent_in_chunks() -> None:
+    async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
+        await client.post(server.url, content=pieces_of(b"ab", b"", b"c" * 20))
+        head, _, content = server.requests[0].partition(b"\r\n\r\n")
+        assert b"Transfer-Encoding: chunked" in head
+        assert content == b"2\r\nab\r\n14\r\n" + b"c" * 20 + b"\r\n0\r\n\r\n"
+
+
+async def test_a_body_of_known_length_is_streamed_without_chunks() -> None:
+    async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
+        await client.post(
+            server.url, content=pieces_of(b"ab", b"c"), headers={"content-length": "3"}
+        )
+        assert server.requests[0].endswith(b"\r\n\r\nabc")
+
+
+async def test_an_empty_stream_is_an_empty_body() -> None:
+    async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
+        await client.post(server.url, content=pieces_of())
+        assert server.requests[0].endswith(b"\r\n\r\n0\r\n\r\n")
+
+
+async def test_a_form_with_a_file_arrives_whole() -> None:
+    async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
+        await client.post(server.url, data={"a": "b"}, files={"f": b"file's content"})
+        assert b"file's content" in server.requests[0]
+
+
+async def test_an_early_answer_ends_an_upload_that_has_no_end() -> None:
+    taken = 0
+
+    async def endless() -> AsyncGenerator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield bytes(MEGABYTE)
+
+    script: list[Step] = [ask_head, b"HTTP/1.1 413 X\r\ncontent-length: 0\r\n\r\n", stall]
+    async with WireServer(script) as server, client_of() as (client, _):
+        async with aclosing(endless()) as upload:
+            with trio.fail_after(5):
+                response = await client.post(server.url, content=upload)
+        assert response.status_code == 413
+        assert taken < 100
+
+
+async def test_what_an_upload_raises_comes_out_and_closes_the_connection() -> None:
+    class Refused(Exception):
+        pass
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"a"
+        raise Refused
+
+    async with WireServer([ask]) as server, client_of() as (client, transport):
+        with pytest.raises(Refused):
+            await client.post(server.url, content=broken())
+        await server.wait_gone(1)
+        assert closed(transport.statistics()) == {"cancel": 1}
+
+
+async def test_cancelling_an_upload_closes_the_connection_at_once() -> None:
+    stuck = trio.Event()
+    async with (
+        WireServer([ask_head, tell(stuck), stall]) as server,
+        client_of() as (
+            client,
+            transport,
+        ),
+    ):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: client.post(server.url, content=BIG))
+            await stuck.wait()
+            await quiet()
+            nursery.cancel_scope.cancel()
+        assert closed(transport.statistics()) == {"cancel": 1}
+
+
+async def test_cancelling_a_streamed_upload_finishes_what_makes_it() -> None:
+    stuck = trio.Event()
+    finished = trio.Event()
+
+    async def made() -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield BIG
+        finally:
+            finished.set()
+
+    async with WireServer([ask_head, tell(stuck), stall]) as server, client_of() as (client, _):
+        async with trio.open_nursery() as nursery, aclosing(made()) as content:
+            nursery.start_soon(lambda: client.post(server.url, content=content))
+            await stuck.wait()
+            await quiet()
+            nursery.cancel_scope.cancel()
+    assert finished.is_set()
+
+
+# --- heads that say nothing true of the body ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"content-length": "2"}, "longer than its length"),
+        ({"content-length": "4"}, "1 bytes shorter than its length"),
+        ({"content-length": "-3"}, "is none"),
+        ({"transfer-encoding": "gzip, chunked"}, "cannot be framed"),
+        ({"transfer-encoding": "chunked", "content-length": "3"}, "at once"),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_body_that_is_not_as_its_head_says_is_refused(
+    headers: dict[str, str], message: str, *, streamed: bool
+) -> None:
+    if not streamed and headers.get("content-length") in {"2", "4"}:
+        message = "a body of 3 bytes"
+    async with WireServer(forever=[ask_head]) as server, client_of() as (client, transport):
+        async with aclosing(pieces_of(b"ab", b"c")) as pieces:
+            content = pieces if streamed else b"abc"
+            with pytest.raises(httpx.LocalProtocolError, match=message):
+                await client.post(server.url, content=content, headers=headers)
+        assert transport.statistics().open == 0
+
+
+async def test_a_body_at_hand_is_sent_in_a_chunk_if_the_head_says_so() -> None:
+    async with WireServer([ask, HELLO, ask, AGAIN]) as server, client_of() as (client, _):
+        for content in (b"abc", b""):
+            stream = httpx.ByteStream(content)
+            headers = {"host": "x", "transfer-encoding": "chunked"}
+            await client.send(httpx.Request("POST", server.url, headers=headers, stream=stream))
+        assert server.requests[0].endswith(b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+        assert server.requests[1].endswith(b"\r\n\r\n0\r\n\r\n")
+
+
+async def test_a_stream_without_any_framing_is_refused() -> None:
+    class Bare(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"abc"
+
+    async with WireServer() as server, client_of() as (client, _):
+        request = httpx.Request("POST", server.url, stream=Bare())
+        with pytest.raises(httpx.LocalProtocolError, match="needs a length, or chunks"):
+            await client.send(request)
