@@ -190,6 +190,8 @@ class Connection:
                 if not self.sent_any:
                     raise ConnectionLost(reason_of(error)) from error
                 return
+            if not view and self._tls is not None and self._tls.unsent:
+                view = memoryview(self._tls.encrypt(b""))  # what came up meanwhile
 
     async def _wait_writable(self, stall: float) -> None:
         with trio.CancelScope(deadline=trio.current_time() + stall) as scope:
@@ -289,7 +291,8 @@ class Connection:
         except ConnectionLost as error:
             self._end(error, Closer.FAULT)
             return
-        if tls.unsent:
+        # Half a record may be under way: whoever sends it sends this after it.
+        if tls.unsent and self._sending is None:
             self._answer_tls(tls)
         if plain:
             self._take(plain)

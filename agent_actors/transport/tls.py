@@ -5,6 +5,7 @@ after it everything is synchronous. The contexts are the caller's, or one for th
 one reads all certificates, which takes tens of milliseconds.
 """
 
+import contextlib
 import functools
 import socket
 import ssl
@@ -51,17 +52,24 @@ class TlsLayer:
         Cancellation: safe; the connection cannot be used after it.
         """
         while True:
+            failure: ssl.SSLError | None = None
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                await _send_all(sock, self._outgoing.read())
-                await self._receive(sock)
+                agreed = False
             except ssl.SSLError as error:
-                await _send_all(sock, self._outgoing.read())  # the alert that tells the peer why
-                raise ConnectFailed(f"TLS: {_worded(error)}") from error
+                agreed, failure = False, error
             else:
-                await _send_all(sock, self._outgoing.read())
+                agreed = True
+            # Outside of `except`: what is raised here has nothing to do with what TLS wanted.
+            if failure is not None:
+                with contextlib.suppress(ConnectFailed):  # the peer need not be told why
+                    await _send_all(sock, self._outgoing.read())
+                raise ConnectFailed(f"TLS: {_worded(failure)}") from failure
+            await _send_all(sock, self._outgoing.read())
+            if agreed:
                 return
+            await self._receive(sock)
 
     def encrypt(self, data: bytes) -> bytes:
         """Put data, and whatever TLS itself has to say, into records.
