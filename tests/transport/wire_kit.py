@@ -75,12 +75,16 @@ class Peer:
         else:
             lengths = [line[15:] for line in lines if line.startswith(b"content-length:")]
             size = int(lengths[0]) if lengths else 0
+        self.server.requests[-1] = head + await self.read_rest(size)
+        return self.server.requests[-1]
+
+    async def read_rest(self, size: int) -> bytes:
+        """The body of a request whose head was read; so many bytes."""
         content = bytearray(self._unread)
         while len(content) < size:
             content += await self.read()
         self._unread = bytes(content[size:])
-        self.server.requests[-1] = head + bytes(content[:size])
-        return self.server.requests[-1]
+        return bytes(content[:size])
 
     async def _chunks(self) -> int:
         """Read until all chunks are there; return how many bytes they are."""
@@ -207,6 +211,30 @@ def apart(data: bytes, *at: int) -> list[Step]:
     return steps
 
 
+class Dripping(trio.abc.Stream):
+    """Sends a few bytes at a time."""
+
+    def __init__(self, stream: trio.abc.Stream, size: int) -> None:
+        self._stream = stream
+        self._size = size
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            await self._stream.send_all(view[: self._size])
+            view = view[self._size :]
+            await trio.lowlevel.checkpoint()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._stream.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 # --- the server -----------------------------------------------------------------------------------
 
 
@@ -218,6 +246,7 @@ class WireServer:
         forever: The script of all further connections; None: a further one is an error, which is
             raised on leaving.
         tls: To speak TLS; a handshake that fails ends the connection silently.
+        drip: To send so many bytes at a time, of whatever is sent; 0: as many as there are.
 
     Attributes:
         requests: What it was asked, in order.
@@ -231,6 +260,7 @@ class WireServer:
         *scripts: Sequence[Step],
         forever: Sequence[Step] | None = None,
         tls: ssl.SSLContext | None = None,
+        drip: int = 0,
     ) -> None:
         self.requests: list[bytes] = []
         self.connections: int = 0
@@ -239,6 +269,7 @@ class WireServer:
         self._scripts = scripts
         self._forever = forever
         self._tls = tls
+        self._drip = drip
         self._changed = trio.Event()
         self._nursery: trio.Nursery
         self._opened: AbstractAsyncContextManager[trio.Nursery]
@@ -313,9 +344,9 @@ class WireServer:
         return self._forever
 
     async def _serve(self, sock: trio.SocketStream, script: Sequence[Step]) -> None:
-        stream: trio.abc.Stream = sock
+        stream: trio.abc.Stream = Dripping(sock, self._drip) if self._drip else sock
         if self._tls is not None:
-            stream = trio.SSLStream(sock, self._tls, server_side=True)
+            stream = trio.SSLStream(stream, self._tls, server_side=True)
         peer = Peer(self, stream, sock)
         self.peers.append(peer)
         try:
