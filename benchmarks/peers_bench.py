@@ -28,93 +28,47 @@ ROUNDS: Final = min(harness.ROUNDS, 3)
 PART: Final = 5 if QUICK else 1
 
 
+EVERYONE: Final = (OURS, SDK, *AGENTS, *OPEN_AGENT)
+LOOPERS: Final = (OURS, *AGENTS, *OPEN_AGENT)
+TURNS: Final = 200 // PART
+BURST: Final = 1000 // PART
+
+
 def main() -> None:
     """Measure."""
-    everyone = (OURS, SDK, *AGENTS, *OPEN_AGENT)
-    loopers = (OURS, *AGENTS, *OPEN_AGENT)
-    turns = 200 // PART
-    _compare(
-        "peers_turns_1",
-        "CPU per turn of 50 deltas, 1 at a time",
-        everyone,
-        path="burst/50/50",
-        turns=turns,
-        at_once=1,
-        deltas=50,
-        per="turn",
-    )
-    _compare(
-        "peers_turns_100",
-        "CPU per turn of 50 deltas, 100 at once",
-        everyone,
-        path="burst/50/50",
-        turns=2 * turns,
-        at_once=100,
-        deltas=50,
-        per="turn",
-    )
-    _compare(
-        "peers_tools_1",
-        "CPU per loop of 8 async tools, 1 at a time",
-        loopers,
-        path="tools/8/50",
-        turns=turns // 4,
-        at_once=1,
-        deltas=50,
-        per="turn",
-    )
-    _compare(
-        "peers_tools_20",
-        "CPU per loop of 8 async tools, 20 at once",
-        loopers,
-        path="tools/8/50",
-        turns=turns // 2,
-        at_once=20,
-        deltas=50,
-        per="turn",
-    )
-    _compare(
-        "peers_delta_paced",
-        "CPU per delta, 20 streams of 50 a second",
-        everyone,
-        path="paced/50/200",
-        turns=20,
-        at_once=20,
-        deltas=200,
-        per="delta",
-    )
-    _compare(
-        "peers_delta_coalesced",
-        "CPU per delta, 50 events a write",
-        everyone,
-        path=f"burst/{1000 // PART}/50",
-        turns=20,
-        at_once=20,
-        deltas=1000 // PART,
-        per="delta",
-    )
+    for at_once, turns in ((1, TURNS), (100, 2 * TURNS)):
+        title = f"CPU per turn of 50 deltas, {at_once} at once"
+        _compare(f"peers_turns_{at_once}", title, EVERYONE, "burst/50/50", turns, at_once)
+    for at_once, turns in ((1, TURNS // 4), (20, TURNS // 2)):
+        title = f"CPU per loop of 8 async tools, {at_once} at once"
+        _compare(f"peers_tools_{at_once}", title, LOOPERS, "tools/8/50", turns, at_once)
+    title = "CPU per delta, 20 streams of 50 a second"
+    _compare("peers_delta_paced", title, EVERYONE, "paced/50/200", 20, 20, deltas=200)
+    title = "CPU per delta, 50 events a write"
+    _compare("peers_delta_coalesced", title, EVERYONE, f"burst/{BURST}/50", 20, 20, deltas=BURST)
 
 
-def _compare(
+def _compare(  # noqa: PLR0917 - the parts of a row, in their order
     claim: str,
     title: str,
     contenders: Sequence[Contender],
-    *,
     path: str,
     turns: int,
     at_once: int,
-    deltas: int,
-    per: str,
+    *,
+    deltas: int | None = None,
 ) -> None:
+    """Compare at one work; by the delta where their number is given, else by the turn."""
+    each = 50 if deltas is None else deltas
     with endpoint() as served:
         work: Mapping[str, object] = {
             "url": f"{served.url}/{path}/v1",
             "turns": turns,
             "at_once": at_once,
-            "expect": turns * deltas,
+            "expect": turns * each,
         }
         table = compete(contenders, work, served, rounds=ROUNDS)
-    unit, count, scale = ("ms", turns, 1e3) if per == "turn" else ("µs", turns * deltas, 1e6)
+    unit, count, scale = ("ms", turns, 1e3) if deltas is None else ("µs", turns * deltas, 1e6)
     rows = {
         one.name: {
             **table.row(one.name, OURS.name, per=count, scale=scale),

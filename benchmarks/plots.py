@@ -1,5 +1,7 @@
 """Draws each result as a PNG beside it: `python -m benchmarks.plots`."""
 
+# matplotlib types its keyword arguments by half.
+# pyright: reportUnknownMemberType=false
 import json
 from pathlib import Path
 

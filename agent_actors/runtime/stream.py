@@ -98,7 +98,7 @@ class RunStream:
         assert self._request is not None
         self._mailbox.abandon()
         if not self._request.done:
-            await self._join(self._request, exc)
+            await self._join(self._request, exc)  # noqa: ASYNC102 - shielded there
         await self._lending.__aexit__(exc_type, exc, traceback)  # noqa: ASYNC102 - see there
         error = self._error(cancelled=exc is not None)
         if error is None or error is exc:

@@ -139,7 +139,7 @@ class Engine:
         else:
             rest = aiter(content)
             first = request.head + await anext(rest, b"")
-        while True:
+        while True:  # noqa: ASYNC913 - again only for a dead idle connection, and these get fewer
             if self.closed:
                 raise ConnectFailed("the exchange is closed")
             connection = None if fresh else passage.pool.take_idle()

@@ -115,7 +115,7 @@ class EpollReactor:
                 with trio.CancelScope() as self._wait:
                     while True:
                         await trio.lowlevel.wait_readable(epoll.fileno())
-                        while self._handle(epoll.poll(0, _BATCH)) == _BATCH:
+                        while self._handle(epoll.poll(0, _BATCH)) == _BATCH:  # noqa: ASYNC110
                             await trio.lowlevel.checkpoint()
         finally:
             # trio.run is ending if anything is left. Nothing may start between this and the end.

@@ -52,16 +52,29 @@ TEXTS = st.one_of(
         ["word ", "", "é", "日本", "\U0001f600", "\ud83d", "\ude00", "error: x", "[DONE]"]
     ),
 )
-PLAIN = st.builds(lambda text: chunk({"content": text}), TEXTS)
+
+
+def plain(text: str) -> str:
+    return chunk({"content": text})
+
+
+def odd(text: str) -> list[str]:
+    """Chunks with this text that are more than text, or less."""
+    return [
+        chunk({"content": text, "role": "assistant"}),
+        chunk({"content": text, "tool_calls": None, "refusal": None}),
+        chunk({"content": text}, finish_reason="stop"),
+        chunk({"reasoning_content": text}),
+        chunk({"content": text, "reasoning": "hm"}),
+        chunk({"content": text, "extra_content": {"s": text}}),
+        chunk({"content": [{"type": "text", "text": text}]}),
+        chunk({}, message={"content": text}),
+    ]
+
+
+PLAIN = TEXTS.map(plain)
 ODD = st.one_of(
-    st.builds(lambda text: chunk({"content": text, "role": "assistant"}), TEXTS),
-    st.builds(lambda text: chunk({"content": text, "tool_calls": None, "refusal": None}), TEXTS),
-    st.builds(lambda text: chunk({"content": text}, finish_reason="stop"), TEXTS),
-    st.builds(lambda text: chunk({"reasoning_content": text}), TEXTS),
-    st.builds(lambda text: chunk({"content": text, "reasoning": "hm"}), TEXTS),
-    st.builds(lambda text: chunk({"content": text, "extra_content": {"s": text}}), TEXTS),
-    st.builds(lambda text: chunk({"content": [{"type": "text", "text": text}]}), TEXTS),
-    st.builds(lambda text: chunk({}, message={"content": text}), TEXTS),
+    TEXTS.map(odd).flatmap(st.sampled_from),
     st.just(chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f"}}]})),
     st.just('data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\n\n'),
     st.just('data: {"choices": [{"delta": {"content": "a"}}, {"delta": {"content": "b"}}]}\n\n'),
