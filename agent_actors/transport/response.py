@@ -10,6 +10,7 @@ A reader reads one final answer and is dropped then. Interim answers (1xx) befor
 What comes after it is no part of it: `surplus` is set, and the connection must not be used again.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -101,7 +102,7 @@ class ResponseReader:
         self._until_eof = False
         self._pieces: list[bytes] = []
         # The parser calls these by name; this one straight into the list, once a chunk.
-        self.on_body = self._pieces.append
+        self.on_body: Callable[[bytes], None] = self._pieces.append
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes | memoryview) -> bytes:
