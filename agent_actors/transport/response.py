@@ -10,11 +10,13 @@ A reader reads one final answer and is dropped then. Interim answers (1xx) befor
 What comes after it is no part of it: `surplus` is set, and the connection must not be used again.
 """
 
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import httptools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of a head, and of whatever else brings no content: chunk extensions, trailers, interim
