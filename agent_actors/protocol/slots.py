@@ -42,6 +42,7 @@ class Slot:
         number: Its place among the calls, from 0, by first sight.
         indexed: The index under which it was opened; None if there was none.
         id: The endpoint's id; empty while none came.
+        name: The tool's name as far as it came, without leaked tokens.
         extra: What the endpoint wants echoed back.
         textual: True if the arguments came as text, False if any came as an object.
         call_id: The id under which the reader sees it; empty before the first time.
@@ -56,6 +57,7 @@ class Slot:
         "given_for",
         "id",
         "indexed",
+        "name",
         "number",
         "textual",
     )
@@ -64,17 +66,13 @@ class Slot:
         self.number: int = number
         self.indexed: int | None = indexed
         self.id: str = ""
+        self.name: str = ""
         self.extra: JsonObject = {}
         self.textual: bool = True
         self.call_id: str = ""
         self.given_for: str = ""
         self._name = ""
         self._pieces: list[str] = []
-
-    @property
-    def name(self) -> str:
-        """The tool's name as far as it came, without leaked tokens."""
-        return self._name.partition(_LEAKED_TOKEN)[0].strip()
 
     @property
     def arguments(self) -> str:
@@ -106,6 +104,7 @@ class Slot:
         name = fragment.name
         if name and name != self._name and not (self._name and self._pieces):
             self._name += name
+            self.name = self._name.partition(_LEAKED_TOKEN)[0].strip()
         if fragment.extra:
             self.extra.update(fragment.extra)
         piece = fragment.arguments

@@ -200,30 +200,29 @@ class SSEDecoder:
                 raise
         return events
 
-    def feed_plain(self, data: bytes) -> list[str] | None:
+    def feed_plain(self, data: bytes) -> list[bytes] | None:
         """Take a read if it holds nothing but events of one data line each, the last maybe cut.
 
-        This is what nearly every read from a model is. It saves an object per event.
+        This is what nearly every read from a model is. It saves an object per event, and a parser
+        that wants bytes gets them.
 
         Returns:
-            The data of its whole events; None if it is any other read: nothing is taken then, and
-            it is to be fed.
+            The data of its whole events, as it came; None if it is any other read: nothing is
+            taken then, and it is to be fed.
         """
         if not self._between_events or b"\r" in data:
             return None
-        if not self.unfinished and data.endswith(b"\n\n"):
-            plain = self._plain_data(data)
-            if plain is not None:
-                self._start = None
-            return plain
-        end = data.rfind(b"\n\n") + 2
-        rest = data[end:]
+        end = len(data) if data.endswith(b"\n\n") else data.rfind(b"\n\n") + 2
+        lines, rest = data[:end], data[end:]
         if end < 2 or b"\n" in rest or len(rest) > self._max_line_bytes:
             return None
-        plain = self._plain_data(bytes(self.unfinished) + data[:end])
+        if self.unfinished:
+            lines = bytes(self.unfinished) + lines
+        plain = self._plain_data(lines)
         if plain is not None:
-            self.unfinished = bytearray(rest)
             self._start = None
+            if rest or self.unfinished:
+                self.unfinished = bytearray(rest)
         return plain
 
     def close(self) -> list[ServerSentEvent]:
@@ -273,10 +272,13 @@ class SSEDecoder:
         if plain is None:
             return False
         last_id = self._last_event_id
-        events += [ServerSentEvent("message", data, last_id, None) for data in plain]
+        events += [
+            ServerSentEvent("message", data.decode("utf-8", "replace"), last_id, None)
+            for data in plain
+        ]
         return True
 
-    def _plain_data(self, lines: bytes) -> list[str] | None:
+    def _plain_data(self, lines: bytes) -> list[bytes] | None:
         """The data of `lines` if they are one-line data events only, in whole-read steps."""
         if (
             not lines.startswith(b"data: ")
@@ -285,11 +287,11 @@ class SSEDecoder:
         ):
             return None
         if lines.count(b"\n") == 2:
-            return [lines[6:-2].decode("utf-8", "replace")]
+            return [lines[6:-2]]
         parts = lines[6:-2].split(b"\n\ndata: ")
         if lines.count(b"\n") != 2 * len(parts):
             return None
-        return [part.decode("utf-8", "replace") for part in parts]
+        return parts
 
     def _take_lines(self, lines: bytes, events: list[ServerSentEvent]) -> None:
         """Take whole lines one by one."""

@@ -215,15 +215,15 @@ class RunSink:
         scope, ts = stamp.scope, stamp.wall_clock()
         events: list[Event] = []
         for delta, event_id in zip(deltas, stamp.ids.take(len(deltas)), strict=True):
-            if isinstance(delta, TextDelta):
+            if type(delta) is TextDelta:  # nearly all are
                 self.characters += len(delta.text)
                 events.append(AssistantDelta(scope, event_id, ts, delta.text))
                 continue
             shown = _shown(delta)
             self.characters += len(shown)
-            if shown and isinstance(delta, ThinkingDelta):
+            if shown and type(delta) is ThinkingDelta:
                 events.append(AssistantThinking(scope, event_id, ts, shown))
-            elif self._tool_deltas and isinstance(delta, ToolCallDelta):
+            elif self._tool_deltas and type(delta) is ToolCallDelta:
                 events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
         if events and bus.has_subscribers:
             bus.publish_nowait(events)

@@ -275,7 +275,7 @@ class _Gathered:
     def _add_fragment(self, delta: ToolCallDelta) -> None:
         slot = delta.index or 0
         so_far = self.calls[slot].arguments if slot in self.calls else ""
-        self.calls[slot] = attrs.evolve(delta, arguments=f"{so_far}{delta.arguments}")
+        self.calls[slot] = msgspec.structs.replace(delta, arguments=f"{so_far}{delta.arguments}")
 
     def completion(self, request: EndpointRequest) -> JsonObject:
         message: JsonObject = {"role": "assistant", "content": self.text or None}

@@ -1,6 +1,7 @@
 """Blocks, JSON copies, usage, ids, runs and specs: the small values."""
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -149,6 +150,13 @@ def test_ids_taken_together_grow_as_those_taken_one_by_one(
     assert [len(several) for several in taken] == counts[: len(taken)]
     assert made == sorted(set(made))
     assert all(UUID(text).version == 7 for text in made)
+
+
+@given(st.integers(0, (1 << 47) - 1), st.lists(st.integers(0, 600), max_size=4))
+def test_ids_taken_together_are_those_made_one_by_one(seed: int, counts: list[int]) -> None:
+    together, single = (ids_at(repeat(1.0), seed << 26) for _ in range(2))
+    taken = [one for count in counts for one in together.take(count)]
+    assert taken == [single.new() for _ in range(sum(counts))]
 
 
 # --- runs and models ------------------------------------------------------------------------------

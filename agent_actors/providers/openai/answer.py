@@ -12,7 +12,7 @@ an error), `<` a page, all else an event stream. Beside the standard's fields on
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, TextDelta
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.assembly import Assembler
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
@@ -144,20 +144,21 @@ class AnswerReader:
             self._raise_told(told)
         return shown
 
-    def _plain_events(self, events: Sequence[str]) -> Sequence[ModelDelta]:
+    def _plain_events(self, lines: Sequence[bytes]) -> Sequence[ModelDelta]:
         """Take the data of events that have nothing else; lines that tell of errors are none."""
         if self._fields.pending or self._sse.unfinished:
             self._fields.begin(bytes(self._sse.unfinished))
+        chunks, assembler = self._chunks, self._assembler
         shown: list[ModelDelta] = []
         at = 0
-        while at < len(events) and not self._done:
-            texts = self._chunks.plain_texts(events, at) if self._assembler.is_plain else ()
+        while at < len(lines) and not self._done:
+            thinking = chunks.plain != "content"
+            texts = chunks.plain_texts(lines, at) if assembler.is_plain(thinking=thinking) else ()
             if texts:
-                self._assembler.feed_plain(texts)
-                shown += [TextDelta(text) for text in texts if text]
+                shown += assembler.feed_plain(texts, thinking=thinking)
                 at += len(texts)
             else:
-                self._take_data(events[at], shown)
+                self._take_data(lines[at].decode("utf-8", "replace"), shown)
                 at += 1
         return shown
 

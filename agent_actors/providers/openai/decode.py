@@ -33,6 +33,7 @@ from agent_actors.providers.openai.wire import (
     Delta,
     Function,
     NotJsonError,
+    PlainField,
     ToolCall,
     WireObject,
     read_chunks,
@@ -75,15 +76,18 @@ class ChunkDecoder:
         skipped: How many lines were no JSON.
         first_skipped: The beginning of the first of them; empty if there was none.
         answered: True once a choice came.
+        plain: The field that the last line added to, if it did nothing else: so will the next one,
+            nearly always. None if it did, or while the names above may yet come.
     """
 
     __slots__ = (
         "_endpoint",
-        "_plain",
+        "_prose",
         "_refused",
         "answered",
         "first_skipped",
         "model",
+        "plain",
         "response_id",
         "skipped",
     )
@@ -91,24 +95,23 @@ class ChunkDecoder:
     def __init__(self, *, endpoint: str) -> None:
         self._endpoint = endpoint
         self._refused = False
-        # True if the last line only added text: so will the next one, nearly always.
-        self._plain = False
+        # Where the last text or thought stood.
+        self._prose: PlainField = "content"
+        self.plain: PlainField | None = None
         self.model: str = ""
         self.response_id: str = ""
         self.skipped: int = 0
         self.first_skipped: str = ""
         self.answered: bool = False
 
-    def plain_texts(self, lines: Sequence[str], start: int) -> Sequence[str]:
-        """The texts of the data lines from `start` on, as far as they only add text.
+    def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
+        """What the data lines from `start` on add to `plain`, as far as they do nothing else.
 
-        Empty if the line before `start` did not; then the next line is to be decoded.
+        Empty if the first of them is another: it is to be decoded.
         """
-        if not self._plain:
+        if self.plain is None:
             return ()
-        texts = read_plain(lines[start:] if start else lines)
-        self._plain = start + len(texts) == len(lines)
-        return texts
+        return read_plain(self.plain, lines[start:] if start else lines)
 
     def decode(self, data: str | bytes) -> list[ModelDelta]:
         """The pieces in one data line.
@@ -127,8 +130,8 @@ class ChunkDecoder:
         deltas: list[ModelDelta] = []
         for chunk in chunks:
             self._take(chunk, deltas)
-        # The names that stand in every chunk have been taken by now, or there are none.
-        self._plain = len(deltas) == 1 and isinstance(deltas[0], TextDelta)
+        prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
+        self.plain = self._prose if prose and self.model and self.response_id else None
         return deltas
 
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
@@ -166,9 +169,11 @@ class ChunkDecoder:
     def _take_delta(self, delta: Delta, deltas: list[ModelDelta]) -> None:
         if delta.reasoning_content or delta.reasoning:
             # The same thought under its old and its new name: never both.
+            self._prose = "reasoning_content" if delta.reasoning_content else "reasoning"
             deltas.extend(_thoughts(delta.reasoning_content or delta.reasoning))
         if delta.content:
             if isinstance(delta.content, str):
+                self._prose = "content"
                 deltas.append(TextDelta(delta.content))
             else:
                 deltas.extend(_parts(delta.content))

@@ -6,8 +6,8 @@ field, so that one odd field costs nothing but itself. What the fields mean is d
 """
 
 import json
-from collections.abc import Sequence
-from typing import TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -73,47 +73,84 @@ class Chunk(msgspec.Struct):
     detail: object = None
 
 
-# What nearly every chunk is, as a type: one choice that adds text, and nothing else. Anything more
-# fails to decode, so that no field needs to be looked at; then the chunk is read as any other.
-class _PlainDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    content: str
-    role: str | None = None
-    refusal: None = None
-    reasoning_content: None = None
-    reasoning: None = None
-    tool_calls: None = None
+# What nearly every chunk is, as types: one choice that adds text or a thought, and nothing else.
+# Fields that would say more may only say nothing; if one does say more, the chunk fails to decode
+# and is read as any other, so that none of them needs to be looked at here.
+_No: TypeAlias = Literal[""] | None
+_NoCalls: TypeAlias = Annotated[list[object], msgspec.Meta(max_length=0)] | None
+
+
+class _PlainText(msgspec.Struct, gc=False):
+    text: str = msgspec.field(name="content")
+    reasoning_content: _No = None
+    reasoning: _No = None
+    refusal: _No = None
+    tool_calls: _NoCalls = None
     function_call: None = None
+    extra_content: None = None
 
 
-class _PlainChoice(msgspec.Struct, gc=False):
-    delta: _PlainDelta
-    message: None = None
-    finish_reason: None = None
+class _PlainThought(msgspec.Struct, gc=False):
+    text: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="reasoning_content")
+    reasoning: str | None = None  # the same thought under its other name
+    content: _No = None
+    refusal: _No = None
+    tool_calls: _NoCalls = None
+    function_call: None = None
+    extra_content: None = None
+
+
+class _PlainReasoning(msgspec.Struct, gc=False):
+    text: str = msgspec.field(name="reasoning")
+    reasoning_content: _No = None
+    content: _No = None
+    refusal: _No = None
+    tool_calls: _NoCalls = None
+    function_call: None = None
+    extra_content: None = None
+
+
+D = TypeVar("D")
+
+
+class _PlainChoice(msgspec.Struct, Generic[D], gc=False):
+    delta: D
+    finish_reason: _No = None
     usage: None = None
 
 
-class _PlainChunk(msgspec.Struct, gc=False):
-    choices: tuple[_PlainChoice]
+class _PlainChunk(msgspec.Struct, Generic[D], gc=False):
+    choices: tuple[_PlainChoice[D]]
     usage: None = None
     error: None = None
-    message: None = None
-    detail: None = None
 
 
-_PLAIN_DECODER = msgspec.json.Decoder(_PlainChunk)
-_DECODER = msgspec.json.Decoder(Chunk)
+PlainField: TypeAlias = Literal["content", "reasoning_content", "reasoning"]
+
+_PlainDecoder: TypeAlias = (
+    msgspec.json.Decoder[_PlainChunk[_PlainText]]
+    | msgspec.json.Decoder[_PlainChunk[_PlainThought]]
+    | msgspec.json.Decoder[_PlainChunk[_PlainReasoning]]
+)
+
+_DECODER: Final = msgspec.json.Decoder(Chunk)
+_PLAIN_DECODERS: Final[Mapping[PlainField, _PlainDecoder]] = {
+    "content": msgspec.json.Decoder(_PlainChunk[_PlainText]),
+    "reasoning_content": msgspec.json.Decoder(_PlainChunk[_PlainThought]),
+    "reasoning": msgspec.json.Decoder(_PlainChunk[_PlainReasoning]),
+}
 
 
-def read_plain(lines: Sequence[str]) -> list[str]:
-    """The texts of the first data lines, as far as they only add text, one each.
+def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
+    """What the first data lines add to this field, as far as each adds only that.
 
-    The texts hold no surrogates: a line with one counts as another.
+    The texts hold no surrogates: a line with one counts as another. So does one that is no UTF-8.
     """
     texts: list[str] = []
-    decode = _PLAIN_DECODER.decode
+    decode = _PLAIN_DECODERS[field].decode
     try:
         for line in lines:
-            texts.append(decode(line).choices[0].delta.content)  # noqa: PERF401 - keeps the first
+            texts.append(decode(line).choices[0].delta.text)  # noqa: PERF401 - keeps the first
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     return texts

@@ -12,6 +12,7 @@ from agent_actors.domain.model import (
     ModelSettings,
     TextDelta,
 )
+from agent_actors.protocol.sse import SSEDecoder
 from agent_actors.providers.openai.answer import AnswerReader
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"))
@@ -57,25 +58,46 @@ def sse(*chunks: Json, done: bool = True) -> bytes:
     return b"".join(lines) + (DONE if done else b"")
 
 
+class Careful(AnswerReader):
+    """Reads event by event, and never a whole read in one step."""
+
+    def feed(self, data: bytes) -> Sequence[ModelDelta]:
+        self._sse.__class__ = _CarefulDecoder
+        return super().feed(data)
+
+
+class _CarefulDecoder(SSEDecoder):
+    __slots__ = ()
+
+    def feed_plain(self, data: bytes) -> list[bytes] | None:
+        return None
+
+
 def read_all(
-    reads: Iterable[bytes], request: ModelRequest = REQUEST, *, content_type: str = ""
+    reads: Iterable[bytes],
+    request: ModelRequest = REQUEST,
+    *,
+    content_type: str = "",
+    reader: type[AnswerReader] = AnswerReader,
 ) -> tuple[list[ModelDelta], ModelFinished]:
     """What is shown of an answer that comes in these reads, and the answer."""
-    reader = AnswerReader(request, endpoint=ENDPOINT, content_type=content_type)
+    reading = reader(request, endpoint=ENDPOINT, content_type=content_type)
     shown: list[ModelDelta] = []
     for data in reads:
-        shown += reader.feed(data)
-        if reader.done:
+        shown += reading.feed(data)
+        if reading.done:
             break
-    shown += reader.close()
-    return shown, reader.finish()
+    shown += reading.close()
+    return shown, reading.finish()
 
 
 def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = "") -> ModelFinished:
-    """The answer in this body, which comes byte by byte as well as whole."""
-    whole = read_all([body], request, content_type=content_type)[1]
+    """The answer in this body, which comes byte by byte, event by event and whole alike."""
+    shown, whole = read_all([body], request, content_type=content_type)
     pieces = [body[at : at + 1] for at in range(len(body))]
     assert read_all(pieces, request, content_type=content_type)[1] == whole
+    careful = read_all([body], request, content_type=content_type, reader=Careful)
+    assert careful == (shown, whole)
     return whole
 
 

@@ -197,7 +197,7 @@ def chunks_of(turn: Turn, dialect: Dialect) -> list[Entry]:
     usage = {"prompt_tokens": 3, "completion_tokens": 4}
     if dialect.usage == "choice":
         choices[-1]["usage"] = usage
-    chunks: list[Entry] = [{"id": "r", "choices": [choice]} for choice in choices]
+    chunks: list[Entry] = [{"id": "r", "model": "m", "choices": [choice]} for choice in choices]
     if dialect.usage == "every":
         chunks = [{**chunk, "usage": usage} for chunk in chunks]
     if dialect.usage == "own":
