@@ -26,6 +26,7 @@ MAX_BODY: Final = 1 << 30
 """Bytes of a body. An answer of a model is a few megabytes at most; this only stops a flood."""
 
 _NO_BODY: Final = frozenset({204, 304})
+_BLANK_LINE: Final = b"\r\n\r\n"
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 
 
@@ -127,6 +128,8 @@ class ResponseReader:
                 self._refuse(str(error.__context__))
             else:
                 self._refuse(str(error))
+        if self._head_only and self.complete and not _BLANK_LINE.endswith(bytes(data[-4:])):
+            self.surplus = True  # to the parser, it may be half a line of framing
         pieces = self._pieces
         if not pieces or (self._head_only and self.complete):
             self._count_barren(len(data))
@@ -208,6 +211,8 @@ class ResponseReader:
         self.head = ResponseHead(status, self._reason, tuple(self._fields), version)
         self._head_size = 0
         if self._head_only:
+            # llhttp does not know of HEAD: an answer without a length seems to last until the end.
+            self.keep_alive = _persists(version, self._fields)
             self.complete = True
 
     def on_message_complete(self) -> None:
@@ -244,3 +249,14 @@ class ResponseReader:
     def _release(self) -> None:
         # The parser holds this reader's methods: without this, both would wait for the collector.
         self._parser = None
+
+
+def _persists(version: str, fields: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a head alone leaves its connection to others (RFC 9112, 9.3)."""
+    options = {
+        option.strip().lower()
+        for name, value in fields
+        if name.lower() == b"connection"
+        for option in value.split(b",")
+    }
+    return b"close" not in options and (version == "1.1" or b"keep-alive" in options)

@@ -162,3 +162,22 @@ def test_content_allows_for_more_framing() -> None:
 def test_another_version_of_http_is_refused(version: bytes) -> None:
     reader, _ = read(b"HTTP/" + version + b" 200 OK\r\ncontent-length: 0\r\n\r\n")
     assert reader.failure == f"the version HTTP/{version.decode()}"
+
+
+@pytest.mark.parametrize(
+    ("head", "again"),
+    [
+        (OK, True),
+        (OK + b"Connection: x, Close\r\n", False),
+        (b"HTTP/1.0 200 OK\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\n", True),
+        (OK + b"transfer-encoding: chunked\r\n", True),
+    ],
+)
+def test_the_answer_to_head_needs_no_length_to_leave_the_connection(
+    head: bytes, *, again: bool
+) -> None:
+    reader, body = read(head + b"\r\n", head_only=True)
+    assert (body, reader.complete, reader.keep_alive) == (b"", True, again)
+    more, _ = read(head + b"\r\nabc", head_only=True)
+    assert more.surplus
