@@ -19,12 +19,9 @@ from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, Mode
 from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.errors import (
-    ConfigError,
-    ProviderError,
     ProviderProtocolError,
-    ProviderStatusError,
 )
 from agent_actors.providers.anthropic.answer import AnswerReader
 from agent_actors.providers.anthropic.encode import (
@@ -35,8 +32,10 @@ from agent_actors.providers.anthropic.encode import (
     encode_request,
 )
 from agent_actors.providers.anthropic.failure import in_band
+from agent_actors.providers.endpoint import checked_headers, shown_url, split_base_url
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
+from agent_actors.providers.reading import AnswerSink, Reading
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
@@ -49,9 +48,6 @@ KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 
 _PATH: Final = "/v1/messages"
 _COUNT: Final = "/count_tokens"
-_MAX_ERROR_BODY: Final = 64 * 1024
-"""Bytes of a failure's body that are read: its message stands at the beginning."""
-
 _MAX_CONTINUATIONS: Final = 8
 """How often one answer may pause: each stands for some ten of the endpoint's own tool calls."""
 
@@ -114,12 +110,10 @@ class AnthropicMessages:
         echo_unsigned_thinking: bool = False,
         max_continuations: int = _MAX_CONTINUATIONS,
     ) -> None:
-        base = _split(base_url)
+        base = split_base_url(base_url, example=DEFAULT_BASE_URL)
         self._url = _messages_url(base, "")
         self._count_url = _messages_url(base, _COUNT)
-        # Errors and logs show the name: no password, and no key in a query.
-        host = base.netloc.rpartition("@")[2]
-        self._name = urlunsplit((base.scheme, host, base.path.rstrip("/"), "", ""))
+        self._name = shown_url(base)
         if api_key is None:
             theirs = base.hostname == urlsplit(DEFAULT_BASE_URL).hostname
             api_key = os.environ.get(KEY_VARIABLE, "") if theirs else ""
@@ -177,10 +171,10 @@ class AnthropicMessages:
 
         Cancellation: closes the connection.
         """
-        reading = _Reading(endpoint=self._name)
+        reading = Reading(endpoint=self._name)
         body = encode_count(request, self._options)
         await self._exchange.exchange(HttpRequest(self._count_url, self._headers, body), reading)
-        return reading.count()
+        return _count_of(reading.document(), endpoint=self._name)
 
     def statistics(self) -> ExchangeStatistics:
         """What its connections do; those of a caller's exchange too."""
@@ -194,147 +188,38 @@ class AnthropicMessages:
     async def _ask(self, request: ModelRequest, sink: ModelSink) -> tuple[ModelFinished, bool]:
         """One request: its answer, and whether the endpoint paused in it."""
         body = encode_request(request, self._options)
-        reading = _AnswerSink(sink, request, endpoint=self._name)
+
+        def reader(content_type: str) -> AnswerReader:
+            return AnswerReader(request, endpoint=self._name, content_type=content_type)
+
+        reading = AnswerSink(sink, reader, endpoint=self._name)
         await self._exchange.exchange(HttpRequest(self._url, self._headers, body), reading)
-        return reading.result()
-
-
-class _Reading:
-    """Collects one HTTP answer: a failure, or a document."""
-
-    def __init__(self, *, endpoint: str) -> None:
-        self._endpoint = endpoint
-        self._status = 0
-        self._response_headers: dict[str, str] = {}
-        self._body = bytearray()
-
-    @property
-    def full(self) -> bool:
-        """Never: it is small."""
-        return False
-
-    @property
-    def done(self) -> bool:
-        """True when as much has come as is worth reading."""
-        return len(self._body) >= _MAX_ERROR_BODY
-
-    async def wait_room(self) -> None:
-        """Return at once.
-
-        Cancellation: safe.
-        """
-
-    def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head."""
-        self._status = status
-        self._response_headers = dict(headers)
-
-    def feed(self, data: bytes) -> None:
-        """One read's worth of the body."""
-        self._body += data
-
-    def count(self) -> int:
-        """The count of tokens that the answer tells.
-
-        Raises:
-            ProviderError: It tells none.
-        """
-        if not 200 <= self._status < 300:
-            raise self.failure()
-        told = bytes(self._body)
-        try:
-            value = read_json(told)
-        except NotJsonError:
-            value = None
-        if isinstance(value, dict):
-            if value.get("error"):
-                raise in_band(value, endpoint=self._endpoint)
-            count = value.get("input_tokens")
-            if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
-                return count
-        raise ProviderProtocolError(
-            f"expected a count of tokens, got {message_of_body(told) or 'nothing'}",
-            endpoint=self._endpoint,
-        )
-
-    def failure(self) -> ProviderError:
-        """What failed, now that the exchange has ended without an answer of the model."""
-        if not self._status:
-            return ProviderProtocolError(
-                "the exchange ended without an answer", endpoint=self._endpoint
-            )
-        message = message_of_body(bytes(self._body[:_MAX_ERROR_BODY]))
-        location = self._response_headers.get("location")
-        if 300 <= self._status < 400 and location:
-            message = f"redirects to {location}, which is not followed; set base_url to it"
-        return ProviderStatusError(
-            endpoint=self._endpoint,
-            status=self._status,
-            body_message=message,
-            headers=self._response_headers,
-        )
-
-
-class _AnswerSink(_Reading):
-    """Reads one HTTP answer, whatever it turns out to be, and hands on what is to be shown."""
-
-    def __init__(self, sink: ModelSink, request: ModelRequest, *, endpoint: str) -> None:
-        super().__init__(endpoint=endpoint)
-        self._sink = sink
-        self._request = request
-        self._answer: AnswerReader | None = None
-
-    @property
-    def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
-        return self._sink.full
-
-    @property
-    def done(self) -> bool:
-        """True when the answer, or the message of a failure, is whole."""
-        return super().done if self._answer is None else self._answer.done
-
-    async def wait_room(self) -> None:
-        """Return when `full` is no longer set.
-
-        Cancellation: safe.
-        """
-        await self._sink.wait_room()
-
-    def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head."""
-        super().start(status, headers)
-        if 200 <= status < 300:
-            self._answer = AnswerReader(
-                self._request,
-                endpoint=self._endpoint,
-                content_type=headers.get("content-type", ""),
-            )
-
-    def feed(self, data: bytes) -> None:
-        """One read's worth of the body."""
-        if self._answer is None:
-            super().feed(data)
-        else:
-            self._show(self._answer.feed(data))
-
-    def result(self) -> tuple[ModelFinished, bool]:
-        """The whole answer, now that the exchange has ended, and whether the endpoint paused.
-
-        Raises:
-            ProviderError: Why there is none.
-        """
-        if self._answer is None:
-            raise self.failure()
-        self._show(self._answer.close())
-        answer = self._answer.finish()
+        read = reading.whole()
+        answer = read.finish()
         # With calls of ours open, it is their results that the endpoint waits for.
         calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in answer.blocks)
-        return answer, self._answer.paused and not calls
+        return answer, read.paused and not calls
 
-    def _show(self, deltas: Sequence[ModelDelta]) -> None:
-        if deltas:
-            self._sink.feed(deltas)
+
+def _count_of(told: bytes, *, endpoint: str) -> int:
+    """The count of tokens that a document tells.
+
+    Raises:
+        ProviderError: It tells none.
+    """
+    try:
+        value = read_json(told)
+    except NotJsonError:
+        value = None
+    if isinstance(value, dict):
+        if value.get("error"):
+            raise in_band(value, endpoint=endpoint)
+        count = value.get("input_tokens")
+        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+            return count
+    raise ProviderProtocolError(
+        f"expected a count of tokens, got {message_of_body(told) or 'nothing'}", endpoint=endpoint
+    )
 
 
 def _continued(request: ModelRequest, answer: ModelFinished) -> ModelRequest:
@@ -352,20 +237,6 @@ def _joined(answer: ModelFinished, more: ModelFinished) -> ModelFinished:
     )
 
 
-def _split(base_url: str) -> SplitResult:
-    try:
-        base = urlsplit(base_url.strip())
-        usable = base.scheme in {"http", "https"} and base.hostname and base.port != 0
-    except ValueError as error:
-        raise ConfigError(f"base_url {base_url!r} is no URL: {error}") from error
-    if not usable:
-        raise ConfigError(
-            f"base_url must begin with http:// or https:// and name a host, got {base_url!r}; "
-            f"for example {DEFAULT_BASE_URL}"
-        )
-    return base
-
-
 def _messages_url(base: SplitResult, suffix: str) -> str:
     path = base.path.rstrip("/").removesuffix(_PATH).removesuffix("/v1")
     return urlunsplit((base.scheme, base.netloc, path + _PATH + suffix, base.query, ""))
@@ -381,14 +252,4 @@ def _headers(
         made["anthropic-beta"] = ",".join(betas)
     if key:
         made["x-api-key"] = key
-    made.update({name.lower(): value for name, value in own.items()})
-    for name, value in made.items():
-        if not (name and name.isascii() and name.isprintable() and " " not in name):
-            raise ConfigError(f"{name!r} is no name of an HTTP header")
-        if not (value.isascii() and value.isprintable()):
-            what = "the API key" if key and key in value else "its value"
-            raise ConfigError(
-                f"header {name!r}: {what} must be printable ASCII without line breaks; "
-                "look for a stray newline or quotation mark"
-            )
-    return made
+    return checked_headers(made, own, key=key)

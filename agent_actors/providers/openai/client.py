@@ -7,26 +7,19 @@ in `answer`, HTTP behind `ByteExchange`.
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlunsplit
 
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.errors import (
-    ConfigError,
-    ProviderError,
-    ProviderProtocolError,
-    ProviderStatusError,
-)
+from agent_actors.providers.endpoint import checked_headers, shown_url, split_base_url
 from agent_actors.providers.openai.answer import AnswerReader
 from agent_actors.providers.openai.encode import encode_request
-from agent_actors.providers.openai.failure import message_of_body
+from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 _PATH: Final = "/chat/completions"
-_MAX_ERROR_BODY: Final = 64 * 1024
-"""Bytes of a failure's body that are read: its message stands at the beginning."""
 
 
 class OpenAIChat:
@@ -73,11 +66,9 @@ class OpenAIChat:
         echo_reasoning: bool = False,
         cumulative: bool = False,
     ) -> None:
-        base = _split(base_url)
+        base = split_base_url(base_url, example="http://localhost:1234/v1")
         self._url = _completions_url(base)
-        # Errors and logs show the name: no password, and no key in a query.
-        host = base.netloc.rpartition("@")[2]
-        self._name = urlunsplit((base.scheme, host, base.path.rstrip("/"), "", ""))
+        self._name = shown_url(base)
         self._headers = _headers(api_key, api_key_header, headers or {})
         self._owns_exchange = exchange is None
         self._exchange: ByteExchange = exchange or make_exchange(
@@ -103,9 +94,18 @@ class OpenAIChat:
         body = encode_request(
             request, include_usage=self._include_usage, echo_reasoning=self._echo_reasoning
         )
-        reading = _ChatSink(sink, request, endpoint=self._name, cumulative=self._cumulative)
+
+        def reader(content_type: str) -> AnswerReader:
+            return AnswerReader(
+                request,
+                endpoint=self._name,
+                content_type=content_type,
+                cumulative=self._cumulative,
+            )
+
+        reading = AnswerSink(sink, reader, endpoint=self._name)
         await self._exchange.exchange(HttpRequest(self._url, self._headers, body), reading)
-        return reading.result()
+        return reading.whole().finish()
 
     async def complete(self, request: ModelRequest) -> ModelFinished:
         """Ask the model and wait for the whole answer.
@@ -127,106 +127,6 @@ class OpenAIChat:
             await self._exchange.aclose()
 
 
-class _ChatSink:
-    """Reads one HTTP answer, whatever it turns out to be, and hands on what is to be shown."""
-
-    def __init__(
-        self, sink: ModelSink, request: ModelRequest, *, endpoint: str, cumulative: bool
-    ) -> None:
-        self._sink = sink
-        self._request = request
-        self._endpoint = endpoint
-        self._cumulative = cumulative
-        self._status = 0
-        self._response_headers: dict[str, str] = {}
-        self._error_body = bytearray()
-        self._answer: AnswerReader | None = None
-
-    @property
-    def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
-        return self._sink.full
-
-    @property
-    def done(self) -> bool:
-        """True when the answer, or the message of a failure, is whole."""
-        if self._answer is not None:
-            return self._answer.done
-        return len(self._error_body) >= _MAX_ERROR_BODY
-
-    async def wait_room(self) -> None:
-        """Return when `full` is no longer set.
-
-        Cancellation: safe.
-        """
-        await self._sink.wait_room()
-
-    def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head."""
-        self._status = status
-        self._response_headers = dict(headers)
-        if 200 <= status < 300:
-            self._answer = AnswerReader(
-                self._request,
-                endpoint=self._endpoint,
-                content_type=headers.get("content-type", ""),
-                cumulative=self._cumulative,
-            )
-
-    def feed(self, data: bytes) -> bool | None:
-        """One read's worth of the body."""
-        if self._answer is None:
-            self._error_body += data
-            return None
-        deltas = self._answer.feed(data)
-        if not deltas:
-            return None
-        return self._sink.feed(deltas) and not self._answer.done
-
-    def result(self) -> ModelFinished:
-        """The whole answer, now that the exchange has ended.
-
-        Raises:
-            ProviderError: Why there is none.
-        """
-        if self._answer is None:
-            raise self._failure()
-        rest = self._answer.close()
-        if rest:
-            self._sink.feed(rest)
-        return self._answer.finish()
-
-    def _failure(self) -> ProviderError:
-        if not self._status:
-            return ProviderProtocolError(
-                "the exchange ended without an answer", endpoint=self._endpoint
-            )
-        message = message_of_body(bytes(self._error_body[:_MAX_ERROR_BODY]))
-        location = self._response_headers.get("location")
-        if 300 <= self._status < 400 and location:
-            message = f"redirects to {location}, which is not followed; set base_url to it"
-        return ProviderStatusError(
-            endpoint=self._endpoint,
-            status=self._status,
-            body_message=message,
-            headers=self._response_headers,
-        )
-
-
-def _split(base_url: str) -> SplitResult:
-    try:
-        base = urlsplit(base_url.strip())
-        usable = base.scheme in {"http", "https"} and base.hostname and base.port != 0
-    except ValueError as error:
-        raise ConfigError(f"base_url {base_url!r} is no URL: {error}") from error
-    if not usable:
-        raise ConfigError(
-            f"base_url must begin with http:// or https:// and name a host, got {base_url!r}; "
-            "for example http://localhost:1234/v1"
-        )
-    return base
-
-
 def _completions_url(base: SplitResult) -> str:
     path = base.path.rstrip("/")
     if not path.endswith(_PATH):
@@ -237,17 +137,7 @@ def _completions_url(base: SplitResult) -> str:
 def _headers(key: str, key_header: str | None, own: Mapping[str, str]) -> Mapping[str, str]:
     made = {"content-type": "application/json", "accept": "text/event-stream"}
     if key_header:
-        made[key_header.lower()] = key
+        made[key_header] = key
     elif key:
         made["authorization"] = f"Bearer {key}"
-    made.update({name.lower(): value for name, value in own.items()})
-    for name, value in made.items():
-        if not (name and name.isascii() and name.isprintable() and " " not in name):
-            raise ConfigError(f"{name!r} is no name of an HTTP header")
-        if not (value.isascii() and value.isprintable()):
-            what = "the API key" if key and key in value else "its value"
-            raise ConfigError(
-                f"header {name!r}: {what} must be printable ASCII without line breaks; "
-                "look for a stray newline or quotation mark"
-            )
-    return made
+    return checked_headers(made, own, key=key)

@@ -1,0 +1,163 @@
+"""The `ByteSink`s of HTTP providers: one answer, whatever it turns out to be.
+
+Owns what every endpoint has in common: a status, a body of which a failure's first part is kept,
+and the error that follows from them. What a successful body means, a provider's own reader knows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from agent_actors.abc import ModelSink
+from agent_actors.domain.model import ModelDelta
+from agent_actors.errors import ProviderError, ProviderProtocolError, ProviderStatusError
+from agent_actors.providers.openai.failure import message_of_body
+
+_MAX_BODY: Final = 64 * 1024
+"""Bytes of a body that are kept: a failure's message stands at the beginning."""
+
+
+class AnswerReading(Protocol):
+    """Reads the body of a successful answer."""
+
+    @property
+    def done(self) -> bool:
+        """True once nothing more comes that counts."""
+        ...
+
+    def feed(self, data: bytes) -> Sequence[ModelDelta]:
+        """Take a read's worth; return what is to be shown."""
+        ...
+
+    def close(self) -> Sequence[ModelDelta]:
+        """Take the end; return what is still to be shown."""
+        ...
+
+
+R = TypeVar("R", bound=AnswerReading)
+
+
+class Reading:
+    """Collects one HTTP answer: a failure, or a small document.
+
+    Args:
+        endpoint: What errors call the endpoint.
+    """
+
+    def __init__(self, *, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._status = 0
+        self._response_headers: dict[str, str] = {}
+        self._body = bytearray()
+
+    @property
+    def full(self) -> bool:
+        """Never: it is small."""
+        return False
+
+    @property
+    def done(self) -> bool:
+        """True when as much has come as is worth reading."""
+        return len(self._body) >= _MAX_BODY
+
+    async def wait_room(self) -> None:
+        """Return at once.
+
+        Cancellation: safe.
+        """
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The answer's head."""
+        self._status = status
+        self._response_headers = dict(headers)
+
+    def feed(self, data: bytes) -> bool | None:
+        """One read's worth of the body."""
+        self._body += data
+        return None
+
+    def document(self) -> bytes:
+        """The body of a successful answer, now that the exchange has ended.
+
+        Raises:
+            ProviderError: It was none.
+        """
+        if not 200 <= self._status < 300:
+            raise self._failure()
+        return bytes(self._body)
+
+    def _failure(self) -> ProviderError:
+        if not self._status:
+            return ProviderProtocolError(
+                "the exchange ended without an answer", endpoint=self._endpoint
+            )
+        message = message_of_body(bytes(self._body[:_MAX_BODY]))
+        location = self._response_headers.get("location")
+        if 300 <= self._status < 400 and location:
+            message = f"redirects to {location}, which is not followed; set base_url to it"
+        return ProviderStatusError(
+            endpoint=self._endpoint,
+            status=self._status,
+            body_message=message,
+            headers=self._response_headers,
+        )
+
+
+class AnswerSink(Reading, Generic[R]):
+    """Hands a successful answer to its reader, and on what is to be shown.
+
+    Args:
+        sink: Whom it is shown to.
+        reader: Makes the reader, told the answer's content type.
+        endpoint: What errors call the endpoint.
+    """
+
+    def __init__(self, sink: ModelSink, reader: Callable[[str], R], *, endpoint: str) -> None:
+        super().__init__(endpoint=endpoint)
+        self._sink = sink
+        self._reader = reader
+        self._answer: R | None = None
+
+    @property
+    def full(self) -> bool:
+        """True while the reader is too far behind to take more."""
+        return self._sink.full
+
+    @property
+    def done(self) -> bool:
+        """True when the answer, or the message of a failure, is whole."""
+        return super().done if self._answer is None else self._answer.done
+
+    async def wait_room(self) -> None:
+        """Return when `full` is no longer set.
+
+        Cancellation: safe.
+        """
+        await self._sink.wait_room()
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The answer's head."""
+        super().start(status, headers)
+        if 200 <= status < 300:
+            self._answer = self._reader(headers.get("content-type", ""))
+
+    def feed(self, data: bytes) -> bool | None:
+        """One read's worth of the body."""
+        if self._answer is None:
+            return super().feed(data)
+        deltas = self._answer.feed(data)
+        if not deltas:
+            return None
+        return self._sink.feed(deltas) and not self._answer.done
+
+    def whole(self) -> R:
+        """The reader, closed, now that the exchange has ended.
+
+        Raises:
+            ProviderError: There is no answer.
+        """
+        if self._answer is None:
+            raise self._failure()
+        rest = self._answer.close()
+        if rest:
+            self._sink.feed(rest)
+        return self._answer
