@@ -46,18 +46,24 @@ def encode_request(
         echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
             it between tool calls, others refuse it.
     """
-    messages = _messages(request, echo_reasoning=echo_reasoning)
-    body: dict[str, object] = {
-        "model": request.settings.model,
-        "messages": msgspec.Raw(b"[%b]" % b",".join(messages)),
-        "stream": True,
-    }
+    body: dict[str, object] = {"model": request.settings.model, "stream": True}
     if include_usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
         body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
     body.update(_settings(request.settings, has_tools=bool(request.tools)))
-    return _encoded(body)
+    encoded = _encoded(body)
+    if "messages" in body:  # the caller's own, among the further fields
+        return encoded
+    head, end = encoded[:-1] + b',"messages":[', b"]}"
+    messages = _messages(request, echo_reasoning=echo_reasoning)
+    if not messages:
+        return head + end
+    # The body is put together in one step: of a long conversation, each copy costs more than all
+    # the rest of a turn.
+    messages[0] = head + messages[0]
+    messages[-1] += end
+    return b",".join(messages)
 
 
 def _encoded(value: object) -> bytes:
@@ -91,10 +97,8 @@ def _tool_choice(choice: str | None) -> JsonValue:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _messages(request: ModelRequest, *, echo_reasoning: bool) -> Iterator[bytes]:
-    """The messages in bytes, each as many of the wire's as it takes, joined; maybe none."""
-    if request.system_prompt:
-        yield _encoded({"role": "system", "content": request.system_prompt})
+def _messages(request: ModelRequest, *, echo_reasoning: bool) -> list[bytes]:
+    """The messages in bytes, each as many of the wire's as it takes, joined."""
 
     def encode(message: Message) -> bytes:
         if message.role == "assistant":
@@ -109,11 +113,14 @@ def _messages(request: ModelRequest, *, echo_reasoning: bool) -> Iterator[bytes]
 
     answered = frozenset[str]()
     kept = request.memo.each(("openai", echo_reasoning), request.messages, encode_alone)
-    if None in kept:
+    sent = list(filter(None, kept))
+    if len(sent) < len(kept) and None in kept:
         # How a call that failed is sent depends on the messages after it: nothing can be kept.
         answered = _answered(request.messages)
-        kept = [encode(message) for message in request.messages]
-    yield from filter(None, kept)
+        sent = [one for one in [encode(message) for message in request.messages] if one]
+    if request.system_prompt:
+        sent.insert(0, _encoded({"role": "system", "content": request.system_prompt}))
+    return sent
 
 
 def _answered(messages: Iterable[Message]) -> frozenset[str]:

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Iterable
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.tool_spec import ToolSpec
@@ -329,3 +331,36 @@ def test_quirk_40_what_is_to_be_echoed_goes_back_with_its_part() -> None:
     result = ToolResultBlock("a", "x", extra={"k": 1})
     (sent_result,) = json.loads(json.dumps(sent(message("tool", result))))
     assert sent_result["k"] == 1
+
+
+@pytest.mark.parametrize("prompt", ["", "Be brief."])
+@pytest.mark.parametrize("length", [0, 1, 2, 3])
+def test_messages_of_any_number_are_sent_in_their_order(prompt: str, length: int) -> None:
+    chain = [message("user", TextBlock(f"{at}")) for at in range(length)]
+    expected: list[JsonValue] = [{"role": "system", "content": prompt}] if prompt else []
+    expected += [{"role": "user", "content": f"{at}"} for at in range(length)]
+    assert body_of(messages=Messages(chain), system_prompt=prompt)["messages"] == expected
+
+
+def test_messages_without_a_form_on_the_wire_leave_no_trace() -> None:
+    silent = message("assistant", ThinkingBlock("Hm"))
+    spoken = message("user", TextBlock("a"))
+    expected = [{"role": "user", "content": "a"}]
+    for chain in ((silent, spoken), (spoken, silent), (silent, spoken, silent)):
+        assert sent(*chain) == expected
+    assert sent(silent) == []
+
+
+def test_messages_among_the_further_fields_are_sent_in_place_of_the_conversation() -> None:
+    own: JsonValue = "whatever the caller wants"
+    body = body_of(ModelSettings("m", extra_body={"messages": own}), system_prompt="Be brief.")
+    assert body["messages"] == own
+
+
+def test_a_conversation_that_grows_is_sent_as_if_it_were_sent_for_the_first_time() -> None:
+    memo = MessageMemo()
+    chain = Messages()
+    for at in range(4):
+        chain = chain.user(f"{at}").assistant([ThinkingBlock("Hm")]).assistant("x")
+        request = ModelRequest(chain, ModelSettings("m"), memo=memo)
+        assert encode_request(request) == encode_request(attrs.evolve(request, memo=MessageMemo()))
