@@ -337,8 +337,9 @@ def test_quirk_40_what_is_to_be_echoed_goes_back_with_its_part() -> None:
 @pytest.mark.parametrize("length", [0, 1, 2, 3])
 def test_messages_of_any_number_are_sent_in_their_order(prompt: str, length: int) -> None:
     chain = [message("user", TextBlock(f"{at}")) for at in range(length)]
-    expected: list[JsonValue] = [{"role": "system", "content": prompt}] if prompt else []
-    expected += [{"role": "user", "content": f"{at}"} for at in range(length)]
+    said = [("system", prompt)] if prompt else []
+    said += [("user", f"{at}") for at in range(length)]
+    expected = [{"role": role, "content": content} for role, content in said]
     assert body_of(messages=Messages(chain), system_prompt=prompt)["messages"] == expected
 
 
