@@ -228,15 +228,17 @@ class Connection:
 
     def is_usable(self) -> bool:
         """True if an idle connection can carry a request; False if its peer has left meanwhile."""
-        if not self.closed:
+        while not self.closed:
             try:
                 self._sock.recv(1, socket.MSG_PEEK)
             except BlockingIOError:
                 return True
             except OSError:
                 pass
-            self.ready()  # TLS may have said something of its own; everything else closes it
-        return not self.closed
+            # TLS may have said something of its own, and the end may be behind it; everything
+            # else closes it.
+            self.ready()
+        return False
 
     def keep(self, seconds: float) -> None:
         """Close it after so many seconds if it is still idle then."""
