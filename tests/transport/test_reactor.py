@@ -1,0 +1,285 @@
+"""The reactors by themselves, over pairs of sockets."""
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import trio
+import trio.testing
+
+from agent_actors.transport import reactor as room
+from agent_actors.transport.reactor import (
+    EpollReactor,
+    Reactor,
+    WaitReactor,
+    current_reactor,
+    use_reactor,
+)
+from tests.transport.asking import descriptors
+
+Make = Callable[[], Reactor]
+
+
+class End:
+    """One end of a pair; what is done when it can be read is the test's."""
+
+    def __init__(self, pair: tuple[socket.socket, socket.socket]) -> None:
+        self.sock, self.peer = pair
+        self.sock.setblocking(False)
+        self.reads: list[bytes] = []
+        self.shuts = 0
+        self.then: Callable[[], None] = lambda: None
+
+    @property
+    def number(self) -> int:
+        return self.sock.fileno()
+
+    def ready(self) -> None:
+        self.reads.append(self.sock.recv(10))
+        self.then()
+
+    def shut(self) -> None:
+        self.shuts += 1
+
+
+@pytest.fixture
+def pairs() -> Iterator[Callable[[], End]]:
+    made: list[End] = []
+
+    def make() -> End:
+        made.append(End(socket.socketpair()))
+        return made[-1]
+
+    yield make
+    for end in made:
+        end.sock.close()
+        end.peer.close()
+
+
+async def settled(reactor: Reactor) -> None:
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    await reactor.settled()
+
+
+def tasks() -> int:
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+@pytest.fixture(params=[EpollReactor, WaitReactor])
+def make(request: pytest.FixtureRequest) -> Make:
+    found: Make = request.param
+    return found
+
+
+async def test_who_is_watched_is_called_when_there_is_something_to_read(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, end = make(), pairs()
+    reactor.watch(end.number, end)
+    end.peer.send(b"a")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    end.peer.send(b"b")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert end.reads == [b"a", b"b"]
+    reactor.unwatch(end.number)
+    end.peer.send(b"c")
+    await settled(reactor)
+    assert end.reads == [b"a", b"b"]
+
+
+async def test_what_is_not_watched_can_be_unwatched(make: Make) -> None:
+    reactor = make()
+    reactor.unwatch(0)
+    await reactor.settled()
+
+
+async def test_nothing_is_held_when_nothing_is_watched_and_it_starts_again(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, end = make(), pairs()
+    before, held = tasks(), descriptors()
+    for _ in range(3):
+        reactor.watch(end.number, end)
+        await trio.testing.wait_all_tasks_blocked()
+        assert tasks() == before + 1
+        reactor.unwatch(end.number)
+        await reactor.settled()
+        assert (tasks(), descriptors()) == (before, held)
+
+
+async def test_a_watch_in_the_moment_of_the_end_is_kept(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, end, other = make(), pairs(), pairs()
+    reactor.watch(end.number, end)
+    await trio.testing.wait_all_tasks_blocked()
+    reactor.unwatch(end.number)
+    reactor.watch(other.number, other)
+    await reactor.settled()
+    other.peer.send(b"a")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert other.reads == [b"a"]
+    reactor.unwatch(other.number)
+    await settled(reactor)
+
+
+async def test_who_pauses_and_goes_on_at_once_is_watched(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, end = make(), pairs()
+
+    def again() -> None:
+        reactor.unwatch(end.number)
+        reactor.watch(end.number, end)
+
+    end.then = again
+    reactor.watch(end.number, end)
+    for expected in ([b"a"], [b"a", b"a"]):
+        end.peer.send(b"a")
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        assert end.reads == expected
+    reactor.unwatch(end.number)
+    await settled(reactor)
+
+
+async def test_one_that_was_unwatched_within_the_batch_is_not_called(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, one, other = make(), pairs(), pairs()
+
+    def leave() -> None:
+        for end in (one, other):
+            reactor.unwatch(end.number)
+
+    one.then = other.then = leave
+    for end in (one, other):
+        reactor.watch(end.number, end)
+        end.peer.send(b"a")
+    await settled(reactor)
+    assert len(one.reads) + len(other.reads) == 1
+
+
+async def test_a_number_that_is_given_out_again_is_another_one(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, one, other, later = make(), pairs(), pairs(), pairs()
+    number = other.number
+
+    def replace() -> None:
+        one.then = lambda: None
+        reactor.unwatch(number)
+        other.sock.close()
+        os.dup2(later.number, number)
+        reactor.watch(number, later)
+
+    one.then = replace
+    reactor.watch(one.number, one)
+    reactor.watch(number, other)
+    one.peer.send(b"a")
+    other.peer.send(b"b")
+    # `one` first: it stands before the other in the batch, or has a task that came before.
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert later.reads == []
+    later.peer.send(b"c")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert later.reads == [b"c"]
+    reactor.unwatch(one.number)
+    reactor.unwatch(number)
+    os.close(number)
+    await settled(reactor)
+
+
+async def test_a_big_batch_lets_others_have_their_turn(
+    pairs: Callable[[], End], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_BATCH", 4)
+    turns: list[int] = []
+
+    class Counting(EpollReactor):
+        def _handle(self, events: list[tuple[int, int]]) -> int:
+            turns.append(len(events))
+            return super()._handle(events)
+
+    reactor = Counting()
+    ends = [pairs() for _ in range(10)]
+    for end in ends:
+        reactor.watch(end.number, end)
+        end.peer.send(b"a")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert [end.reads for end in ends] == [[b"a"]] * 10
+    assert turns == [4, 4, 2]
+    for end in ends:
+        reactor.unwatch(end.number)
+    await settled(reactor)
+
+
+async def test_more_than_a_batch_is_handled(pairs: Callable[[], End]) -> None:
+    reactor = EpollReactor()
+    ends = [pairs() for _ in range(300)]
+    for end in ends:
+        reactor.watch(end.number, end)
+        end.peer.send(b"a")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert all(end.reads == [b"a"] for end in ends)
+    for end in ends:
+        reactor.unwatch(end.number)
+    await settled(reactor)
+
+
+async def test_settled_returns_at_once_while_something_is_watched(
+    make: Make, pairs: Callable[[], End]
+) -> None:
+    reactor, end = make(), pairs()
+    reactor.watch(end.number, end)
+    await reactor.settled()
+    reactor.unwatch(end.number)
+    await settled(reactor)
+
+
+async def test_waiting_for_the_end_can_be_cancelled(make: Make, pairs: Callable[[], End]) -> None:
+    reactor, end = make(), pairs()
+    reactor.watch(end.number, end)
+    await trio.testing.wait_all_tasks_blocked()
+    reactor.unwatch(end.number)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await reactor.settled()
+    assert scope.cancelled_caught
+    await reactor.settled()
+
+
+def test_the_end_of_the_run_shuts_who_is_watched(make: Make, pairs: Callable[[], End]) -> None:
+    ends = [pairs(), pairs()]
+    held = descriptors()
+
+    async def main() -> None:
+        reactor = make()
+        for end in ends:
+            reactor.watch(end.number, end)
+        await trio.testing.wait_all_tasks_blocked()
+
+    trio.run(main)
+    assert [end.shuts for end in ends] == [1, 1]
+    assert descriptors().keys() == held.keys()
+
+
+async def test_a_run_has_one_reactor() -> None:
+    assert current_reactor() is current_reactor()
+
+
+async def test_a_test_may_bring_its_own() -> None:
+    own = WaitReactor()
+    use_reactor(own)
+    assert current_reactor() is own
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind"), [("linux", EpollReactor), ("darwin", WaitReactor), ("win32", WaitReactor)]
+)
+async def test_where_there_is_no_epoll_each_descriptor_has_its_task(
+    platform: str, kind: type[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert isinstance(current_reactor(), kind)
