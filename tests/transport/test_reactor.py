@@ -37,7 +37,10 @@ class End:
         return self.sock.fileno()
 
     def ready(self) -> None:
-        self.reads.append(self.sock.recv(10))
+        try:
+            self.reads.append(self.sock.recv(10))
+        except BlockingIOError:  # called for who had the number before
+            return
         self.then()
 
     def shut(self) -> None:
