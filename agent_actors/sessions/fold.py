@@ -7,6 +7,7 @@ that an endpoint never refuses the session. Nothing else is ever sent or returne
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import attrs
@@ -42,7 +43,6 @@ class SessionState:
         last_ts: Its time; 0 if there is none.
         turns: The number of model answers so far.
         usage: Tokens of all model calls.
-        call_ids: The ids of all calls so far.
         memo: What was made of the messages; forgotten when the session is idle.
     """
 
@@ -50,13 +50,19 @@ class SessionState:
     last_ts: float = 0.0
     turns: int = 0
     usage: Usage = Usage()
-    call_ids: set[str] = attrs.field(factory=set[str])
     memo: MessageMemo = attrs.field(factory=MessageMemo)
+    # A dict: of most sessions it is empty, and an empty set takes 150 bytes more.
+    _call_ids: dict[str, None] = attrs.field(factory=dict[str, None])
     _messages: list[Message] = attrs.field(factory=list[Message])
     _answer: Message | None = None
     _results: dict[str, ToolResultBlock | None] = attrs.field(
         factory=dict[str, "ToolResultBlock | None"]
     )
+
+    @property
+    def call_ids(self) -> AbstractSet[str]:
+        """The ids of all calls so far; it grows with them."""
+        return self._call_ids.keys()
 
     def apply(self, record: AnyEvent) -> None:
         """Take the next record. Types that do not bear on the state are passed over."""
@@ -88,7 +94,7 @@ class SessionState:
         opaque = any(isinstance(block, OpaqueBlock) for block in blocks)
         if not calls and not message.content and not opaque:
             return  # an empty answer is no message: endpoints refuse it
-        self.call_ids.update(call.id for call in calls)
+        self._call_ids.update(dict.fromkeys(call.id for call in calls))
         if not calls:
             self._messages.append(message)
             return
