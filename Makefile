@@ -99,10 +99,12 @@ $(BENCH_STAMP): pyproject.toml
 bench: $(BENCH_STAMP) ## the benchmarks, one per claim, against the floors; QUICK=1 for a look
 	$(PY) -m benchmarks
 	$(PY) -m benchmarks.plots
+	$(PY) -m benchmarks.reach
 bench-peers: $(BENCH_STAMP) ## the benchmarks against other agent SDKs, each in an environment of its own
 	$(PY) -m benchmarks.peers_setup
 	$(PY) -m benchmarks.peers_bench
 	$(PY) -m benchmarks.plots
+	$(PY) -m benchmarks.reach
 soak: $(BENCH_STAMP) ## 100,000 runs; fails if memory, descriptors or tasks grow
 	$(PY) -m benchmarks.soak --runs 100000
 

@@ -3,9 +3,9 @@
 The floor is a value sent through a trio memory channel and back by a task that loops.
 """
 
-import statistics
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import trio
@@ -13,7 +13,7 @@ import trio
 from agent_actors.actors._owner import Owner
 from agent_actors.actors.session_gate import SessionGate
 from benchmarks.endpoint import pin
-from benchmarks.harness import QUICK, ROUNDS, report
+from benchmarks.record import QUICK, report, take_turns
 
 ASKS: Final = 2_000 if QUICK else 20_000
 
@@ -67,22 +67,14 @@ CONTENDERS: Final[dict[str, Callable[[], Awaitable[None]]]] = {
 def main() -> None:
     """Measure."""
     pin(0)
-    spent: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    for _ in range(ROUNDS):
-        for name, contender in CONTENDERS.items():
-            before = time.process_time()
-            trio.run(contender)
-            spent[name].append((time.process_time() - before) / ASKS)
-    base = next(iter(CONTENDERS))
-    rows: dict[str, dict[str, object]] = {}
-    for name, costs in spent.items():
-        ratios = [one / other for one, other in zip(costs, spent[base], strict=True)]
-        rows[name] = {
-            "value": statistics.median(costs) * 1e6,
-            "ratio": statistics.median(ratios),
-            "ratios": ratios,
-        }
-    report("ask", "CPU per ask", "µs", rows)
+    contenders = {name: partial(_timed, contender) for name, contender in CONTENDERS.items()}
+    report("ask", "CPU per ask", "µs", take_turns(contenders, scale=1e6))
+
+
+def _timed(contender: Callable[[], Awaitable[None]]) -> float:
+    before = time.process_time()
+    trio.run(contender)
+    return (time.process_time() - before) / ASKS
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ many tasks live as before.
 
 import math
 import time
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -14,7 +15,8 @@ import trio.testing
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.runtime.runtime import Runtime
 from benchmarks.endpoint import pin
-from benchmarks.harness import QUICK, endpoint, report
+from benchmarks.harness import endpoint
+from benchmarks.record import QUICK, ROUNDS, report, row
 
 STREAMS: Final = 200 if QUICK else 1000
 
@@ -23,20 +25,24 @@ def main() -> None:
     """Measure."""
     pin(0)
     with endpoint() as served:
-        wall, tasks, connections = trio.run(_measure, f"{served.url}/paced/1/1000/v1")
-    rows = {f"{STREAMS} streams": {"value": wall * 1e3}}
+        url = served.base_url("paced/1/1000")
+        found = [trio.run(_measure, url) for _ in range(ROUNDS)]
     report(
         "cancel",
-        "From the cancel of all streams to all quiet",
+        f"From the cancel of {STREAMS} streams to all quiet",
         "ms",
-        rows,
-        tasks_left=tasks,
-        connections_left=connections,
+        {
+            "agent_actors": row(
+                [wall * 1e3 for wall, _, _ in found],
+                tasks_left=max(tasks for _, tasks, _ in found),
+                connections_left=max(connections for _, _, connections in found),
+            )
+        },
     )
-    print(f"  {tasks} tasks and {connections} connections left")
 
 
 async def _measure(url: str) -> tuple[float, int, int]:
+    """Seconds, and the tasks and connections that were left."""
     options = AgentOptions(model="m", base_url=url)
     shown = 0
 
@@ -46,28 +52,39 @@ async def _measure(url: str) -> tuple[float, int, int]:
             async for event in events:
                 shown += event.type == "assistant.delta"
 
+    def tasks() -> int:
+        return trio.lowlevel.current_statistics().tasks_living
+
     async with open_runtime(streams_per_endpoint=math.inf) as runtime:
         with trio.move_on_after(0.1):  # so that the endpoint's actor is there
             await read(runtime)
-        shown = 0
-        before = trio.lowlevel.current_statistics().tasks_living
+        await trio.testing.wait_all_tasks_blocked()
+        shown, before = 0, tasks()
         async with trio.open_nursery() as nursery:
             for _ in range(STREAMS):
                 nursery.start_soon(read, runtime)
-            while shown < STREAMS:  # noqa: ASYNC110 - a look now and then costs nothing here
-                await trio.sleep(0.05)
+            await _until(lambda: shown >= STREAMS)
             began = time.perf_counter()
             nursery.cancel_scope.cancel()
+        await _until(lambda: tasks() <= before and _busy(runtime) == 0)
         wall = time.perf_counter() - began
-        await trio.testing.wait_all_tasks_blocked()  # what watched the streams ends by itself
-        tasks = trio.lowlevel.current_statistics().tasks_living - before
-        found = [one.exchange for one in runtime.statistics().endpoints]
-        connections = sum(
-            one.connections.open - one.connections.idle
-            for one in found
-            if one is not None and one.connections is not None
-        )
-    return wall, tasks, connections
+        return wall, tasks() - before, _busy(runtime)
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    with trio.move_on_after(60):
+        while not true():  # noqa: ASYNC110 - a look now and then costs nothing here
+            await trio.sleep(0.002)
+
+
+def _busy(runtime: Runtime) -> int:
+    """Connections that are open and not idle."""
+    found = [one.exchange for one in runtime.statistics().endpoints]
+    return sum(
+        one.connections.open - one.connections.idle
+        for one in found
+        if one is not None and one.connections is not None
+    )
 
 
 if __name__ == "__main__":

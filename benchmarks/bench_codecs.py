@@ -1,6 +1,5 @@
 """The pure machines on the hot path, in MB/s of the wire: SSE alone, and SSE with assembly."""
 
-import statistics
 import time
 from collections.abc import Callable
 from typing import Final
@@ -10,7 +9,7 @@ from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.protocol.sse import SSEDecoder
 from agent_actors.providers.openai.answer import AnswerReader
 from benchmarks.endpoint import pin
-from benchmarks.harness import QUICK, ROUNDS, report
+from benchmarks.record import QUICK, report, take_turns
 
 READS: Final = 100 if QUICK else 1000
 PER_READ: Final = 50
@@ -30,26 +29,18 @@ def main() -> None:
     ]
     size = sum(map(len, reads))
     request = ModelRequest(Messages().user("Go."), ModelSettings("m"))
-    feeds: dict[str, Callable[[], Callable[[bytes], object]]] = {
-        "SSE": lambda: SSEDecoder().feed,
-        "SSE, chunks and assembly": lambda: AnswerReader(request, endpoint="x").feed,
+
+    def throughput(feed: Callable[[bytes], object]) -> float:
+        began = time.process_time()
+        for read in reads:
+            feed(read)
+        return size / (time.process_time() - began) / 1e6
+
+    contenders = {
+        "SSE": lambda: throughput(SSEDecoder().feed),
+        "SSE, chunks and assembly": lambda: throughput(AnswerReader(request, endpoint="x").feed),
     }
-    rows: dict[str, dict[str, object]] = {}
-    for name, make in feeds.items():
-        spent = [_timed(make(), reads) for _ in range(ROUNDS)]
-        seconds = statistics.median(spent)
-        rows[name] = {
-            "value": size / seconds / 1e6,
-            "per_event": seconds / (READS * PER_READ) * 1e6,
-        }
-    report("codecs", "Throughput of the pure machines", "MB/s", rows)
-
-
-def _timed(feed: Callable[[bytes], object], reads: list[bytes]) -> float:
-    began = time.process_time()
-    for read in reads:
-        feed(read)
-    return time.process_time() - began
+    report("codecs", "Throughput of the pure machines", "MB/s", take_turns(contenders))
 
 
 if __name__ == "__main__":

@@ -1,53 +1,40 @@
 """Growth with streams: a delta of 5,000 slow streams against one of 100 fast ones.
 
-Both bring 5,000 deltas a second; what a stream itself costs, to open and to close, is taken off by
-a run of the same streams with two deltas each.
+Both bring 5,000 deltas a second. What a stream itself costs, to open and to close, is taken off by
+a run of the same streams with two deltas each: the claim is about deltas.
 """
 
-import statistics
+from functools import partial
 from typing import Final
 
-from benchmarks.harness import QUICK, ROUNDS, Cost, endpoint, own, report, run
+from benchmarks.harness import endpoint, own, run
+from benchmarks.record import QUICK, ROUNDS, report, take_turns
 
 SHAPES: Final = {"100 streams, 50 a second": (100, 50), "5,000 streams, 1 a second": (5000, 1)}
-SECONDS: Final = 8 if QUICK else 15
+SECONDS: Final = 5 if QUICK else 15
+FEW: Final = 2
+OURS: Final = own("agent_actors", "runtime")
 
 
 def main() -> None:
     """Measure."""
-    contender = own("agent_actors", "runtime")
-    spent: dict[str, list[float]] = {name: [] for name in SHAPES}
     with endpoint() as served:
 
-        def cost(streams: int, per_second: int, deltas: int) -> Cost:
-            work = {
-                "url": f"{served.url}/paced/{per_second}/{deltas}/v1",
-                "turns": streams,
-                "at_once": streams,
-                "expect": streams * deltas,
-            }
-            found = run(contender, work)
-            assert found is not None
-            return found
+        def spent(streams: int, per_second: int, deltas: int) -> float | None:
+            answer = f"paced/{per_second}/{deltas}"
+            work = served.work(answer, turns=streams, at_once=streams, deltas=deltas)
+            cost = run(OURS, work, served)
+            return None if cost is None else cost.cpu
 
-        for _ in range(min(ROUNDS, 3)):
-            for name, (streams, per_second) in SHAPES.items():
-                deltas = per_second * SECONDS
-                whole, start = cost(streams, per_second, deltas), cost(streams, per_second, 2)
-                spent[name].append((whole.cpu - start.cpu) / (streams * (deltas - 2)))
-    base = next(iter(SHAPES))
-    ratios = {
-        name: [one / other for one, other in zip(costs, spent[base], strict=True)]
-        for name, costs in spent.items()
-    }
-    rows: dict[str, dict[str, object]] = {
-        name: {
-            "value": statistics.median(costs) * 1e6,
-            "ratio": statistics.median(ratios[name]),
-            "ratios": ratios[name],
-        }
-        for name, costs in spent.items()
-    }
+        def per_delta(streams: int, per_second: int) -> float | None:
+            deltas = per_second * SECONDS
+            whole, start = spent(streams, per_second, deltas), spent(streams, per_second, FEW)
+            if whole is None or start is None:
+                return None
+            return (whole - start) / (streams * (deltas - FEW))
+
+        contenders = {name: partial(per_delta, *shape) for name, shape in SHAPES.items()}
+        rows = take_turns(contenders, rounds=min(ROUNDS, 3), scale=1e6)
     report("delta_many", "CPU per delta, by the number of streams", "µs", rows)
 
 

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from benchmarks.harness import QUICK, compete, endpoint, own, report
+from benchmarks.harness import compete, endpoint, own
+from benchmarks.record import QUICK, report
 
 PER_SECOND: Final = 50
 STREAMS: Final = (20, 100, 200)
@@ -21,24 +22,11 @@ def main() -> None:
     """Measure."""
     for streams in STREAMS:
         with endpoint() as served:
-            count = streams * DELTAS
-            work = {
-                "url": f"{served.url}/paced/{PER_SECOND}/{DELTAS}/v1",
-                "turns": streams,
-                "at_once": streams,
-                "expect": count,
-            }
-            table = compete(CONTENDERS, work, served)
-        rows = {one.name: table.row(one.name, "httpx", per=count, scale=1e6) for one in CONTENDERS}
-        aiohttp = table.row("agent_actors", "aiohttp + uvloop")["ratio"]
-        report(
-            f"delta_paced_{streams}",
-            f"CPU per delta, {streams} streams of {PER_SECOND} deltas a second",
-            "µs",
-            rows,
-            of_aiohttp=aiohttp,
-            endpoint_load=max(table.load),
-        )
+            answer = f"paced/{PER_SECOND}/{DELTAS}"
+            work = served.work(answer, turns=streams, at_once=streams, deltas=DELTAS)
+            rows = compete(CONTENDERS, work, served).rows("httpx", per="delta")
+        title = f"CPU per delta, {streams} streams of {PER_SECOND} deltas a second"
+        report(f"delta_paced_{streams}", title, "µs", rows)
 
 
 if __name__ == "__main__":

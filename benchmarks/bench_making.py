@@ -1,6 +1,5 @@
 """What it costs to make an options object, and a session: its place at the gate, and its state."""
 
-import statistics
 import time
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +8,7 @@ from agent_actors import AgentOptions, tool
 from agent_actors.actors.session_gate import SessionGate
 from agent_actors.sessions.fold import SessionState
 from benchmarks.endpoint import pin
-from benchmarks.harness import QUICK, ROUNDS, report
+from benchmarks.record import QUICK, report, take_turns
 
 COUNT: Final = 500 if QUICK else 5000
 
@@ -24,24 +23,24 @@ def _options() -> None:
     AgentOptions(model="m", base_url="http://127.0.0.1:1/v1", tools=[lookup])
 
 
-def main() -> None:
-    """Measure."""
-    pin(0)
+def _sessions() -> Callable[[], None]:
     gate, kept = SessionGate(), list[SessionState]()
 
-    def session() -> None:
+    def make() -> None:
         gate.acquire_nowait(f"s{len(kept)}", "run")
         kept.append(SessionState())
 
-    rows = {
-        "an options object": {"value": _median(_options) * 1e6},
-        "a session": {"value": _median(session) * 1e6},
+    return make
+
+
+def main() -> None:
+    """Measure."""
+    pin(0)
+    contenders = {
+        "an options object": lambda: _timed(_options),
+        "a session": lambda: _timed(_sessions()),
     }
-    report("making", "CPU to make", "µs", rows)
-
-
-def _median(make: Callable[[], None]) -> float:
-    return statistics.median(_timed(make) for _ in range(ROUNDS))
+    report("making", "CPU to make", "µs", take_turns(contenders, scale=1e6))
 
 
 def _timed(make: Callable[[], None]) -> float:

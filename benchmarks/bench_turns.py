@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from benchmarks.harness import QUICK, compete, endpoint, own, report
+from benchmarks.harness import compete, endpoint, own
+from benchmarks.record import QUICK, report
 
 DELTAS: Final = 50
 SHAPES: Final = (
@@ -12,6 +13,7 @@ SHAPES: Final = (
 CONTENDERS: Final = (
     own("httpx", "httpx"),
     own("agent_actors", "runtime"),
+    own("httpx API on our engine", "engine"),
     own("aiohttp + uvloop", "aiohttp"),
 )
 
@@ -19,33 +21,14 @@ CONTENDERS: Final = (
 def main() -> None:
     """Measure."""
     for sessions, turns in SHAPES:
+        # Stock httpx's pool takes time that grows with the square of what is open.
+        contenders = CONTENDERS if sessions < 1000 else CONTENDERS[1:]
         with endpoint() as served:
-            work = {
-                "url": f"{served.url}/burst/{DELTAS}/{DELTAS}/v1",
-                "turns": turns,
-                "at_once": sessions,
-                "expect": turns * DELTAS,
-            }
-            # Stock httpx hands one idle connection to many waiters, in time that grows with them.
-            contenders = CONTENDERS if sessions < 1000 else CONTENDERS[1:]
-            table = compete(contenders, work, served)
-        base = contenders[0].name
-        rows = {
-            one.name: {
-                **table.row(one.name, base, per=turns, scale=1e3),
-                "turns_per_second": 1 / table.value(one.name, "wall", turns),
-            }
-            for one in contenders
-        }
-        report(
-            f"turns_{sessions}",
-            f"CPU per turn of {DELTAS} deltas, {sessions} sessions at once",
-            "ms",
-            rows,
-            endpoint_load=max(table.load),
-        )
-        for name, row in rows.items():
-            print(f"  {name:48} {row['turns_per_second']:12.0f} turns a second")
+            answer = f"burst/{DELTAS}/{DELTAS}"
+            work = served.work(answer, turns=turns, at_once=sessions, deltas=DELTAS)
+            rows = compete(contenders, work, served).rows(contenders[0].name, per="turn")
+        title = f"CPU per turn of {DELTAS} deltas, {sessions} sessions at once"
+        report(f"turns_{sessions}", title, "ms", rows)
 
 
 if __name__ == "__main__":

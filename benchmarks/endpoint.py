@@ -2,7 +2,8 @@
 
 It runs in a process of its own, on the second core where there are two, and does as little as it
 can, so that what is measured is the client; `GET /stats` tells how much CPU it has used, which each
-result shows as its load. What to answer stands in the path before `/v1`:
+result shows as its load, and how many bytes of requests it was sent. What to answer stands in the
+path before `/v1`:
 
 - `/paced/<per second>/<count>`: that many deltas, one network write each, evenly spread in time.
 - `/burst/<count>/<per write>`: as fast as it goes, so many deltas in one network write.
@@ -43,6 +44,12 @@ def pin(core: int) -> None:
         os.sched_setaffinity(0, {core})
 
 
+def cpu_seconds() -> float:
+    """What this process has used so far, of user and system."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
 async def _serve() -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(_Connection, "127.0.0.1", 0, backlog=8192)
@@ -57,6 +64,8 @@ async def _serve() -> None:
 
 class _Connection(asyncio.Protocol):
     """One connection: requests come one after another."""
+
+    received = 0  # bytes, over all connections
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,6 +82,7 @@ class _Connection(asyncio.Protocol):
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
+        _Connection.received += len(data)
         self._buffer += data
         head, blank, rest = self._buffer.partition(b"\r\n\r\n")
         if not blank:
@@ -84,9 +94,8 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, path: str, body: bytes) -> None:
         if path == "/stats":
-            usage = resource.getrusage(resource.RUSAGE_SELF)
-            sent = json.dumps({"cpu": usage.ru_utime + usage.ru_stime}).encode()
-            self._send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(sent) + sent)
+            told = json.dumps({"cpu": cpu_seconds(), "received": _Connection.received}).encode()
+            self._send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(told) + told)
             return
         kind, first, second = path.split("/")[1:4]
         if kind == "paced":

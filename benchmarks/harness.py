@@ -1,36 +1,47 @@
-"""What the benchmarks share: the endpoint's process, contenders that take turns, ratios, results.
+"""What the benchmarks share: the endpoint's process, and contenders that take turns at one work.
 
 Machines are noisy and shared, so nothing is judged by absolute times. Contenders take turns within
 each round, each in a process of its own on the first core, and what counts is the median over the
-rounds of the ratio to one of them. A contender that has not read everything is an error.
+rounds of the ratio to one of them. Each does one turn before its clock starts, so that imports and
+what is made once are not counted. A contender that has not read everything has failed.
 """
 
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
 
 import attrs
 
+from benchmarks.record import ROUNDS, Row, row
+
 ROOT: Final = Path(__file__).parent.parent
-RESULTS: Final = Path(__file__).parent / "results"
-QUICK: Final = bool(os.environ.get("QUICK"))
-ROUNDS: Final = 1 if QUICK else int(os.environ.get("ROUNDS", "5"))
-
-_LIBRARIES: Final = ("trio", "httpx", "httptools", "msgspec", "attrs", "aiohttp", "uvloop")
 _PATIENCE: Final = 300.0
-"""Seconds that one contender may take for one round: some peers hang now and then."""
+"""Seconds that one contender may take for one round, if its own deadlines do not hold."""
 
-Measure = Literal["cpu", "wall"]
+
+@attrs.frozen
+class Work:
+    """What a contender is to do, given to it as JSON.
+
+    Attributes:
+        url: The endpoint's base URL; its path says what is answered.
+        warm: Another, for the one turn that is not counted.
+        turns: How many in all.
+        at_once: How many of them side by side.
+        deltas: How many pieces of text each turn brings.
+    """
+
+    url: str
+    warm: str
+    turns: int
+    at_once: int
+    deltas: int
 
 
 @attrs.frozen
@@ -40,14 +51,16 @@ class Cost:
     Attributes:
         cpu: Seconds of CPU, of user and system.
         wall: Seconds that passed.
-        count: What it has read, to be checked.
-        extra: Whatever else it measured.
+        count: The pieces of text that it has read.
+        hung: Turns that did not end in time, and were given up.
+        load: How busy the endpoint was meanwhile, from 0 to 1.
     """
 
     cpu: float
     wall: float
     count: int
-    extra: Mapping[str, float] = attrs.field(factory=dict[str, float])
+    hung: int = 0
+    load: float = 0.0
 
 
 @attrs.frozen
@@ -74,10 +87,20 @@ class Endpoint:
     def __init__(self, url: str) -> None:
         self.url: str = url
 
-    def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
+    def stats(self) -> Mapping[str, float]:
+        """What it tells of itself: `cpu` in seconds, `received` in bytes."""
         with urllib.request.urlopen(f"{self.url}/stats") as answer:
-            return float(json.load(answer)["cpu"])
+            found: Mapping[str, float] = json.load(answer)
+            return found
+
+    def base_url(self, answer: str) -> str:
+        """Where it answers in one of the ways that `benchmarks.endpoint` lists."""
+        return f"{self.url}/{answer}/v1"
+
+    def work(self, answer: str, *, turns: int, at_once: int, deltas: int) -> Work:
+        """Some work at this endpoint."""
+        warm = "tools/1/1" if answer.startswith("tools/") else "burst/1/1"
+        return Work(self.base_url(answer), self.base_url(warm), turns, at_once, deltas)
 
 
 @contextmanager
@@ -95,118 +118,72 @@ def endpoint() -> Generator[Endpoint]:
             process.stdin.close()
 
 
-def run(contender: Contender, work: Mapping[str, object]) -> Cost | None:
-    """Let a contender do the work once; None if it hung or failed, which is said."""
+def run(
+    contender: Contender, work: Work, served: Endpoint, *, patience: float = _PATIENCE
+) -> Cost | None:
+    """Let a contender do the work once; None if it failed, which is said."""
+    before = served.stats()["cpu"]
     try:
         done = subprocess.run(
-            [*contender.command, json.dumps(work)],
+            [*contender.command, json.dumps(attrs.asdict(work))],
             stdout=subprocess.PIPE,
             text=True,
-            timeout=_PATIENCE,
+            timeout=patience,
             check=True,
             cwd=ROOT,
         )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        sys.stdout.write(f"  {contender.name}: {error}\n")
+        sys.stdout.write(f"  {contender.name}: {type(error).__name__}\n")
         return None
-    told = json.loads(done.stdout.splitlines()[-1])
-    cost = Cost(**told)
-    wanted = work.get("expect")
-    if wanted is not None and cost.count != wanted:
+    cost = Cost(**json.loads(done.stdout.splitlines()[-1]))
+    wanted = (work.turns - cost.hung) * work.deltas
+    if cost.count != wanted:
         sys.stdout.write(f"  {contender.name}: read {cost.count} of {wanted}\n")
         return None
-    return cost
+    return attrs.evolve(cost, load=(served.stats()["cpu"] - before) / cost.wall)
+
+
+Measure = Literal["cpu", "wall"]
 
 
 @attrs.define(eq=False)
 class Table:
-    """The costs of contenders at one work, round by round."""
+    """What contenders spent at one work, round by round."""
 
-    costs: dict[str, list[Cost | None]] = attrs.field(factory=dict[str, list[Cost | None]])
-    load: list[float] = attrs.field(factory=list[float])
+    work: Work
+    costs: dict[str, list[Cost | None]]
 
-    def value(self, name: str, measure: Measure, per: float) -> float:
-        """The median of a contender's costs."""
-        spent = [getattr(cost, measure) for cost in self.costs[name] if cost is not None]
-        return statistics.median(spent) / per if spent else float("nan")
+    def rounds(self, name: str, measure: Measure = "cpu", *, per: float = 1) -> list[float | None]:
+        """One contender's figure in each round; None where it failed."""
+        return [None if cost is None else getattr(cost, measure) / per for cost in self.costs[name]]
 
-    def ratios(self, name: str, base: str, measure: Measure = "cpu") -> list[float]:
-        """A contender's cost as a part of another's, round by round."""
-        pairs = zip(self.costs[name], self.costs[base], strict=True)
-        return [
-            getattr(one, measure) / getattr(other, measure)
-            for one, other in pairs
-            if one is not None and other is not None and getattr(other, measure)
-        ]
-
-    def row(
-        self, name: str, base: str, *, measure: Measure = "cpu", per: float = 1, scale: float = 1
-    ) -> dict[str, float | list[float] | int]:
-        """What is written of a contender: its value, its ratio, and how far the rounds differ."""
-        ratios = self.ratios(name, base, measure)
-        return {
-            "value": self.value(name, measure, per) * scale,
-            "ratio": statistics.median(ratios) if ratios else float("nan"),
-            "ratios": [round(ratio, 3) for ratio in ratios],
-            "failed": sum(cost is None for cost in self.costs[name]),
-        }
+    def rows(self, base: str, *, per: Literal["turn", "delta"]) -> dict[str, Row]:
+        """All contenders beside one of them, in ms of CPU a turn or µs a delta."""
+        work = self.work
+        count = work.turns / 1e3 if per == "turn" else work.turns * work.deltas / 1e6
+        bases = self.rounds(base, per=count)
+        rows: dict[str, Row] = {}
+        for name, costs in self.costs.items():
+            found = [cost for cost in costs if cost is not None]
+            seconds = [cost.wall / (work.turns - cost.hung) for cost in found]
+            rows[name] = row(
+                self.rounds(name, per=count),
+                bases,
+                wall=[None if cost is None else round(cost.wall, 4) for cost in costs],
+                turns_per_second=round(1 / statistics.median(seconds), 1) if seconds else None,
+                load=round(statistics.median(cost.load for cost in found), 3) if found else None,
+                failed=len(costs) - len(found),
+                hung=sum(cost.hung for cost in found),
+            )
+        return rows
 
 
 def compete(
-    contenders: Sequence[Contender],
-    work: Mapping[str, object],
-    served: Endpoint,
-    *,
-    rounds: int = ROUNDS,
+    contenders: Sequence[Contender], work: Work, served: Endpoint, *, rounds: int = ROUNDS
 ) -> Table:
-    """Let the contenders take turns at one work, after a round that does not count."""
-    table = Table({contender.name: [] for contender in contenders})
-    for number in range(rounds if QUICK else rounds + 1):
+    """Let the contenders take turns at one work."""
+    table = Table(work, {contender.name: [] for contender in contenders})
+    for _ in range(rounds):
         for contender in contenders:
-            before, began = served.cpu(), time.perf_counter()
-            cost = run(contender, work)
-            load = (served.cpu() - before) / (time.perf_counter() - began)
-            if QUICK or number:
-                table.costs[contender.name].append(cost)
-                table.load.append(load)
+            table.costs[contender.name].append(run(contender, work, served))
     return table
-
-
-def report(
-    claim: str, title: str, unit: str, rows: Mapping[str, Mapping[str, object]], **more: object
-) -> None:
-    """Print the rows of a claim, and write them with what they were measured on."""
-    sys.stdout.write(f"\n{title} ({unit})\n")
-    for name, row in rows.items():
-        sys.stdout.write(f"  {name:48} {_worded(row)}\n")
-    result = {
-        "claim": claim,
-        "title": title,
-        "unit": unit,
-        "quick": QUICK,
-        "rounds": ROUNDS,
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "versions": {name: version(name) for name in _LIBRARIES if _is_there(name)},
-        **more,
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(result, indent=1, default=float)
-    (RESULTS / f"{claim}.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _worded(row: Mapping[str, object]) -> str:
-    words = [f"{row['value']:12.3f}"]
-    if isinstance(row.get("ratio"), float):
-        words.append(f"ratio {row['ratio']:.3f}")
-    if row.get("failed"):
-        words.append(f"failed {row['failed']}")
-    return "   ".join(words)
-
-
-def _is_there(name: str) -> bool:
-    try:
-        version(name)
-    except ImportError:
-        return False
-    return True

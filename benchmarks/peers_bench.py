@@ -1,15 +1,17 @@
 """The runtime beside its peers: turns, loops of tools, and CPU per delta.
 
-`python -m benchmarks.peers_bench`, after `python -m benchmarks.peers_setup`. A peer that hangs or
-does not read everything in a round is counted as failed in that round.
+`python -m benchmarks.peers_bench`, after `python -m benchmarks.peers_setup`. A turn that hangs is
+given up and counted; a peer that does not read everything has failed in that round.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from benchmarks import harness
-from benchmarks.harness import QUICK, Contender, compete, endpoint, own, report
-from benchmarks.peers_setup import contender
+import attrs
+
+from benchmarks import record
+from benchmarks.harness import compete, endpoint, own
+from benchmarks.peers_setup import contender, requirements
+from benchmarks.record import QUICK, report
 
 OURS: Final = own("agent_actors", "runtime")
 SDK: Final = contender("openai SDK, which is no agent", "openai")
@@ -18,65 +20,60 @@ AGENTS: Final = (
     contender("pydantic-ai", "pydantic_ai"),
     contender("agno", "agno"),
     contender("langgraph", "langgraph"),
-)
-OPEN_AGENT: Final = (
     contender("open-agent-sdk, as shipped", "open_agent_sdk"),
     contender("open-agent-sdk, sharing one client", "open_agent_sdk", "SHARED_CLIENT=1"),
 )
 
-ROUNDS: Final = min(harness.ROUNDS, 3)
+ROUNDS: Final = min(record.ROUNDS, 3)
 PART: Final = 5 if QUICK else 1
+"""A quick look does this part of the work."""
 
 
-EVERYONE: Final = (OURS, SDK, *AGENTS, *OPEN_AGENT)
-LOOPERS: Final = (OURS, *AGENTS, *OPEN_AGENT)
+@attrs.frozen
+class Race:
+    """One work that all do, and how it is told of."""
+
+    claim: str
+    title: str
+    answer: str
+    turns: int
+    at_once: int
+    deltas: int
+    per: Literal["turn", "delta"]
+
+
+TURN: Final = "CPU per turn of 50 deltas"
+DELTA: Final = "CPU per delta"
+LOOP: Final = "CPU per loop of 8 async tools"
 TURNS: Final = 200 // PART
-BURST: Final = 1000 // PART
+MANY: Final = 1000 // PART
+RACES: Final = (
+    Race("turns_1", f"{TURN}, 1 at a time", "burst/50/50", TURNS, 1, 50, "turn"),
+    Race("turns_100", f"{TURN}, 100 at once", "burst/50/50", 2 * TURNS, 100, 50, "turn"),
+    Race("tools_1", f"{LOOP}, 1 at a time", "tools/8/50", TURNS // 4, 1, 50, "turn"),
+    Race("tools_20", f"{LOOP}, 20 at once", "tools/8/50", TURNS // 2, 20, 50, "turn"),
+    Race(
+        "delta_paced", f"{DELTA}, 20 streams of 50 a second", "paced/50/200", 20, 20, 200, "delta"
+    ),
+    Race(
+        "delta_coalesced", f"{DELTA}, 50 events a write", f"burst/{MANY}/50", 20, 20, MANY, "delta"
+    ),
+)
 
 
 def main() -> None:
     """Measure."""
-    for at_once, turns in ((1, TURNS), (100, 2 * TURNS)):
-        title = f"CPU per turn of 50 deltas, {at_once} at once"
-        _compare(f"peers_turns_{at_once}", title, EVERYONE, "burst/50/50", turns, at_once)
-    for at_once, turns in ((1, TURNS // 4), (20, TURNS // 2)):
-        title = f"CPU per loop of 8 async tools, {at_once} at once"
-        _compare(f"peers_tools_{at_once}", title, LOOPERS, "tools/8/50", turns, at_once)
-    title = "CPU per delta, 20 streams of 50 a second"
-    _compare("peers_delta_paced", title, EVERYONE, "paced/50/200", 20, 20, deltas=200)
-    title = "CPU per delta, 50 events a write"
-    _compare("peers_delta_coalesced", title, EVERYONE, f"burst/{BURST}/50", 20, 20, deltas=BURST)
-
-
-def _compare(  # noqa: PLR0917 - the parts of a row, in their order
-    claim: str,
-    title: str,
-    contenders: Sequence[Contender],
-    path: str,
-    turns: int,
-    at_once: int,
-    *,
-    deltas: int | None = None,
-) -> None:
-    """Compare at one work; by the delta where their number is given, else by the turn."""
-    each = 50 if deltas is None else deltas
-    with endpoint() as served:
-        work: Mapping[str, object] = {
-            "url": f"{served.url}/{path}/v1",
-            "turns": turns,
-            "at_once": at_once,
-            "expect": turns * each,
-        }
-        table = compete(contenders, work, served, rounds=ROUNDS)
-    unit, count, scale = ("ms", turns, 1e3) if deltas is None else ("µs", turns * deltas, 1e6)
-    rows = {
-        one.name: {
-            **table.row(one.name, OURS.name, per=count, scale=scale),
-            "per_second": count / table.value(one.name, "wall", 1),
-        }
-        for one in contenders
-    }
-    report(claim, title, unit, rows, endpoint_load=max(table.load))
+    versions = {peer: ", ".join(needed) for peer, needed in requirements().items()}
+    for race in RACES:
+        # The SDK alone has no loop of tools.
+        contenders = (OURS, *AGENTS) if race.answer.startswith("tools/") else (OURS, SDK, *AGENTS)
+        with endpoint() as served:
+            work = served.work(
+                race.answer, turns=race.turns, at_once=race.at_once, deltas=race.deltas
+            )
+            rows = compete(contenders, work, served, rounds=ROUNDS).rows(OURS.name, per=race.per)
+        unit = "ms" if race.per == "turn" else "µs"
+        report(f"peers_{race.claim}", race.title, unit, rows, peers=versions)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 `python -m benchmarks.soak --runs 100000`. So many runs, 100 at a time: most of two turns with a
 tool, some cancelled in the middle of their stream, over ever new sessions of which few stay in
 memory. Samples are printed while it goes on; it fails if the second half used more of anything than
-the first.
+the first. Descriptors are those beside the open connections, which the runtime's own statistics
+tell of: how many idle ones are kept is chance.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import gc
 import os
 import random
 import sys
-from pathlib import Path
 from typing import Final
 
 import attrs
@@ -20,21 +20,32 @@ import trio.testing
 
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.runtime.runtime import Runtime
+from benchmarks.bench_memory import resident
 from benchmarks.endpoint import pin
-from benchmarks.harness import endpoint, report
+from benchmarks.harness import endpoint
+from benchmarks.record import report, row
 
 AT_ONCE: Final = 100
 SAMPLES: Final = 20
 SESSIONS_KEPT: Final = 200
 CANCELLED: Final = 0.05
 
-GROWTH_ALLOWED: Final = 1.05
-"""The second half's largest memory, as a part of the first half's; the allocator is no clock."""
+LEAK_ALLOWED: Final = 10
+"""Bytes of memory a run: less than the smallest object that could be left behind."""
+SLACK: Final = 1_000_000
+"""Bytes that the allocator may take beside."""
 
 
 @attrs.frozen
 class Sample:
-    """What the process held at one moment, with no run under way."""
+    """What the process held at one moment, with no run under way.
+
+    Attributes:
+        runs: How many there were until then.
+        memory: Resident bytes.
+        descriptors: Open ones, beside those of connections that the runtime tells of.
+        tasks: Those of trio that live.
+    """
 
     runs: int
     memory: int
@@ -59,7 +70,7 @@ def main() -> int:
     grown = faults_of(samples)
     rows = {
         f"{one.runs} runs": {
-            "value": one.memory / 1e6,
+            **row([one.memory / 1e6]),
             "descriptors": one.descriptors,
             "tasks": one.tasks,
         }
@@ -77,7 +88,8 @@ def faults_of(samples: list[Sample]) -> list[str]:
     first, second = samples[1:half], samples[half:]
     faults: list[str] = []
     memory = [max(one.memory for one in part) for part in (first, second)]
-    if memory[1] > memory[0] * GROWTH_ALLOWED:
+    runs = samples[-1].runs - samples[half - 1].runs
+    if memory[1] > memory[0] + SLACK + LEAK_ALLOWED * runs:
         faults.append(f"memory grew from {memory[0] / 1e6:.1f} MB to {memory[1] / 1e6:.1f} MB")
     for name in ("descriptors", "tasks"):
         most = [max(getattr(one, name) for one in part) for part in (first, second)]
@@ -89,7 +101,7 @@ def faults_of(samples: list[Sample]) -> list[str]:
 async def _soak(url: str, runs: int) -> list[Sample]:
     tools = AgentOptions(model="m", base_url=f"{url}/tools/2/20/v1", tools=[work])
     slow = AgentOptions(model="m", base_url=f"{url}/paced/100/1000/v1")
-    samples: list[Sample] = []
+    chance, samples = random.Random(1), list[Sample]()
     async with open_runtime(max_sessions=SESSIONS_KEPT) as runtime:
         for number in range(SAMPLES):
             left = runs // SAMPLES
@@ -98,34 +110,34 @@ async def _soak(url: str, runs: int) -> list[Sample]:
                 nonlocal left
                 while left > 0:
                     left -= 1
-                    await _one(runtime, tools, slow, f"s{number}-{left}")
+                    session_id = f"s{number}-{left}"
+                    if chance.random() < CANCELLED:
+                        with trio.move_on_after(chance.random() / 20):
+                            await runtime.run("Go.", slow, session_id=session_id)
+                    else:
+                        async with runtime.stream("Go.", tools, session_id=session_id) as events:
+                            async for _ in events:
+                                pass
 
             async with trio.open_nursery() as nursery:
                 for _ in range(AT_ONCE):
                     nursery.start_soon(worker, number)
             await trio.testing.wait_all_tasks_blocked(0.01)
-            samples.append(_sample((number + 1) * (runs // SAMPLES)))
+            samples.append(_sample(runtime, (number + 1) * (runs // SAMPLES)))
             print(f"  {samples[-1]}", flush=True)
     return samples
 
 
-async def _one(runtime: Runtime, tools: AgentOptions, slow: AgentOptions, session_id: str) -> None:
-    if random.random() < CANCELLED:
-        with trio.move_on_after(random.random() / 20):
-            await runtime.run("Go.", slow, session_id=session_id)
-        return
-    async with runtime.stream("Go.", tools, session_id=session_id) as events:
-        async for _ in events:
-            pass
-
-
-def _sample(runs: int) -> Sample:
+def _sample(runtime: Runtime, runs: int) -> Sample:
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    found = [one.exchange for one in runtime.statistics().endpoints]
+    connections = sum(
+        one.connections.open for one in found if one is not None and one.connections is not None
+    )
     return Sample(
         runs,
-        pages * os.sysconf("SC_PAGE_SIZE"),
-        len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - a directory of the kernel's own
+        resident(),
+        len(os.listdir("/proc/self/fd")) - connections,  # noqa: PTH208 - a directory of the kernel
         trio.lowlevel.current_statistics().tasks_living,
     )
 

@@ -1,14 +1,16 @@
 """Makes the README's performance table from the committed results: `python -m scripts.bench_table`.
 
 The results of one machine's run are committed (`benchmarks/results/*.json`), and the table is made
-of nothing else. With `--check` it only says whether the README is current.
+of nothing else: ratios are the medians of the ratios in each round. With `--check` it only says
+whether the README is current.
 """
 
-import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
+
+from benchmarks.record import Result, load
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
@@ -17,16 +19,11 @@ BEGIN: Final = "<!-- made by scripts/bench_table.py: begin -->"
 END: Final = "<!-- made by scripts/bench_table.py: end -->"
 
 OURS: Final = "agent_actors"
-
-# Claims that have contenders: the result's name, and with whom the table compares us.
-COMPARED: Final = (
-    ("delta_paced_20", ("httpx", "aiohttp + uvloop")),
-    ("delta_paced_100", ("httpx", "aiohttp + uvloop")),
-    ("delta_paced_200", ("httpx", "aiohttp + uvloop")),
-    ("delta_coalesced", ("httpx", "aiohttp + uvloop")),
-    ("turns_100", ("httpx", "aiohttp + uvloop")),
-    ("first_token", ("httpx",)),
-)
+ENGINE: Final = "httpx API on our engine"
+FLOORS: Final = ("httpx", "aiohttp + uvloop")
+TURNS: Final = ("turns_1", "turns_100", "turns_1000")
+DELTAS: Final = ("delta_paced_20", "delta_paced_100", "delta_paced_200", "delta_coalesced")
+COMPARED: Final = (*DELTAS, *TURNS)
 PEERS: Final = (
     "peers_turns_1",
     "peers_turns_100",
@@ -35,113 +32,116 @@ PEERS: Final = (
     "peers_delta_paced",
     "peers_delta_coalesced",
 )
-# Claims of our own: the result's name, its rows, and how they are worded.
+# Claims of our own: the result's name, its row, and how it is worded, or else the title.
 ALONE: Final = (
+    ("first_token", "added", "time to the first token, beyond bare httpx"),
     ("memory", "an open stream, with its reader's task", "an open stream, with its reader's task"),
     ("memory", "an idle session, beyond its records", "an idle session, beyond its records"),
     ("making", "an options object", "making an options object"),
     ("making", "a session", "making a session"),
-    ("cancel", "1000 streams", "cancelling 1,000 live streams until all is quiet"),
+    ("cancel", OURS, ""),
+    ("history_byte", OURS, ""),
     ("codecs", "SSE", "SSE"),
     ("codecs", "SSE, chunks and assembly", "SSE, chunks and assembly"),
     ("ask", "ask through a worker", "an ask through a worker task"),
     ("ask", "gate, acquire and release", "the session gate, acquire and release"),
 )
+# Growth: the result's name, the row and its base, and the words.
+GROWTH: Final = (
+    (
+        "delta_many",
+        "5,000 streams, 1 a second",
+        "100 streams, 50 a second",
+        "CPU of a delta of 5,000 slow streams, against one of 100 fast ones",
+    ),
+    (
+        "demo",
+        "1000 sessions",
+        "100 sessions",
+        "CPU a session of the demo with 1,000 sessions, against 100",
+    ),
+)
 
-Row = Mapping[str, float]
 
-
-def main() -> int:
+def main(arguments: Sequence[str], readme: Path = README, results: Path = RESULTS) -> int:
     """Write the table, or check it."""
-    before = README.read_text(encoding="utf-8")
+    before = readme.read_text(encoding="utf-8")
     start, end = before.index(BEGIN) + len(BEGIN), before.index(END)
-    after = before[:start] + "\n\n" + table() + "\n" + before[end:]
-    if "--check" in sys.argv[1:]:
-        if after != before:
-            print("README's performance table is stale; run `python -m scripts.bench_table`")
-            return 1
-        return 0
-    README.write_text(after, encoding="utf-8")
+    made = table(results)
+    after = before[:start] + "\n\n" + (made and made + "\n") + before[end:]
+    if "--check" not in arguments:
+        readme.write_text(after, encoding="utf-8")
+    elif after != before:
+        print("README's performance table is stale; run `python -m scripts.bench_table`")
+        return 1
     return 0
 
 
-def table() -> str:
-    """The tables, as Markdown."""
-    parts = [_against_floors(), _against_peers(), _alone()]
-    return "\n".join(parts)
+def table(results: Path) -> str:
+    """The tables, as Markdown; one of which nothing was measured is left out."""
+    made = (_against_floors(results), _against_peers(results), _alone(results))
+    return "\n".join("\n".join(lines) + "\n" for lines in made if lines)
 
 
-def _against_floors() -> str:
-    lines = [
-        "| CPU, the whole runtime | agent_actors | of bare httpx | of aiohttp + uvloop |",
-        "|---|---:|---:|---:|",
+def _against_floors(results: Path) -> list[str]:
+    rows: list[str] = []
+    for found in _found(COMPARED, results):
+        cells = [_figure(found, OURS)]
+        cells += [_ratio(found, OURS, floor) for floor in FLOORS]
+        cells.append(_ratio(found, ENGINE, "httpx"))
+        per_second = found.value(OURS, "turns_per_second")
+        cells.append(f"{per_second:,.0f}" if per_second and found.claim in TURNS else "-")
+        rows.append(_line(found.title, *cells))
+    head = ("agent_actors", "of bare httpx", "of aiohttp + uvloop")
+    return _headed(
+        ("CPU, the whole runtime", *head, "httpx API on our engine, of bare httpx", "turns/s"), rows
+    )
+
+
+def _against_peers(results: Path) -> list[str]:
+    found = _found(PEERS, results)
+    names = list(dict.fromkeys(name for one in found for name in one.rows if name != OURS))
+    rows = [
+        _line(one.title, *(_ratio(one, name, OURS, "{:.1f}") for name in names)) for one in found
     ]
-    for claim, others in COMPARED:
-        result = _result(claim)
-        if result is None:
-            continue
-        rows, unit = _rows(result), str(result["unit"])
-        cells = [_ratio(rows, other) for other in ("httpx", "aiohttp + uvloop") if other in others]
-        cells += ["-"] * (2 - len(cells))
-        lines.append(f"| {result['title']} | {_value(rows[OURS], unit)} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return _headed(("times the CPU of agent_actors, for the same work", *names), rows)
 
 
-def _against_peers() -> str:
-    found = [(claim, result) for claim in PEERS if (result := _result(claim)) is not None]
-    if not found:
-        return ""
-    names = [name for name in _rows(found[0][1]) if name != OURS]
-    lines = [
-        "Times the CPU of agent_actors, for the same work:\n",
-        f"| | {' | '.join(names)} |",
-        "|---|" + "---:|" * len(names),
+def _alone(results: Path) -> list[str]:
+    rows = [
+        _line(words or found.title, _figure(found, name))
+        for claim, name, words in ALONE
+        for found in _found([claim], results)
     ]
-    for _, result in found:
-        rows = _rows(result)
-        cells = [f"{rows[name]['ratio']:.1f}" if name in rows else "-" for name in names]
-        lines.append(f"| {result['title']} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    rows += [
+        _line(words, f"{_ratio(found, name, base)} times")
+        for claim, name, base, words in GROWTH
+        for found in _found([claim], results)
+    ]
+    return _headed(("by itself", ""), rows)
 
 
-def _alone() -> str:
-    lines = ["| by itself | |", "|---|---:|"]
-    for claim, name, worded in ALONE:
-        result = _result(claim)
-        if result is not None and name in _rows(result):
-            lines.append(f"| {worded} | {_value(_rows(result)[name], str(result['unit']))} |")
-    history = _result("history")
-    if history is not None:
-        per_byte = cast(float, history["per_byte"])
-        lines.append(f"| a turn on a long history, CPU per byte sent | {per_byte:.4f} µs |")
-    many = _result("delta_many")
-    if many is not None:
-        worst = max(row["ratio"] for row in _rows(many).values())
-        worded = "a delta of 5,000 slow streams, against one of 100 fast ones"
-        lines.append(f"| {worded} | {worst:.1f} times |")
-    return "\n".join(lines) + "\n"
+def _found(claims: Sequence[str], results: Path) -> list[Result]:
+    return [found for claim in claims if (found := load(claim, results)) is not None]
 
 
-def _result(claim: str) -> Mapping[str, object] | None:
-    path = RESULTS / f"{claim}.json"
-    if not path.exists():
-        return None
-    return cast("Mapping[str, object]", json.loads(path.read_text(encoding="utf-8")))
+def _figure(result: Result, name: str) -> str:
+    value = result.value(name)
+    return "-" if value is None else f"{value:.3g} {result.unit}"
 
 
-def _rows(result: Mapping[str, object]) -> Mapping[str, Row]:
-    return cast("Mapping[str, Row]", result["rows"])
+def _ratio(result: Result, name: str, base: str, form: str = "{:.2f}") -> str:
+    ratio = result.ratio(name, base)
+    return "-" if ratio is None else form.format(ratio)
 
 
-def _value(row: Row, unit: str) -> str:
-    return f"{row['value']:.3g} {unit}"
+def _headed(head: Sequence[str], rows: list[str]) -> list[str]:
+    return [_line(*head), "|---|" + "---:|" * (len(head) - 1), *rows] if rows else []
 
 
-def _ratio(rows: Mapping[str, Row], other: str) -> str:
-    if other not in rows:
-        return "-"
-    return f"{rows[OURS]['value'] / rows[other]['value']:.2f}"
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,8 @@
 """langgraph: the agent that langchain builds on it, with ChatOpenAI, messages streamed."""
 
+import os
+
+os.environ["LANGSMITH_TRACING"] = "false"
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessageChunk
 from langchain_core.tools import tool

@@ -6,6 +6,8 @@ from driver import Turn, main
 from open_agent import AgentOptions, Client, TextBlock, query, tool
 from open_agent import client as client_module
 
+create_client = client_module.create_client
+
 
 @tool("work", "Works.", {"item": int})
 async def work(args: dict[str, object]) -> str:
@@ -22,7 +24,7 @@ def make(url: str, tools: bool) -> Turn:
     )
     if os.environ.get("SHARED_CLIENT"):
         # What a user has to do to keep connections: the SDK makes a client for every query.
-        shared = client_module.create_client(options)
+        shared = create_client(options)
         shared.close = _stay_open
         client_module.create_client = lambda _: shared
     return _with_tools(options) if tools else _plain(options)

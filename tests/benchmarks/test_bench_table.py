@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from benchmarks.record import Row, report, row
+from scripts.bench_table import BEGIN, END, main, table
+
+README = f"# Title\n\nBefore.\n\n{BEGIN}\n\n{END}\n\nAfter.\n"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    paced: dict[str, Row] = {
+        "httpx": row([10.0, 40.0, 20.0]),
+        "agent_actors": row([5.0, 4.0, 8.0]),
+        "aiohttp + uvloop": row([None, None, None]),
+    }
+    report("delta_paced_100", "Paced", "µs", paced, folder=tmp_path)
+    turns: dict[str, Row] = {"agent_actors": row([0.5], turns_per_second=1234.5)}
+    report("turns_100", "Turns", "ms", turns, folder=tmp_path)
+    peers: dict[str, Row] = {"agent_actors": row([1.0, 1.0]), "one": row([20.0, 30.0])}
+    report("peers_turns_1", "Turns of peers", "ms", peers, folder=tmp_path)
+    report("making", "Making", "µs", {"a session": row([3.21])}, folder=tmp_path)
+    demo: dict[str, Row] = {"100 sessions": row([2.0]), "1000 sessions": row([2.5])}
+    report("demo", "Demo", "ms", demo, folder=tmp_path)
+    return tmp_path
+
+
+def test_the_table_is_made_of_the_results_alone(results: Path) -> None:
+    lines = table(results).splitlines()
+    assert "| Paced | 5 µs | 0.40 | - | - | - |" in lines  # the median of 0.5, 0.1 and 0.4
+    assert "| Turns | 0.5 ms | - | - | - | 1,234 |" in lines
+    assert "| Turns of peers | 25.0 |" in lines
+    assert "| making a session | 3.21 µs |" in lines
+    assert any(line.endswith("| 1.25 times |") for line in lines)
+
+
+def test_a_table_of_which_nothing_was_measured_is_left_out(tmp_path: Path) -> None:
+    assert table(tmp_path) == ""
+    readme = tmp_path / "README.md"
+    readme.write_text(README, encoding="utf-8")
+    assert main(["--check"], readme, tmp_path) == 0
+
+
+def test_only_what_stands_between_the_marks_is_written(tmp_path: Path, results: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(README, encoding="utf-8")
+    assert main([], readme, results) == 0
+    written = readme.read_text(encoding="utf-8")
+    assert written.startswith(f"# Title\n\nBefore.\n\n{BEGIN}\n\n| CPU")
+    assert written.endswith(f"|\n\n{END}\n\nAfter.\n")
+    assert main([], readme, results) == 0
+    assert readme.read_text(encoding="utf-8") == written
+
+
+def test_the_check_tells_of_a_stale_table_and_writes_nothing(tmp_path: Path, results: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(README, encoding="utf-8")
+    assert main(["--check"], readme, results) == 1
+    assert readme.read_text(encoding="utf-8") == README
+    assert main([], readme, results) == 0
+    assert main(["--check"], readme, results) == 0
+    report("making", "Making", "µs", {"a session": row([4.56])}, folder=results)
+    assert main(["--check"], readme, results) == 1

@@ -1,0 +1,100 @@
+import json
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from benchmarks.contenders import BODY, Splitter
+from benchmarks.harness import Endpoint
+
+
+@contextmanager
+def client(served: Endpoint, answer: str) -> Generator[httpx.Client]:
+    with httpx.Client(base_url=served.base_url(answer), trust_env=False) as found:
+        yield found
+
+
+def texts(body: bytes) -> list[str]:
+    split = Splitter()
+    split.feed(body)
+    return split.texts
+
+
+def test_a_burst_brings_every_delta_and_ends_in_order(served: Endpoint) -> None:
+    with client(served, "burst/120/50") as one:
+        body = one.post("/chat/completions", json=BODY).content
+    assert texts(body) == [f"word{number} " for number in range(120)]
+    *_, last, done, nothing = body.split(b"\n\n")
+    assert json.loads(last.removeprefix(b"data: "))["choices"][0]["finish_reason"] == "stop"
+    assert (done, nothing) == (b"data: [DONE]", b"")
+
+
+def test_a_paced_answer_brings_every_delta(served: Endpoint) -> None:
+    with client(served, "paced/500/20") as one:
+        body = one.post("/chat/completions", json=BODY).content
+    assert texts(body) == [f"word{number} " for number in range(20)]
+
+
+def test_a_paced_answer_is_one_write_a_delta(served: Endpoint) -> None:
+    with (
+        client(served, "paced/200/10") as one,
+        one.stream("POST", "/chat/completions", json=BODY) as response,
+    ):
+        reads = [texts(data) for data in response.iter_raw()]
+    assert all(len(read) <= 1 for read in reads[:-1])
+
+
+def test_tools_are_called_first_and_the_answer_comes_with_their_results(served: Endpoint) -> None:
+    with client(served, "tools/8/50") as one:
+        first = one.post("/chat/completions", json=BODY).content
+        results = [{"role": "tool", "tool_call_id": "call_0", "content": "done"}]
+        answer = json.dumps({**BODY, "messages": results}, separators=(",", ":"))
+        second = one.post("/chat/completions", content=answer).content
+    events = [event.removeprefix(b"data: ") for event in first.split(b"\n\n")[:-3]]
+    calls = [json.loads(event)["choices"][0]["delta"]["tool_calls"][0] for event in events]
+    assert [call["index"] for call in calls] == list(range(8))
+    assert [json.loads(call["function"]["arguments"]) for call in calls] == [
+        {"item": index} for index in range(8)
+    ]
+    assert texts(first) == []
+    assert len(texts(second)) == 50
+
+
+def test_a_request_is_answered_when_it_is_whole_and_the_connection_kept_for_the_next(
+    served: Endpoint,
+) -> None:
+    host, _, port = served.url.removeprefix("http://").partition(":")
+    head = b"POST /burst/3/3/v1/chat/completions HTTP/1.1\r\ncontent-length: 8\r\n\r\n"
+    with socket.create_connection((host, int(port))) as one:
+        for _ in range(2):
+            for piece in (head[:20], head[20:] + b"1234"):
+                one.sendall(piece)
+                served.stats()  # so that the endpoint has read the piece by itself
+                with pytest.raises(BlockingIOError):
+                    one.recv(1, socket.MSG_DONTWAIT)
+            one.sendall(b"5678")
+            received = b""
+            while not received.endswith(b"0\r\n\r\n"):
+                received += one.recv(65536)
+            assert received.count(b"word") == 3
+
+
+def test_it_tells_what_it_has_used_and_was_sent(served: Endpoint) -> None:
+    before = served.stats()
+    with client(served, "burst/1/1") as one:
+        one.post("/chat/completions", content=b"x" * 100_000)
+    after = served.stats()
+    assert after["received"] > before["received"] + 100_000
+    assert after["cpu"] > before["cpu"]
+
+
+def test_a_client_that_leaves_in_the_middle_harms_nobody(served: Endpoint) -> None:
+    with (
+        client(served, "paced/100/1000") as one,
+        one.stream("POST", "/chat/completions", json=BODY) as response,
+    ):
+        assert next(response.iter_raw())
+    with client(served, "burst/3/3") as one:
+        assert len(texts(one.post("/chat/completions", json=BODY).content)) == 3
