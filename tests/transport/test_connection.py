@@ -1,0 +1,316 @@
+"""One connection by itself, over a pair of sockets, with TLS that says what a test wants."""
+
+import math
+import socket
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import trio
+import trio.testing
+
+from agent_actors.transport.connection import Closer, Connection, Listener
+from agent_actors.transport.faults import ConnectionLost, SendTimeout
+from agent_actors.transport.reactor import EpollReactor, Reactor
+from agent_actors.transport.response import ResponseHead, ResponseReader
+from tests.transport.asking import MEGABYTE, OK
+
+if TYPE_CHECKING:
+    from agent_actors.transport.tls import TlsLayer
+
+
+class Pool:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_drain(self, connection: Connection) -> None:
+        self.told.append("drain")
+
+    def on_idle(self, connection: Connection) -> None:
+        self.told.append("idle")
+
+    def on_closed(self, connection: Connection, closer: Closer) -> None:
+        self.told.append(closer.value)
+
+
+class Noting:
+    """A listener that notes what it is told."""
+
+    def __init__(self, *, done: bool = False) -> None:
+        self.body = b""
+        self.ends: list[Exception | None] = []
+        self.full = False
+        self.done = done
+        self.pauses = 0
+
+    def on_head(self, head: ResponseHead) -> None:
+        pass
+
+    def on_body(self, data: bytes) -> bool | None:
+        self.body += data
+        return None
+
+    def on_pause(self) -> None:
+        self.pauses += 1
+
+    def on_end(self, failure: Exception | None) -> None:
+        self.ends.append(failure)
+
+
+class Spoken:
+    """Stands for TLS: what comes is what was sent, without the first byte, which is TLS's own."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.says = b""
+        self.broken = False
+
+    @property
+    def unsent(self) -> bool:
+        return bool(self.says)
+
+    def encrypt(self, data: bytes) -> bytes:
+        if self.broken:
+            raise ConnectionLost("TLS: ended")
+        said, self.says = self.says, b""
+        return data + said
+
+    def decrypt(self, data: memoryview) -> bytes:
+        return bytes(data[1:])
+
+
+class Stage:
+    """A connection and what stands around it."""
+
+    def __init__(self, tls: Spoken | None = None) -> None:
+        self.sock, self.peer = socket.socketpair()
+        self.sock.setblocking(False)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self.pool = Pool()
+        self.reactor: Reactor = EpollReactor()
+        self.tls = tls or Spoken()
+        layer = cast("TlsLayer", self.tls) if tls is not None else None
+        self.connection = Connection(self.sock, layer, self.reactor, self.pool)
+
+    def begin(self, listener: Listener) -> None:
+        self.connection.begin(listener, ResponseReader())
+
+    async def close(self) -> None:
+        self.connection.close(Closer.SHUTDOWN)
+        await self.reactor.settled()
+        self.sock.close()
+        self.peer.close()
+
+
+@pytest.fixture
+async def stage() -> AsyncGenerator[Stage]:
+    made = Stage()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def secure() -> AsyncGenerator[Stage]:
+    made = Stage(Spoken())
+    yield made
+    await made.close()
+
+
+# --- sending --------------------------------------------------------------------------------------
+
+
+async def test_nothing_sent_is_an_error_and_something_sent_is_the_listeners_matter(
+    stage: Stage,
+) -> None:
+    listener = Noting()
+    stage.begin(listener)
+    stage.reactor.unwatch(stage.sock.fileno())  # so that nobody else sees the peer leave
+    async with trio.open_nursery() as nursery:
+
+        async def send() -> None:
+            await stage.connection.send(bytes(MEGABYTE))
+
+        nursery.start_soon(send)
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.connection.sent_any
+        stage.peer.close()
+    assert listener.ends == []
+    stage.connection.ready()
+    (end,) = listener.ends
+    assert isinstance(end, ConnectionLost)
+    assert stage.pool.told == ["peer"]
+
+
+async def test_a_peer_that_left_before_the_first_byte_is_an_error(stage: Stage) -> None:
+    stage.begin(Noting())
+    stage.peer.close()
+    with pytest.raises(ConnectionLost, match="Broken pipe"):
+        await stage.connection.send(b"x")
+    assert not stage.connection.sent_any
+    stage.connection.close(Closer.PEER)
+
+
+async def test_a_peer_that_takes_nothing_is_an_error_in_time(stage: Stage) -> None:
+    stage.begin(Noting())
+    with pytest.raises(SendTimeout):
+        await stage.connection.send(bytes(MEGABYTE), stall=0.01)
+    stage.connection.close(Closer.CANCEL)
+
+
+async def test_closing_ends_a_sending_that_waits(stage: Stage) -> None:
+    stage.begin(Noting())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stage.connection.send, bytes(MEGABYTE))
+        await trio.testing.wait_all_tasks_blocked()
+        stage.connection.close(Closer.SHUTDOWN)
+    await stage.connection.send(b"nobody hears this")
+    assert stage.pool.told == ["shutdown"]
+
+
+async def test_tls_that_has_ended_is_an_error_only_if_nothing_was_sent(secure: Stage) -> None:
+    secure.begin(Noting())
+    secure.tls.broken = True
+    with pytest.raises(ConnectionLost, match="ended"):
+        await secure.connection.send(b"a")
+    secure.tls.broken = False
+    await secure.connection.send(b"b")
+    secure.tls.broken = True
+    await secure.connection.send(b"c")
+    assert secure.peer.recv(10) == b"b"
+    secure.connection.close(Closer.CANCEL)
+
+
+# --- what TLS says of its own ---------------------------------------------------------------------
+
+
+async def test_what_tls_says_goes_out_at_once(secure: Stage) -> None:
+    secure.begin(Noting())
+    secure.tls.says = b"update"
+    secure.peer.send(b"!")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert secure.peer.recv(10) == b"update"
+    secure.connection.close(Closer.CANCEL)
+
+
+async def test_what_tls_says_amid_a_sending_goes_out_after_it(secure: Stage) -> None:
+    secure.begin(Noting())
+    secure.peer.setblocking(False)
+    received = b""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(secure.connection.send, b"x" * MEGABYTE)
+        await trio.testing.wait_all_tasks_blocked()
+        secure.tls.says = b"update"
+        secure.peer.send(b"!")
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        while len(received) < MEGABYTE + 6:
+            await trio.lowlevel.wait_readable(secure.peer)
+            received += secure.peer.recv(1 << 16)
+    assert received == b"x" * MEGABYTE + b"update"
+    secure.connection.close(Closer.CANCEL)
+
+
+async def test_a_peer_that_takes_no_answer_of_tls_is_cut_off(secure: Stage) -> None:
+    listener = Noting()
+    secure.begin(listener)
+    secure.tls.says = bytes(MEGABYTE)
+    secure.peer.send(b"!")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert [str(end) for end in listener.ends] == ["TLS: the peer takes no answer"]
+    assert secure.pool.told == ["fault"]
+
+
+async def test_a_peer_that_left_before_the_answer_of_tls_is_cut_off(secure: Stage) -> None:
+    listener = Noting()
+    secure.begin(listener)
+    secure.tls.says = b"update"
+    secure.peer.send(b"!")
+    secure.peer.close()
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert secure.pool.told == ["fault"]
+
+
+# --- idle -----------------------------------------------------------------------------------------
+
+
+async def test_an_idle_connection_that_only_heard_of_tls_is_usable(secure: Stage) -> None:
+    secure.peer.send(b"!")
+    assert secure.connection.is_usable()
+    secure.connection.close(Closer.SHUTDOWN)
+
+
+async def test_the_end_behind_what_tls_said_is_seen(secure: Stage) -> None:
+    secure.peer.send(b"!")
+    secure.peer.close()
+    assert not secure.connection.is_usable()
+    assert secure.pool.told == ["peer"]
+    assert not secure.connection.is_usable()
+
+
+@pytest.mark.parametrize("seconds", [0.001, math.inf])
+async def test_an_idle_connection_is_kept_as_long_as_is_said(stage: Stage, seconds: float) -> None:
+    stage.connection.keep(seconds)
+    await trio.sleep(0.01)
+    assert stage.pool.told == (["expiry"] if seconds < 1 else [])
+    stage.connection.close(Closer.SHUTDOWN)
+
+
+# --- the listener's end ---------------------------------------------------------------------------
+
+
+async def test_letting_go_twice_or_of_nothing_changes_nothing(stage: Stage) -> None:
+    stage.connection.let_go()
+    assert stage.pool.told == []
+    stage.begin(Noting())
+    await stage.connection.send(b"x")
+    stage.connection.sent()
+    stage.connection.let_go()
+    stage.connection.let_go()
+    assert stage.pool.told == ["drain"]
+    stage.connection.close(Closer.SHUTDOWN)
+    stage.connection.let_go()
+    stage.connection.close(Closer.SHUTDOWN)
+    assert stage.pool.told == ["drain", "shutdown"]
+
+
+async def test_letting_go_before_the_request_is_whole_closes(stage: Stage) -> None:
+    stage.begin(Noting())
+    stage.connection.let_go()
+    assert stage.pool.told == ["answer"]
+
+
+async def test_a_spurious_call_reads_nothing(stage: Stage) -> None:
+    listener = Noting()
+    stage.begin(listener)
+    stage.connection.ready()
+    assert (listener.body, listener.ends, stage.pool.told) == (b"", [], [])
+    stage.connection.close(Closer.SHUTDOWN)
+
+
+async def test_a_full_listener_pauses_until_it_goes_on(stage: Stage) -> None:
+    listener = Noting()
+    listener.full = True
+    stage.begin(listener)
+    stage.connection.sent()
+    stage.peer.send(OK + b"content-length: 4\r\n\r\nab")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert (listener.body, listener.pauses) == (b"ab", 1)
+    stage.peer.send(b"cd")
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert listener.body == b"ab"
+    listener.full = False
+    stage.connection.resume()
+    stage.connection.resume()
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert (listener.body, listener.ends, stage.pool.told) == (b"abcd", [None], ["idle"])
+    stage.connection.close(Closer.SHUTDOWN)
+    stage.connection.resume()
+
+
+async def test_the_end_of_the_run_is_told_to_the_listener(stage: Stage) -> None:
+    listener = Noting()
+    stage.begin(listener)
+    stage.connection.shut()
+    assert [str(end) for end in listener.ends] == ["the exchange is closed"]
+    assert stage.pool.told == ["shutdown"]

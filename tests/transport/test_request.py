@@ -1,0 +1,156 @@
+"""Requests in bytes: what is on the wire, and what is refused before it gets there."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import ProviderConnectError
+from agent_actors.transport.dial import Origin
+from agent_actors.transport.faults import BadRequest
+from agent_actors.transport.request import build_request, parse_url, public_url
+from tests.transport.asking import HELLO, opened, post
+from tests.transport.sinks import ByteCollector
+from tests.transport.wire_kit import WireServer, ask
+
+URL = "http://host:1/path"
+
+
+def head(*headers: tuple[bytes, bytes], method: str = "POST", url: str = URL) -> bytes:
+    return build_request(method, parse_url(url), headers).head
+
+
+# --- URLs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "host", "path"),
+    [
+        ("http://a/", Origin(False, "a", 80), b"a", b"/"),
+        ("https://a", Origin(True, "a", 443), b"a", b"/"),
+        ("http://a:80/x", Origin(False, "a", 80), b"a", b"/x"),
+        ("https://a:8443/x?y=z#w", Origin(True, "a", 8443), b"a:8443", b"/x?y=z"),
+        ("http://u:p@A.B/x", Origin(False, "a.b", 80), b"a.b", b"/x"),
+        ("http://[::1]:9/x", Origin(False, "::1", 9), b"[::1]:9", b"/x"),
+        ("http://bücher/ä", Origin(False, "xn--bcher-kva", 80), b"xn--bcher-kva", b"/%C3%A4"),
+    ],
+)
+def test_a_url_says_where_a_request_goes(
+    url: str, origin: Origin, host: bytes, path: bytes
+) -> None:
+    target = parse_url(url)
+    assert (target.origin, target.host, target.path) == (origin, host, path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "a", "/a", "ftp://a/", "file:///a", "http://", "http:///a", "http://a:0/"],
+)
+def test_what_no_request_can_be_sent_to_is_refused(url: str) -> None:
+    with pytest.raises(BadRequest):
+        parse_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://a/b", "http://a/b"),
+        ("https://user:pass@a:1/b?key=secret", "https://a:1/b"),
+        ("http://a?key=secret", "http://a"),
+        ("https://u:p@w@a/b", "https://a/b"),
+    ],
+)
+def test_a_url_is_shown_without_what_is_secret(url: str, shown: str) -> None:
+    assert public_url(url) == shown
+
+
+# --- heads ----------------------------------------------------------------------------------------
+
+
+def test_a_head_is_a_line_and_headers_in_order() -> None:
+    assert head((b"A", b"1"), (b"b", b""), (b"A", b"2")) == (
+        b"POST /path HTTP/1.1\r\nhost: host:1\r\nA: 1\r\nb: \r\nA: 2\r\n\r\n"
+    )
+
+
+def test_a_host_of_ones_own_takes_the_place_of_the_urls() -> None:
+    assert head((b"a", b"1"), (b"Host", b"other")) == (
+        b"POST /path HTTP/1.1\r\na: 1\r\nHost: other\r\n\r\n"
+    )
+
+
+@pytest.mark.parametrize("value", [b"a\r\nb: c", b"a\nb", b"a\rb", b"a\x00b", b"\x7f", b"\x1b[0m"])
+def test_a_value_that_would_be_more_than_one_is_refused(value: bytes) -> None:
+    with pytest.raises(BadRequest, match="control characters"):
+        head((b"x", value))
+
+
+@pytest.mark.parametrize("name", [b"", b"a b", b"a:", b"a\r\nb", b"a\n", b"\xe9", b"a\x00", b"(a)"])
+def test_a_name_that_is_none_is_refused(name: bytes) -> None:
+    with pytest.raises(BadRequest, match="no name of a header"):
+        head((name, b"x"))
+
+
+@pytest.mark.parametrize("method", ["", "GET /x HTTP/1.1\r\nx:", "G T", "GÉT", "GET\n"])
+def test_a_method_that_is_none_is_refused(method: str) -> None:
+    with pytest.raises(BadRequest, match="no line of a request"):
+        head(method=method)
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=8)), max_size=4),
+    st.text(max_size=8),
+)
+def test_whatever_is_sent_has_as_many_lines_as_headers(
+    headers: list[tuple[bytes, bytes]], method: str
+) -> None:
+    try:
+        sent = head(*headers, method=method)
+    except BadRequest:
+        return
+    assert sent.endswith(b"\r\n\r\n")
+    named = any(name.lower() == b"host" for name, _ in headers)
+    assert sent.count(b"\r") == sent.count(b"\n") == len(headers) + 2 + (not named)
+
+
+@pytest.mark.parametrize(
+    ("method", "idempotent", "head_only"),
+    [
+        ("GET", True, False),
+        ("HEAD", True, True),
+        ("PUT", True, False),
+        ("DELETE", True, False),
+        ("OPTIONS", True, False),
+        ("TRACE", True, False),
+        ("POST", False, False),
+        ("PATCH", False, False),
+        ("get", False, False),
+    ],
+)
+def test_a_method_says_what_may_be_done_with_it(
+    method: str, idempotent: bool, head_only: bool
+) -> None:
+    request = build_request(method, parse_url(URL), [])
+    assert (request.idempotent, request.head_only) == (idempotent, head_only)
+
+
+# --- what the exchange makes of a request ---------------------------------------------------------
+
+
+async def test_the_length_is_the_bodys_whatever_the_headers_say() -> None:
+    headers = {"Content-Length": "99", "Transfer-Encoding": "chunked", "Accept-Encoding": "gzip"}
+    async with WireServer([ask, HELLO]) as server, opened() as exchange:
+        await exchange.exchange(post(server, b"abc", **headers), ByteCollector())
+        sent = server.requests[0].lower()
+        assert sent.count(b"content-length") == 1
+        assert b"\r\ncontent-length: 3\r\n" in sent
+        assert b"transfer-encoding" not in sent
+        assert b"\r\naccept-encoding: gzip\r\n" in sent
+        assert b"identity" not in sent
+
+
+@pytest.mark.parametrize("headers", [{"é": "x"}, {"x": "☃"}, {"x": "a\r\nb: c"}, {"a b": "c"}])
+async def test_a_header_that_cannot_be_sent_is_a_connect_error(headers: dict[str, str]) -> None:
+    async with WireServer() as server, opened() as exchange:
+        with pytest.raises(ProviderConnectError, match="the request cannot be sent"):
+            await exchange.exchange(post(server, b"{}", **headers), ByteCollector())
+        assert server.connections == 0
