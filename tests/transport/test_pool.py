@@ -1,0 +1,297 @@
+"""Admission, idle connections and origins by themselves; and how an origin is dialled."""
+
+import gc
+import math
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from agent_actors.transport import engine as engine_room
+from agent_actors.transport.connection import Closer, Connection
+from agent_actors.transport.dial import Origin, dial
+from agent_actors.transport.engine import Engine, EngineLimits
+from agent_actors.transport.faults import ConnectFailed, ConnectionLost, ConnectTimeout
+from agent_actors.transport.pool import Pool, PoolCounts, PoolLimits
+from agent_actors.transport.reactor import current_reactor
+from agent_actors.transport.request import build_request, parse_url
+from tests.transport.asking import AGAIN, HELLO, body_of, connections, descriptors, opened, quiet
+from tests.transport.wire_kit import WireServer, ask, tell, until
+
+NOWHERE = Origin(False, "127.0.0.1", 1)
+
+
+def pool(limit: float = 1, origin: Origin = NOWHERE) -> Pool:
+    return Pool(origin, PoolLimits(max_connections=limit), PoolCounts())
+
+
+# --- admission ------------------------------------------------------------------------------------
+
+
+async def test_who_waits_is_admitted_in_order() -> None:
+    crowded = pool()
+    order: list[int] = []
+    first = object()
+    assert await crowded.admit(first, patience=0)
+
+    async def wait(number: int) -> None:
+        assert await crowded.admit(number, patience=math.inf)
+        order.append(number)
+        crowded.leave(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(wait, number)
+            await trio.testing.wait_all_tasks_blocked()
+        assert crowded.waiting == 5
+        crowded.leave(first)
+    assert (order, crowded.waiting, crowded.unused) == ([0, 1, 2, 3, 4], 0, True)
+
+
+async def test_who_comes_later_does_not_push_in() -> None:
+    crowded = pool()
+    first, second, third = object(), object(), object()
+    await crowded.admit(first, patience=0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: crowded.admit(second, patience=math.inf))
+        await trio.testing.wait_all_tasks_blocked()
+        crowded.leave(first)
+        assert not await crowded.admit(third, patience=0)
+    crowded.leave(second)
+    assert crowded.unused
+
+
+async def test_patience_ends_and_a_cancel_frees_the_place(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    crowded = pool()
+    first = object()
+    await crowded.admit(first, patience=0)
+    began = trio.current_time()
+    assert not await crowded.admit(object(), patience=5)
+    assert trio.current_time() - began == 5
+    with trio.move_on_after(1) as scope:
+        await crowded.admit(object(), patience=math.inf)
+    assert scope.cancelled_caught
+    assert (crowded.waiting, crowded.unused) == (0, False)
+    crowded.leave(first)
+    assert crowded.unused
+
+
+# --- idle connections -----------------------------------------------------------------------------
+
+
+async def test_a_closed_pool_opens_nothing() -> None:
+    before = descriptors()
+    accepted = trio.Event()
+    async with WireServer([tell(accepted)]) as server:
+        closed = pool(origin=Origin(False, "127.0.0.1", server.port))
+        closed.close()
+        with pytest.raises(ConnectFailed, match="the exchange is closed"):
+            await closed.connect()
+        await server.wait_gone(1)
+    assert closed.unused
+    assert descriptors().keys() == before.keys()
+
+
+async def test_only_a_few_that_drain_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    ready = Connection.ready
+
+    def counted(connection: Connection) -> None:
+        nonlocal looks
+        looks += 1
+        ready(connection)
+
+    many = pool(100)
+    pairs = [socket.socketpair() for _ in range(30)]
+    reactor = current_reactor()
+    drained: list[Connection] = []
+    for sock, _ in pairs:
+        sock.setblocking(False)
+        drained.append(Connection(sock, None, reactor, many))
+        many.on_drain(drained[-1])
+    monkeypatch.setattr(Connection, "ready", counted)
+    assert many.take_idle() is None
+    assert 0 < looks < 30
+    many.on_idle(drained[0])
+    looks = 0
+    assert many.take_idle() is drained[0]
+    assert looks == 0
+    for connection in drained:
+        connection.close(Closer.SHUTDOWN)
+    for pair in pairs:
+        pair[1].close()
+    await reactor.settled()
+
+
+async def test_the_idle_ones_that_died_unseen_are_passed_over() -> None:
+    meet = trio.Event()
+    scripts = [[ask, until(meet), HELLO] for _ in range(3)]
+    async with WireServer(*scripts, [ask, AGAIN]) as server, opened() as exchange:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(body_of, exchange, server)
+            await server.wait_requests(3)
+            meet.set()
+        await quiet()
+        assert connections(exchange).idle == 3
+        for peer in server.peers:
+            peer.close(reset=True)
+        assert await body_of(exchange, server) == b"again"
+        assert connections(exchange).closed_by_peer == 3
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+class Deaf:
+    """A listener that nobody tells anything."""
+
+    full = False
+    done = False
+
+    def on_head(self, head: object) -> None: ...
+    def on_body(self, data: bytes) -> bool | None: ...
+    def on_pause(self) -> None: ...
+    def on_end(self, failure: Exception | None) -> None: ...
+
+
+async def test_what_could_not_be_sent_at_all_goes_to_another_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The peer left after the look at the connection, and before the sending.
+    failures = 2
+    send = Connection.send
+
+    async def failing(connection: Connection, data: bytes, *, stall: float = math.inf) -> None:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise ConnectionLost("gone")
+        await send(connection, data, stall=stall)
+
+    meet = trio.Event()
+    scripts = [[ask, until(meet), HELLO] for _ in range(2)]
+    async with WireServer(*scripts, [ask, AGAIN]) as server, opened() as exchange:
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(body_of, exchange, server)
+            await server.wait_requests(2)
+            meet.set()
+        monkeypatch.setattr(Connection, "send", failing)
+        assert await body_of(exchange, server) == b"again"
+        assert connections(exchange).closed_by_peer == 2
+
+
+async def test_a_fresh_connection_that_takes_nothing_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def failing(connection: Connection, data: bytes, *, stall: float) -> None:
+        raise ConnectionLost("gone")
+
+    monkeypatch.setattr(Connection, "send", failing)
+    async with WireServer([]) as server:
+        engine = Engine(EngineLimits())
+        request = build_request("POST", parse_url(server.url), [])
+        passage = await engine.admit(request.origin)
+        assert passage is not None
+        with pytest.raises(ConnectionLost):
+            await engine.send(passage, request, b"", Deaf())
+        passage.abandon()
+        passage.abandon()
+        await engine.aclose()
+        assert engine.counts.closed[Closer.PEER] == 1
+
+
+async def test_origins_that_nobody_uses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_room, "_POOLS", 4)
+    engine = Engine(EngineLimits())
+    kept = await engine.admit(Origin(False, "kept", 1))
+    assert kept is not None
+    for port in range(1, 30):
+        passage = await engine.admit(Origin(False, "x", port))
+        assert passage is not None
+        passage.leave()
+        passage.leave()
+        assert len(engine._pools) <= 5
+    again = await engine.admit(Origin(False, "kept", 1))
+    assert again is not None
+    assert again.pool is kept.pool
+    kept.leave()
+    again.leave()
+    await engine.aclose()
+
+
+async def test_a_place_is_left_once() -> None:
+    engine = Engine(EngineLimits(PoolLimits(max_connections=1)))
+    passage = await engine.admit(NOWHERE)
+    assert passage is not None
+    passage.abandon()
+    other = await engine.admit(NOWHERE)
+    assert other is not None
+    passage.leave()
+    passage.abandon()
+    assert await engine.admit(NOWHERE, patience=0) is None
+    other.leave()
+
+
+async def test_what_has_ended_is_freed_without_the_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        async with WireServer([ask, HELLO] * 3) as server, opened() as exchange:
+            for _ in range(3):
+                await body_of(exchange, server)
+            kinds = [type(thing).__name__ for thing in gc.get_objects()]
+            assert kinds.count("ResponseReader") == 0
+            assert kinds.count("HttpResponseParser") == 0
+    finally:
+        gc.enable()
+
+
+# --- dialling -------------------------------------------------------------------------------------
+
+
+async def test_an_address_that_cannot_be_reached_is_an_error_at_once() -> None:
+    # The kernel refuses to connect to everybody, without sending anything.
+    with pytest.raises(ConnectFailed):
+        await dial(Origin(False, "255.255.255.255", 1), connect_timeout=5, context=None)
+
+
+async def test_an_address_of_the_sixth_version_is_dialled() -> None:
+    try:
+        listeners = await trio.open_tcp_listeners(0, host="::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    async with listeners[0] as listener:
+        port = listener.socket.getsockname()[1]
+        sock, tls = await dial(Origin(False, "::1", port), connect_timeout=5, context=None)
+        assert (sock.family, tls) == (socket.AF_INET6, None)
+        sock.close()
+
+
+async def test_cancelling_a_dial_leaves_nothing_open() -> None:
+    before = descriptors()
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    fillers: list[socket.socket] = []
+    try:
+        # A queue that is full takes no more: the next one waits for an answer that does not come.
+        for _ in range(4):
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+            fillers.append(filler)
+        origin = Origin(False, "127.0.0.1", listener.getsockname()[1])
+        with pytest.raises(ConnectTimeout):
+            await dial(origin, connect_timeout=0.02, context=None)
+        with trio.move_on_after(0.02) as scope:
+            await dial(origin, connect_timeout=math.inf, context=None)
+        assert scope.cancelled_caught
+    finally:
+        for sock in (listener, *fillers):
+            sock.close()
+    assert descriptors().keys() == before.keys()
