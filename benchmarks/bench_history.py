@@ -20,6 +20,8 @@ SHORT: Final = 20
 LONG: Final = 400 if QUICK else 2000
 SAMPLES: Final = 16
 """Turns whose median stands for a length."""
+WARM: Final = 200
+"""Turns before, in sessions of their own: the interpreter specializes what runs often."""
 PROMPT: Final = "What is the weather like in Paris today, and what was it yesterday? " * 4
 
 
@@ -66,6 +68,8 @@ async def _grow(served: Endpoint) -> tuple[Length, Length]:
         return Length(statistics.median(cpu), sent)
 
     async with open_runtime() as runtime:
+        for _ in range(WARM):
+            await runtime.run(PROMPT, options)
         await turns((SHORT - SAMPLES) // 2)
         short = await turns(SAMPLES)
         await turns((LONG - SHORT) // 2 - SAMPLES)
