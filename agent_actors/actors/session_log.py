@@ -36,6 +36,8 @@ MAX_SESSIONS: Final = 1000
 # Seconds that an idle session stays in memory, and seconds between looks.
 SESSION_TTL: Final = 3600.0
 SWEEP_EVERY: Final = 300.0
+# Sessions in use that a new one passes over on its way to one that can go.
+_LOOKS: Final = 32
 # Seconds for one commit or one load.
 STORE_TIMEOUT: Final = 10.0
 
@@ -283,11 +285,18 @@ class SessionLog:
 
     def _make_room(self) -> None:
         excess = len(self._loaded) - self._max_sessions
-        if excess > 0:
-            # The longest unused come first: nearly always the first one of them will do.
-            idle = (loaded for loaded in self._loaded.values() if self._is_idle(loaded))
-            for loaded in tuple(islice(idle, excess)):
+        if excess <= 0:
+            return
+        # The longest unused come first. One that is in use goes behind the others, and only so many
+        # are looked at: with all in use, each new session would look at all.
+        for loaded in tuple(islice(self._loaded.values(), excess + _LOOKS)):
+            if self._is_idle(loaded):
                 self._evict(loaded)
+                excess -= 1
+                if not excess:
+                    return
+            else:
+                self._loaded.move_to_end(loaded.session_id)
 
     def _is_idle(self, loaded: _Loaded) -> bool:
         return not loaded.users and not self._is_held(loaded.session_id)

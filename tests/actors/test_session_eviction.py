@@ -76,6 +76,21 @@ async def test_a_session_that_a_run_holds_or_has_open_is_never_evicted(
     assert sessions(logged) == ["y", "z"], "it comes back to its bound"
 
 
+async def test_sessions_in_use_are_passed_over_a_few_at_a_time_until_one_can_go(
+    nursery: trio.Nursery,
+) -> None:
+    logged = await serve_log(nursery, max_sessions=2)
+    opened = [await logged.log.open(logged.lease(f"in use {number}")) for number in range(100)]
+    await logged.touch("free")
+    for number in range(4):
+        await logged.touch(f"later {number}")
+    left = sessions(logged)
+    assert "free" not in left
+    assert len([name for name in left if name.startswith("in use")]) == 100
+    for session in opened:
+        session.close()
+
+
 async def test_a_closed_session_is_put_back_once(nursery: trio.Nursery) -> None:
     logged = await serve_log(nursery, max_sessions=1)
     lease = logged.lease("s")
