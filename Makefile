@@ -49,7 +49,7 @@ $(DEMO_STAMP): pyproject.toml
 $(DEV_STAMP): pyproject.toml
 	$(make_venv)
 	@echo "Installing the runtime and the development tools into $(VENV) ..."
-	@$(PY) -m pip install --quiet --editable '.[$(EXTRAS),dev]'
+	@$(PY) -m pip install --quiet --editable '.[$(EXTRAS),bench,dev]'
 	@touch $(DEMO_STAMP) $@
 
 .PHONY: demo

@@ -224,6 +224,13 @@ async def test_a_post_is_not_sent_again() -> None:
         assert (server.connections, len(server.requests)) == (1, 2)
 
 
+async def test_what_a_fresh_connection_lost_is_not_sent_again() -> None:
+    async with WireServer([ask, close], [ask, AGAIN]) as server, client_of() as (client, _):
+        with pytest.raises(httpx.ReadError):
+            await client.get(server.url)
+        assert (server.connections, len(server.requests)) == (1, 1)
+
+
 async def test_what_was_answered_in_part_is_not_sent_again() -> None:
     script: list[Step] = [ask, HELLO, ask, HELLO[:9], beat, close]
     async with WireServer(script) as server, client_of() as (client, _):

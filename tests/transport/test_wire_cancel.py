@@ -53,7 +53,7 @@ def staged(
         use_reactor(reactor())
         # No deadline anywhere: a virtual clock would jump to it while bytes are under way.
         async with (
-            WireServer(script, forever=LATER) as server,
+            WireServer(script, forever=LATER, patience=math.inf) as server,
             opened(connect_timeout=math.inf, keepalive=math.inf) as exchange,
         ):
             if warm:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 _READ: Final = 64 * 1024
+_PATIENCE: Final = 30.0
 # On, and no second to wait: the kernel sends a reset instead of the end of the stream.
 _RESET: Final = struct.pack("ii", 1, 0)
 
@@ -247,6 +248,7 @@ class WireServer:
             raised on leaving.
         tls: To speak TLS; a handshake that fails ends the connection silently.
         drip: To send so many bytes at a time, of whatever is sent; 0: as many as there are.
+        patience: Seconds after which whoever stands in the `async with` is taken to hang.
 
     Attributes:
         requests: What it was asked, in order.
@@ -261,6 +263,7 @@ class WireServer:
         forever: Sequence[Step] | None = None,
         tls: ssl.SSLContext | None = None,
         drip: int = 0,
+        patience: float = _PATIENCE,
     ) -> None:
         self.requests: list[bytes] = []
         self.connections: int = 0
@@ -270,6 +273,7 @@ class WireServer:
         self._forever = forever
         self._tls = tls
         self._drip = drip
+        self._patience = patience
         self._changed = trio.Event()
         self._nursery: trio.Nursery
         self._opened: AbstractAsyncContextManager[trio.Nursery]
@@ -279,6 +283,7 @@ class WireServer:
         (self._listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=1000)
         self._opened = trio.open_nursery()
         self._nursery = await self._opened.__aenter__()
+        self._nursery.cancel_scope.deadline = trio.current_time() + self._patience
         self._nursery.start_soon(self._accept)
         return self
 
@@ -288,8 +293,12 @@ class WireServer:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
+        late = trio.current_time() > self._nursery.cancel_scope.deadline
         self._nursery.cancel_scope.cancel()
-        return await self._opened.__aexit__(exc_type, exc_value, traceback)  # noqa: ASYNC102
+        swallowed = await self._opened.__aexit__(exc_type, exc_value, traceback)  # noqa: ASYNC102
+        if late and (swallowed or exc_value is None):
+            raise trio.TooSlowError
+        return swallowed
 
     @property
     def port(self) -> int:
