@@ -106,6 +106,7 @@ def test_what_comes_after_the_answer_is_surplus(surplus: bytes, *, split: bool) 
         (OK + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n", "Transfer-Encoding"),
         (OK + b"transfer-encoding: gzip\r\n\r\n", "the transfer coding 'gzip'"),
         (OK + b"transfer-encoding: gzip, chunked\r\n\r\n", "the transfer coding"),
+        (OK + b"transfer-encoding: chunked\t\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "the transfer coding"),
         (
             OK + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n",
             "the transfer coding",
