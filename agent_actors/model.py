@@ -18,3 +18,4 @@ from agent_actors.domain.tool_spec import ToolSpec as ToolSpec
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
 from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat
+from agent_actors.providers.openai.dialect import ChatDialect as ChatDialect

@@ -10,6 +10,7 @@ from agent_actors.abc import ModelProvider, SessionStore
 from agent_actors.domain.ids import Ids, Uuid7Ids
 from agent_actors.providers.adapt import adapt_provider
 from agent_actors.providers.openai.client import OpenAIChat
+from agent_actors.providers.openai.dialect import ChatDialect
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.transport.httpx_exchange import HttpxExchange
@@ -59,7 +60,7 @@ def make_provider(options: AgentOptions) -> ModelProvider:
         api_key=options.api_key,
         api_key_header=options.api_key_header,
         headers=options.headers,
-        include_usage=options.include_usage,
+        dialect=ChatDialect(include_usage=options.include_usage),
         connect_timeout=options.connect_timeout,
         max_connections=math.inf,  # the endpoint's ModelStream admits
         # Without a client of the caller's, the provider makes an exchange, and closes it.

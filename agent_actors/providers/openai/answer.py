@@ -17,6 +17,7 @@ from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.assembly import Assembler
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.openai.decode import ChunkDecoder
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.failure import code_of, message_of, message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
 
@@ -40,7 +41,7 @@ class AnswerReader:
         request: What was asked.
         endpoint: What errors call the endpoint.
         content_type: The answer's content type, for errors.
-        cumulative: True if the endpoint is known to repeat all the text in each chunk.
+        dialect: What the endpoint does in its own way.
     """
 
     def __init__(
@@ -49,11 +50,11 @@ class AnswerReader:
         *,
         endpoint: str,
         content_type: str = "",
-        cumulative: bool = False,
+        dialect: ChatDialect = PLAIN,
     ) -> None:
         self._endpoint = endpoint
         self._content_type = content_type
-        self._assembler = Assembler.for_request(request, cumulative=cumulative)
+        self._assembler = Assembler.for_request(request, cumulative=dialect.cumulative)
         self._chunks = ChunkDecoder(endpoint=endpoint)
         self._sse = SSEDecoder()
         self._fields = _ErrorFields()

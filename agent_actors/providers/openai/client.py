@@ -13,6 +13,7 @@ from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, Mode
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.providers.endpoint import checked_headers, shown_url, split_base_url
 from agent_actors.providers.openai.answer import AnswerReader
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
@@ -36,11 +37,7 @@ class OpenAIChat:
         exchange: What to send by; without one, one is made, and closed by `aclose`.
         connect_timeout: Seconds to connect in, for the exchange made here.
         max_connections: Requests under way at once, for the exchange made here.
-        include_usage: Whether to ask for token counts; a few endpoints refuse the question.
-        echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
-            it between tool calls, others refuse it.
-        cumulative: True if the endpoint is known to repeat all the text in each chunk; without it
-            this is recognised from long texts only.
+        dialect: What the endpoint wants, refuses and does in its own way.
 
     Raises:
         ConfigError: The URL is not http(s), or a header is not printable ASCII.
@@ -62,9 +59,7 @@ class OpenAIChat:
         exchange: ByteExchange | None = None,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         max_connections: float = DEFAULT_MAX_CONNECTIONS,
-        include_usage: bool = True,
-        echo_reasoning: bool = False,
-        cumulative: bool = False,
+        dialect: ChatDialect = PLAIN,
     ) -> None:
         base = split_base_url(base_url, example="http://localhost:1234/v1")
         self._url = _completions_url(base)
@@ -74,9 +69,7 @@ class OpenAIChat:
         self._exchange: ByteExchange = exchange or make_exchange(
             base_url, connect_timeout=connect_timeout, max_connections=max_connections
         )
-        self._include_usage = include_usage
-        self._echo_reasoning = echo_reasoning
-        self._cumulative = cumulative
+        self._dialect = dialect
 
     @property
     def name(self) -> str:
@@ -91,16 +84,14 @@ class OpenAIChat:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
-        body = encode_request(
-            request, include_usage=self._include_usage, echo_reasoning=self._echo_reasoning
-        )
+        body = encode_request(request, self._dialect)
 
         def reader(content_type: str) -> AnswerReader:
             return AnswerReader(
                 request,
                 endpoint=self._name,
                 content_type=content_type,
-                cumulative=self._cumulative,
+                dialect=self._dialect,
             )
 
         reading = AnswerSink(sink, reader, endpoint=self._name)

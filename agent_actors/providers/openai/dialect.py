@@ -5,6 +5,7 @@ can be told from the stream itself is no part of it: a mode stands here only whe
 one day guess wrong.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -22,13 +23,20 @@ _TEXT_TOOL_CALLS: Final = ("", "tags", "harmony")
 _STRUCTURED_OUTPUT: Final = ("json_schema", "json_object", "tool")
 
 
+def _as_names(names: str | Iterable[str]) -> frozenset[str]:
+    return frozenset((names,) if isinstance(names, str) else names)
+
+
 @attrs.frozen(kw_only=True)
 class ChatDialect:
     """The ways of one kind of endpoint.
 
     Attributes:
         max_tokens_field: What the bound on an answer's tokens is called on the wire.
-        refuses: Fields of the body that are never sent, such as `temperature`.
+        refuses: Fields of the body that are not sent, by their names on the wire, such as
+            `temperature`; a caller's `extra_body` is sent all the same. With `tools` the endpoint
+            is asked for text only: no tool is offered, and earlier calls and results are told as
+            text.
         include_usage: Whether to ask for token counts; a few endpoints refuse the question.
         echo_reasoning: The field in which thoughts are sent back, such as `reasoning_content`;
             empty: they are not. A few endpoints demand them between tool calls, others refuse them.
@@ -40,7 +48,7 @@ class ChatDialect:
     """
 
     max_tokens_field: str = "max_tokens"
-    refuses: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
+    refuses: frozenset[str] = attrs.field(default=(), converter=_as_names)
     include_usage: bool = True
     echo_reasoning: str = ""
     cumulative: bool = False
@@ -58,3 +66,7 @@ class ChatDialect:
                     f"ChatDialect: {name} must be one of {', '.join(map(repr, known))}; "
                     f"got {value!r}"
                 )
+
+
+# What an endpoint is taken for that nothing is known of.
+PLAIN: Final = ChatDialect()

@@ -29,34 +29,35 @@ from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.protocol.arguments import dump_object
 from agent_actors.protocol.text import mend_surrogates
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 
 _UNNAMED: Final = "unnamed"
 """Sent as the name of a call that had none and was answered: the wire takes no empty name."""
 
 
-def encode_request(
-    request: ModelRequest, *, include_usage: bool = True, echo_reasoning: bool = False
-) -> bytes:
+def encode_request(request: ModelRequest, dialect: ChatDialect = PLAIN) -> bytes:
     """The body.
 
     Args:
         request: What is asked.
-        include_usage: Whether to ask for token counts at the end of the stream; a few endpoints
-            refuse the question.
-        echo_reasoning: Whether to send thoughts back as `reasoning_content`; a few endpoints demand
-            it between tool calls, others refuse it.
+        dialect: What the endpoint wants, and what it refuses.
     """
-    body: dict[str, object] = {"model": request.settings.model, "stream": True}
-    if include_usage:
+    settings = request.settings
+    body: dict[str, object] = {"model": settings.model, "stream": True}
+    if dialect.include_usage:
         body["stream_options"] = {"include_usage": True}
-    if request.tools:
+    has_tools = bool(request.tools) and "tools" not in dialect.refuses
+    if has_tools:
         body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
-    body.update(_settings(request.settings, has_tools=bool(request.tools)))
+    body.update(_settings(settings, dialect.max_tokens_field, has_tools=has_tools))
+    for refused in dialect.refuses & body.keys():
+        del body[refused]
+    body.update(settings.extra_body)
     encoded = _encoded(body)
     if "messages" in body:  # the caller's own, among the further fields
         return encoded
     head, end = encoded[:-1] + b',"messages":[', b"]}"
-    messages = _messages(request, echo_reasoning=echo_reasoning)
+    messages = _messages(request, dialect)
     if not messages:
         return head + end
     # The body is put together in one step: of a long conversation, each copy costs more than all
@@ -73,10 +74,10 @@ def _encoded(value: object) -> bytes:
         return msgspec.json.encode(_mended(value))
 
 
-def _settings(settings: ModelSettings, *, has_tools: bool) -> JsonObject:
-    """The sampling options that are set, the caller's own fields last."""
+def _settings(settings: ModelSettings, max_tokens_field: str, *, has_tools: bool) -> JsonObject:
+    """The sampling options that are set."""
     fields: JsonObject = {
-        "max_tokens": settings.max_tokens,
+        max_tokens_field: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "stop": list(settings.stop) or None,
@@ -87,8 +88,7 @@ def _settings(settings: ModelSettings, *, has_tools: bool) -> JsonObject:
     if has_tools:  # endpoints refuse these where there is nothing to choose from
         fields["tool_choice"] = _tool_choice(settings.tool_choice)
         fields["parallel_tool_calls"] = settings.parallel_tool_calls
-    kept = {name: value for name, value in fields.items() if value is not None}
-    return {**kept, **settings.extra_body}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _tool_choice(choice: str | None) -> JsonValue:
@@ -97,12 +97,12 @@ def _tool_choice(choice: str | None) -> JsonValue:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _messages(request: ModelRequest, *, echo_reasoning: bool) -> list[bytes]:
+def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
     """The messages in bytes, each as many of the wire's as it takes, joined."""
 
     def encode(message: Message) -> bytes:
         if message.role == "assistant":
-            sent = _assistant(message, answered, echo_reasoning=echo_reasoning)
+            sent = _assistant(message, answered, dialect)
         else:
             sent = _spoken(message)
         return b",".join(_encoded(one) for one in sent)
@@ -112,7 +112,7 @@ def _messages(request: ModelRequest, *, echo_reasoning: bool) -> list[bytes]:
         return None if failed else encode(message)
 
     answered = frozenset[str]()
-    kept = request.memo.each(("openai", echo_reasoning), request.messages, encode_alone)
+    kept = request.memo.each(("openai", dialect), request.messages, encode_alone)
     sent = list(filter(None, kept))
     if len(sent) < len(kept) and None in kept:
         # How a call that failed is sent depends on the messages after it: nothing can be kept.
@@ -134,7 +134,7 @@ def _answered(messages: Iterable[Message]) -> frozenset[str]:
 
 
 def _assistant(
-    message: Message, answered: AbstractSet[str], *, echo_reasoning: bool
+    message: Message, answered: AbstractSet[str], dialect: ChatDialect
 ) -> Iterator[JsonObject]:
     calls: list[JsonValue] = []
     said: list[TextBlock | ImageBlock] = []
@@ -152,8 +152,8 @@ def _assistant(
                 thoughts += block.thinking
             elif isinstance(block, TextBlock | ImageBlock):
                 said.append(block)
-    if echo_reasoning and thoughts:
-        echo.setdefault("reasoning_content", thoughts)
+    if dialect.echo_reasoning and thoughts:
+        echo.setdefault(dialect.echo_reasoning, thoughts)
     if said or calls:
         content = _content(said) if said else None
         with_calls: JsonObject = {"tool_calls": calls} if calls else {}

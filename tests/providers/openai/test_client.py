@@ -24,6 +24,7 @@ from agent_actors.errors import (
     ProviderStatusError,
 )
 from agent_actors.providers.openai import OpenAIChat
+from agent_actors.providers.openai.dialect import ChatDialect
 from agent_actors.testing import ScriptedEndpoint, call, html, reply, say, status
 from tests.providers.openai.answers import DONE, REQUEST, calls, chunk, entry, sse, text
 from tests.providers.openai.fake_exchange import FakeExchange
@@ -198,7 +199,9 @@ def test_headers_that_cannot_be_sent_are_refused(options: Options, message: str)
 async def test_usage_is_asked_for_unless_told_otherwise() -> None:
     for include in (True, False):
         exchange = FakeExchange([HELLO])
-        chat = OpenAIChat(base_url=BASE, exchange=exchange, include_usage=include)
+        chat = OpenAIChat(
+            base_url=BASE, exchange=exchange, dialect=ChatDialect(include_usage=include)
+        )
         await chat.complete(REQUEST)
         assert ("stream_options" in json.loads(exchange.requests[0].body)) is include
 
@@ -206,7 +209,9 @@ async def test_usage_is_asked_for_unless_told_otherwise() -> None:
 async def test_reasoning_is_echoed_where_it_is_asked_for() -> None:
     messages = Messages().user("x").assistant([ThinkingBlock("Hm"), TextBlock("y")]).user("z")
     exchange = FakeExchange([HELLO])
-    chat = OpenAIChat(base_url=BASE, exchange=exchange, echo_reasoning=True)
+    chat = OpenAIChat(
+        base_url=BASE, exchange=exchange, dialect=ChatDialect(echo_reasoning="reasoning_content")
+    )
     await chat.complete(ModelRequest(messages, ModelSettings("m")))
     sent = json.loads(exchange.requests[0].body)["messages"][1]
     assert sent["reasoning_content"] == "Hm"
@@ -214,7 +219,9 @@ async def test_reasoning_is_echoed_where_it_is_asked_for() -> None:
 
 async def test_an_endpoint_can_be_declared_cumulative() -> None:
     body = sse(text("a"), text("ab"), text("ab"), chunk({}, "stop"))
-    chat = OpenAIChat(base_url=BASE, exchange=FakeExchange([body]), cumulative=True)
+    chat = OpenAIChat(
+        base_url=BASE, exchange=FakeExchange([body]), dialect=ChatDialect(cumulative=True)
+    )
     assert (await chat.complete(REQUEST)).text == "ab"
 
 

@@ -20,6 +20,7 @@ from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 
 HI = Messages().user("Hi")
@@ -28,18 +29,21 @@ FIND = ToolSpec("find", "Find it.", {"type": "object", "properties": {"q": {"typ
 
 
 def body_of(
-    settings: ModelSettings | None = None, messages: Messages = HI, **options: object
+    settings: ModelSettings | None = None,
+    messages: Messages = HI,
+    dialect: ChatDialect = PLAIN,
+    *,
+    tools: bool = False,
+    system_prompt: str = "",
 ) -> JsonObject:
-    tools = (NOW, FIND) if options.pop("tools", False) else ()
-    system = str(options.pop("system_prompt", ""))
-    request = ModelRequest(messages, settings or ModelSettings("m"), system, tools)
-    flags = {key: bool(value) for key, value in options.items()}
-    decoded: JsonObject = json.loads(encode_request(request, **flags))
+    offered = (NOW, FIND) if tools else ()
+    request = ModelRequest(messages, settings or ModelSettings("m"), system_prompt, offered)
+    decoded: JsonObject = json.loads(encode_request(request, dialect))
     return decoded
 
 
-def sent(*messages: Message, echo_reasoning: bool = False) -> JsonValue:
-    return body_of(messages=Messages(messages), echo_reasoning=echo_reasoning)["messages"]
+def sent(*messages: Message, dialect: ChatDialect = PLAIN) -> JsonValue:
+    return body_of(messages=Messages(messages), dialect=dialect)["messages"]
 
 
 def message(role: Role, *blocks: ContentBlock) -> Message:
@@ -57,7 +61,7 @@ def test_the_smallest_request() -> None:
 
 @pytest.mark.feature("OAS-074")
 def test_a_stream_is_always_asked_for_and_usage_unless_told_otherwise() -> None:
-    body = body_of(include_usage=False)
+    body = body_of(dialect=ChatDialect(include_usage=False))
     assert body["stream"] is True
     assert "stream_options" not in body
 
@@ -113,6 +117,23 @@ def test_every_sampling_option_has_its_field() -> None:
         "stream_options": {"include_usage": False},
     }
     assert (body["presence_penalty"], body["frequency_penalty"]) == (-1, 0.5)
+
+
+def test_the_bound_on_tokens_is_called_what_the_endpoint_calls_it() -> None:
+    dialect = ChatDialect(max_tokens_field="max_completion_tokens")
+    body = body_of(ModelSettings("m", max_tokens=7), dialect=dialect)
+    assert body["max_completion_tokens"] == 7
+    assert "max_tokens" not in body
+
+
+def test_what_an_endpoint_refuses_is_not_sent_unless_the_caller_writes_it_out() -> None:
+    dialect = ChatDialect(refuses={"temperature", "seed", "stream_options", "parallel_tool_calls"})
+    settings = ModelSettings(
+        "m", temperature=0.5, top_p=0.1, seed=1, parallel_tool_calls=True, extra_body={"seed": 2}
+    )
+    body = body_of(settings, dialect=dialect, tools=True)
+    assert body.keys() == {"model", "stream", "tools", "top_p", "seed", "messages"}
+    assert body["seed"] == 2
 
 
 def test_tools_are_offered_in_the_wires_form() -> None:
@@ -295,9 +316,9 @@ def test_images_are_parts_beside_the_text() -> None:
     ]
 
 
-def assistant(*blocks: ContentBlock, echo_reasoning: bool = False) -> Iterable[JsonObject]:
+def assistant(*blocks: ContentBlock, dialect: ChatDialect = PLAIN) -> Iterable[JsonObject]:
     found: list[JsonObject] = json.loads(
-        json.dumps(sent(message("assistant", *blocks), echo_reasoning=echo_reasoning))
+        json.dumps(sent(message("assistant", *blocks), dialect=dialect))
     )
     return found
 
@@ -311,12 +332,13 @@ def test_thoughts_are_not_sent() -> None:
 
 def test_quirk_40_reasoning_is_sent_back_where_it_is_asked_for() -> None:
     blocks = (ThinkingBlock("H"), ThinkingBlock("m"), TextBlock("Hi"))
-    assert assistant(*blocks, echo_reasoning=True) == [
-        {"role": "assistant", "content": "Hi", "reasoning_content": "Hm"}
-    ]
+    for field in ("reasoning_content", "reasoning"):
+        assert assistant(*blocks, dialect=ChatDialect(echo_reasoning=field)) == [
+            {"role": "assistant", "content": "Hi", field: "Hm"}
+        ]
     own = ThinkingBlock("x", extra={"reasoning_content": "own"})
-    for echo in (True, False):
-        assert assistant(own, TextBlock("Hi"), echo_reasoning=echo) == [
+    for field in ("reasoning_content", ""):
+        assert assistant(own, TextBlock("Hi"), dialect=ChatDialect(echo_reasoning=field)) == [
             {"role": "assistant", "content": "Hi", "reasoning_content": "own"}
         ]
 

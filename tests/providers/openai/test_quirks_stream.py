@@ -1,8 +1,8 @@
 """Quirks 32 to 48, of text, thinking, usage and the stream itself; each test bears its number.
 
 Of 41 (cumulative text) long texts are recognised; short ones, and a repeat of all the text at the
-end, need an endpoint that is declared so (`OpenAIChat(cumulative=True)`). Of 40, that
-`reasoning_content` is sent back is declared too (`OpenAIChat(echo_reasoning=True)`).
+end, need an endpoint that is declared so (`ChatDialect.cumulative`). Of 40, that thoughts are sent
+back is declared too (`ChatDialect.echo_reasoning`).
 """
 
 import json

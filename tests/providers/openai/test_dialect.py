@@ -1,0 +1,20 @@
+import pytest
+
+from agent_actors.errors import ConfigError
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+
+
+def test_a_dialect_is_a_value() -> None:
+    assert ChatDialect() == PLAIN
+    assert hash(ChatDialect(refuses=["seed"])) == hash(ChatDialect(refuses={"seed"}))
+
+
+def test_one_refused_field_is_a_name_and_no_letters() -> None:
+    assert ChatDialect(refuses="seed").refuses == frozenset({"seed"})
+
+
+@pytest.mark.parametrize("field", ["text_tool_calls", "structured_output"])
+def test_a_mode_that_nobody_knows_is_refused(field: str) -> None:
+    modes: dict[str, object] = {field: "telepathy"}
+    with pytest.raises(ConfigError, match=rf"{field} must be one of .*; got 'telepathy'"):
+        ChatDialect(**modes)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
