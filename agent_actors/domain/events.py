@@ -1,9 +1,10 @@
 """Events: what happens in a run, as its readers, its observers and its session's log see it.
 
 What all events of one model call have in common stands in one shared `EventScope`; the header
-fields read the same on each event (`event.session_id`). Deltas, tool input and progress are live
-only (`seq` is None); every other event is recorded, and gets its `seq` with the commit. An event
-of a type from the future survives as `UnknownEvent`. The JSON form lives in `codec/events.py`.
+fields read the same on each event (`event.session_id`). Deltas, tool input, notices of the stream
+and progress are live only (`seq` is None); every other event is recorded, and gets its `seq` with
+the commit. An event of a type from the future survives as `UnknownEvent`. The JSON form lives in
+`codec/events.py`.
 """
 
 from collections.abc import Mapping
@@ -141,6 +142,19 @@ class ToolDelta(Event):
 
 
 @attrs.frozen
+class StreamNotice(Event):
+    """Something odd in the model's stream, which goes on all the same. Live only.
+
+    No `Notification`: that one is recorded, and what stands between two pieces of an answer cannot
+    be committed before it is shown.
+    """
+
+    type: ClassVar[str] = "stream.notice"
+    recorded: ClassVar[bool] = False
+    text: str
+
+
+@attrs.frozen
 class AssistantMessage(Event):
     """The model's answer is whole."""
 
@@ -262,11 +276,24 @@ class AttemptRestarted(Event):
 
 @attrs.frozen
 class UsageEvent(Event):
-    """What the last model call used, and the run so far."""
+    """What the last model call used, and the run so far.
+
+    The session's accounts are the sum of these: what they do not tell was not spent.
+
+    Attributes:
+        usage: Tokens of this model call, attempts that were given up included.
+        total: Those of the run so far.
+        requests: Requests that it took: more than 1 if attempts failed.
+        tool_calls: Calls of its answer that were begun.
+        cost: What `usage` cost by the prices of that time; None without prices.
+    """
 
     type: ClassVar[str] = "usage"
     usage: Usage
     total: Usage
+    requests: int = 1
+    tool_calls: int = 0
+    cost: float | None = None
 
 
 @attrs.frozen
@@ -288,6 +315,7 @@ class ResultEvent(Event):
     usage: Usage
     iterations: int
     duration: float
+    cost: float | None = None
 
 
 @attrs.frozen
@@ -333,6 +361,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
         AssistantDelta,
         AssistantThinking,
         ToolDelta,
+        StreamNotice,
         AssistantMessage,
         ToolUse,
         ToolProgress,

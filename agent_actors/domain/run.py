@@ -93,12 +93,14 @@ class RunResult:
         stop_reason: Why it ended; see `StopReason`.
         messages: The session's whole history after the run, always valid.
         tool_calls: The run's calls, in the model's order.
-        usage: The run's tokens, summed over its model calls.
+        usage: The run's tokens, summed over its model calls; those of runs that its tools started
+            are theirs.
         iterations: The number of model calls.
         duration: Seconds from start to end.
         session_id: The session.
         run_id: The run.
         request_id: The caller's id of the request, or one that was made.
+        cost: What `usage` cost, in the currency of `AgentOptions.prices`; None without prices.
     """
 
     text: str
@@ -111,6 +113,7 @@ class RunResult:
     session_id: str
     run_id: str
     request_id: str
+    cost: float | None = None
 
     @property
     def output(self) -> str:

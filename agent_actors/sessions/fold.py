@@ -27,6 +27,7 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
 )
+from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.usage import Usage
@@ -43,6 +44,8 @@ class SessionState:
         last_ts: Its time; 0 if there is none.
         turns: The number of model answers so far.
         usage: Tokens of all model calls.
+        requests: Requests that they took, those without an answer included.
+        tool_calls: Tool calls that were begun.
         memo: What was made of the messages; forgotten when the session is idle.
     """
 
@@ -50,7 +53,12 @@ class SessionState:
     last_ts: float = 0.0
     turns: int = 0
     usage: Usage = Usage()
+    requests: int = 0
+    tool_calls: int = 0
     memo: MessageMemo = attrs.field(factory=MessageMemo)
+    # What the model calls that had prices cost, and their tokens: others have to be priced anew.
+    _cost: float = 0.0
+    _priced: Usage = Usage()
     # A dict: of most sessions it is empty, and an empty set takes 150 bytes more.
     _call_ids: dict[str, None] = attrs.field(factory=dict[str, None])
     _messages: list[Message] = attrs.field(factory=list[Message])
@@ -78,13 +86,32 @@ class SessionState:
         elif isinstance(record, ToolResult):
             self._take_result(record)
         elif isinstance(record, UsageEvent):
-            self.usage += record.usage
+            self._take_usage(record)
+
+    def spent(self, prices: Prices | None) -> Spent:
+        """What the session used so far.
+
+        Args:
+            prices: For model calls that were made without prices; None: they cost nothing.
+        """
+        cost = self._cost
+        if prices is not None and self._priced != self.usage:
+            cost += max(0.0, prices.cost(self.usage) - prices.cost(self._priced))
+        return Spent(self.requests, self.tool_calls, self.usage, cost)
 
     def history(self) -> Messages:
         """The conversation, valid as it stands: open calls are closed by synthetic errors."""
         if self._answer is None:
             return Messages(self._messages)
         return Messages((*self._messages, self._answer, *self._result_messages()))
+
+    def _take_usage(self, record: UsageEvent) -> None:
+        self.usage += record.usage
+        self.requests += record.requests
+        self.tool_calls += record.tool_calls
+        if record.cost is not None:
+            self._cost += record.cost
+            self._priced += record.usage
 
     def _take_answer(self, record: AssistantMessage) -> None:
         self.turns += 1

@@ -46,6 +46,7 @@ _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (str | None, st.none() | texts),
     (int, _counts),
     (float, _floats),
+    (float | None, st.none() | _floats),
     (bool, st.booleans()),
     (Any, json_values),
     (FinishReason, st.sampled_from(get_args(FinishReason))),

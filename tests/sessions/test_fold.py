@@ -1,5 +1,7 @@
 """The fold of a session's records is a history that is always valid."""
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given
@@ -25,6 +27,7 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
 )
+from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions import UNFINISHED, SessionState, fold
@@ -129,6 +132,32 @@ def test_usage_call_ids_seq_and_time_are_kept() -> None:
     assert state.usage == Usage(6, 8)
     assert state.call_ids == {"a"}
     assert (state.last_seq, state.last_ts) == (4, 9.0)
+
+
+def told(usage: Usage, **fields: Any) -> UsageEvent:
+    return UsageEvent(SCOPE, "id", 1.0, usage, usage, **fields)
+
+
+def test_requests_calls_and_cost_add_up_from_what_model_calls_told() -> None:
+    state = fold(
+        numbered(
+            told(Usage(10, 5), requests=3, tool_calls=2, cost=0.25),
+            told(Usage(20, 1), tool_calls=1, cost=0.5),
+            told(Usage(0, 7, estimated=True)),
+        )
+    )
+    usage = Usage(30, 13, estimated=True)
+    assert state.spent(None) == Spent(5, 3, usage, 0.75)
+
+
+def test_what_was_used_without_prices_is_priced_by_those_of_today() -> None:
+    prices = Prices(input=1_000_000, output=0)
+    assert fold([told(Usage(10, 5))]).spent(prices).cost == 10
+    mixed = fold([told(Usage(10, 5), cost=3.0), told(Usage(20, 5))])
+    assert mixed.spent(prices).cost == 23
+    priced = fold([told(Usage(10, 5), cost=3.0), told(Usage(20, 5), cost=4.0)])
+    assert priced.spent(prices).cost == 7
+    assert mixed.spent(None).cost == 3
 
 
 def test_an_event_from_the_future_moves_seq_and_time_only() -> None:
