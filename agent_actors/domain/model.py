@@ -60,6 +60,24 @@ class ModelSettings:
 
 
 @attrs.frozen
+class OutputSchema:
+    """What an answer has to be: one JSON object. How that is brought about, a provider knows.
+
+    Attributes:
+        name: Letters, digits, `_` and `-`; 64 at most.
+        schema: The object's JSON Schema.
+        description: What it is, for the model; empty: nothing is said of it.
+        strict_schema: The schema in the form that strict endpoints take, and that allows nothing
+            more; None: it has none.
+    """
+
+    name: str
+    schema: JsonObject
+    description: str = ""
+    strict_schema: JsonObject | None = None
+
+
+@attrs.frozen
 class ModelRequest:
     """One call of a model.
 
@@ -70,6 +88,8 @@ class ModelRequest:
         tools: The tools on offer.
         turn: The number of this model call in its session's life; made-up call ids carry it.
         known_call_ids: The ids of earlier calls of the session; a colliding new id is rewritten.
+        output: What the answer has to be, once the model calls no more tools; None: any text. A
+            provider asks for it as its endpoint can; what comes is checked all the same.
         memo: What was made of the messages on earlier turns; a new one holds nothing.
     """
 
@@ -79,6 +99,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     turn: int = 1
     known_call_ids: AbstractSet[str] = frozenset()
+    output: OutputSchema | None = None
     memo: MessageMemo = attrs.field(factory=MessageMemo, eq=False, repr=False)
 
 
@@ -156,6 +177,8 @@ class ModelFinished:
         model: The model's name as the endpoint gave it; empty if it gave none.
         response_id: The endpoint's id of the answer; empty if it gave none.
         done: True if the model itself ends the run, even though it called tools.
+        output: The JSON text of what the request's `output` asks for, where the wire tells it apart
+            from other text; None: the text is all there is.
     """
 
     blocks: tuple[AssistantBlock, ...]
@@ -164,6 +187,7 @@ class ModelFinished:
     model: str = ""
     response_id: str = ""
     done: bool = False
+    output: str | None = None
 
     @property
     def text(self) -> str:

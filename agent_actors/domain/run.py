@@ -16,6 +16,7 @@ class StopReason(StrEnum):
     MAX_ITERATIONS = "max_iterations"
     LENGTH = "length"
     REFUSED = "refused"
+    OUTPUT_INVALID = "output_invalid"
     AWAITING_APPROVAL = "awaiting_approval"
     INTERRUPTED = "interrupted"
     ROLLED_BACK = "rolled_back"

@@ -8,6 +8,10 @@ raises. What changes here changes in `TABLE` first.
 
     ready ──UserInput──▶ model ──ModelFinished──▶ tools ──ToolFinished──▶ model … ──▶ done
 
+Where the answer has to be of some type, `model` leads to `output`: the driver says whether it fits,
+and what does not fit is told to the model, which is asked again as often as `output_retries` says.
+An answer that was refused is not asked for again, nor one that was cut and does not fit.
+
 Input that comes while the run is under way waits for the next turn boundary. Permission is kept
 per call, so that calls that need no asking go on while one waits for its answer.
 """
@@ -30,6 +34,7 @@ class State(StrEnum):
     READY = "ready"
     MODEL = "model"
     TOOLS = "tools"
+    OUTPUT = "output"
     DONE = "done"
 
 
@@ -70,6 +75,18 @@ class Decided:
 
 
 @attrs.frozen
+class OutputFits:
+    """The answer is what was asked for."""
+
+
+@attrs.frozen
+class OutputMisfit:
+    """The answer is not what was asked for; `told` says so to the model, and how to mend it."""
+
+    told: str
+
+
+@attrs.frozen
 class Interrupted:
     """The run is to end now. Tools that still ran have been joined, and their results fed."""
 
@@ -90,6 +107,8 @@ TurnEvent: TypeAlias = (
     | ToolFinished
     | DecisionNeeded
     | Decided
+    | OutputFits
+    | OutputMisfit
     | Interrupted
     | BudgetExceeded
 )
@@ -160,13 +179,20 @@ class Ask:
 
 
 @attrs.frozen
+class CheckOutput:
+    """See whether this text is what was asked for; answer with `OutputFits` or `OutputMisfit`."""
+
+    text: str
+
+
+@attrs.frozen
 class Finish:
     """The run is over."""
 
     stop_reason: str
 
 
-Command: TypeAlias = Append | CallModel | StartTool | Ask | Finish
+Command: TypeAlias = Append | CallModel | StartTool | Ask | CheckOutput | Finish
 
 
 class IllegalTransition(Exception):
@@ -193,14 +219,19 @@ class TurnMachine:
 
     Args:
         max_iterations: The most model calls of the run.
+        output_retries: How often an answer that does not fit is asked for again, in the whole run;
+            None: any answer will do.
     """
 
     max_iterations: int
+    output_retries: int | None = None
     state: State = attrs.field(default=State.READY, init=False)
     iteration: int = attrs.field(default=0, init=False)
     _open: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
     _asking: set[str] = attrs.field(factory=set[str], init=False)
     _waiting: list[UserInput] = attrs.field(factory=list[UserInput], init=False)
+    # How the run ends if the answer that is being looked at does not fit; None: it is asked again.
+    _end_on_misfit: StopReason | None = attrs.field(default=None, init=False)
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -259,6 +290,8 @@ class TurnMachine:
             return [append, *(StartTool(call) for call in self._open.values())]
         if (refused or self._waiting) and not answer.done:
             return [append, *self._next_turn()]
+        if self.output_retries is not None and answer.finish_reason != "refused":
+            return [append, *self._look_at(answer)]
         return [append, *self._finish(_STOP_OF[answer.finish_reason])]
 
     def take_result(self, event: ToolFinished) -> list[Command]:
@@ -290,6 +323,21 @@ class TurnMachine:
         append = Append((_synthetic(call, event.reason or "the call was refused"),))
         return [append] if self._open else [append, *self._next_turn()]
 
+    def take_output(self, _: OutputFits) -> list[Command]:
+        """The answer fits: the run is over, unless input came meanwhile."""
+        return self._next_turn() if self._waiting else self._finish(StopReason.COMPLETED)
+
+    def refuse_output(self, event: OutputMisfit) -> list[Command]:
+        """The answer does not fit: tell the model, and ask it again while that may help."""
+        if self._end_on_misfit is not None:
+            return self._finish(self._end_on_misfit)
+        if not self.output_retries:
+            return self._finish(StopReason.OUTPUT_INVALID)
+        if self.iteration >= self.max_iterations:
+            return self._finish(StopReason.MAX_ITERATIONS)
+        self.output_retries -= 1
+        return [Append((UserEntry(event.told),)), *self._next_turn()]
+
     def interrupt(self, event: Interrupted) -> list[Command]:
         """Close what is open and finish."""
         entries = self._close_open(event.why)
@@ -315,6 +363,16 @@ class TurnMachine:
         self.state = State.MODEL
         self.iteration += 1
         return [CallModel(self.iteration)]
+
+    def _look_at(self, answer: ModelFinished) -> list[Command]:
+        self.state = State.OUTPUT
+        self._end_on_misfit = None
+        if answer.finish_reason == "length":
+            # It may be whole all the same: endpoints err here. If not, it would be cut again.
+            self._end_on_misfit = StopReason.LENGTH
+        elif answer.done:
+            self._end_on_misfit = StopReason.OUTPUT_INVALID
+        return [CheckOutput(answer.text if answer.output is None else answer.output)]
 
     def _finish(self, stop_reason: str) -> list[Command]:
         self.state = State.DONE
@@ -380,7 +438,14 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
     State.MODEL: dict(
         (
             _on(UserInput, TurnMachine.wait_for_boundary, State.MODEL),
-            _on(ModelFinished, TurnMachine.take_answer, State.MODEL, State.TOOLS, State.DONE),
+            _on(
+                ModelFinished,
+                TurnMachine.take_answer,
+                State.MODEL,
+                State.TOOLS,
+                State.OUTPUT,
+                State.DONE,
+            ),
             *_ENDINGS,
         )
     ),
@@ -390,6 +455,14 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
             _on(ToolFinished, TurnMachine.take_result, State.TOOLS, State.MODEL, State.DONE),
             _on(DecisionNeeded, TurnMachine.ask, State.TOOLS),
             _on(Decided, TurnMachine.decide, State.TOOLS, State.MODEL, State.DONE),
+            *_ENDINGS,
+        )
+    ),
+    State.OUTPUT: dict(
+        (
+            _on(UserInput, TurnMachine.wait_for_boundary, State.OUTPUT),
+            _on(OutputFits, TurnMachine.take_output, State.MODEL, State.DONE),
+            _on(OutputMisfit, TurnMachine.refuse_output, State.MODEL, State.DONE),
             *_ENDINGS,
         )
     ),

@@ -13,6 +13,8 @@ from agent_actors.protocol.turn import (
     DecisionNeeded,
     IllegalTransition,
     Interrupted,
+    OutputFits,
+    OutputMisfit,
     ResultEntry,
     State,
     TurnEvent,
@@ -42,6 +44,13 @@ def acting(*call_ids: str) -> TurnMachine:
     return one
 
 
+def checking(*blocks: str, retries: int = 2) -> TurnMachine:
+    one = TurnMachine(25, output_retries=retries)
+    one.feed(GO)
+    one.feed(answer(*blocks))
+    return one
+
+
 def in_state(state: State) -> TurnMachine:
     match state:
         case State.READY:
@@ -50,6 +59,8 @@ def in_state(state: State) -> TurnMachine:
             return thinking()
         case State.TOOLS:
             return acting()
+        case State.OUTPUT:
+            return checking("x")
         case State.DONE:
             done = machine()
             done.feed(Interrupted("interrupted", "stop"))
@@ -202,7 +213,7 @@ def test_a_refused_call_is_told_to_the_model_with_its_reason() -> None:
     assert entry.result.is_error
 
 
-@pytest.mark.parametrize("state", [State.READY, State.MODEL, State.TOOLS])
+@pytest.mark.parametrize("state", [State.READY, State.MODEL, State.TOOLS, State.OUTPUT])
 def test_an_interrupt_closes_what_is_open_and_ends_the_run(state: State) -> None:
     one = in_state(state)
     commands = [told(c) for c in one.feed(Interrupted("interrupted", "stop"))]
@@ -223,6 +234,8 @@ EVENTS: dict[str, TurnEvent] = {
     "ToolFinished": result("a"),
     "DecisionNeeded": DecisionNeeded("a", "?"),
     "Decided": Decided("a", allowed=True),
+    "OutputFits": OutputFits(),
+    "OutputMisfit": OutputMisfit("no"),
     "Interrupted": Interrupted("interrupted", "stop"),
     "BudgetExceeded": BudgetExceeded("tokens"),
 }

@@ -12,6 +12,7 @@ from agent_actors.protocol.turn import (
     Ask,
     CallEntry,
     CallModel,
+    CheckOutput,
     Command,
     Entry,
     Finish,
@@ -52,6 +53,8 @@ def told(command: Command) -> str:
             return f"start {call.id}"
         case Ask(call=call):
             return f"ask {call.id}"
+        case CheckOutput(text=text):
+            return f"check {text}"
         case Finish(stop_reason=stop_reason):
             return f"finish {stop_reason}"
 

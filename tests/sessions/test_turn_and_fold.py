@@ -16,6 +16,7 @@ from agent_actors.protocol.turn import (
     Ask,
     CallEntry,
     CallModel,
+    CheckOutput,
     Command,
     Decided,
     DecisionNeeded,
@@ -23,6 +24,8 @@ from agent_actors.protocol.turn import (
     Finish,
     IllegalTransition,
     Interrupted,
+    OutputFits,
+    OutputMisfit,
     ResultEntry,
     StartTool,
     State,
@@ -54,9 +57,11 @@ def record_of(entry: Entry) -> AnyEvent | None:
 class Run(RuleBasedStateMachine):
     """A run in which the model, the tools and the caller do as they like."""
 
+    retries: int | None = None
+
     def __init__(self) -> None:
         super().__init__()
-        self.machine = TurnMachine(MAX_ITERATIONS)
+        self.machine = TurnMachine(MAX_ITERATIONS, output_retries=self.retries)
         self.state = SessionState()
         self.model_calls = 0
         self.calls = 0
@@ -85,6 +90,8 @@ class Run(RuleBasedStateMachine):
                 self.asking.append(call.id)
             case CallModel():
                 self.model_calls += 1
+            case CheckOutput():
+                assert self.machine.state is State.OUTPUT
             case Finish():
                 self.ends += 1
 
@@ -134,7 +141,12 @@ class Run(RuleBasedStateMachine):
         self.asking.remove(call_id)
         self.feed(Decided(call_id, allowed=allowed))
 
-    @precondition(lambda self: self.machine.state in (State.MODEL, State.TOOLS))
+    @precondition(lambda self: self.machine.state is State.OUTPUT)
+    @rule(fits=st.booleans())
+    def answer_is_looked_at(self, fits: bool) -> None:
+        self.feed(OutputFits() if fits else OutputMisfit("no"))
+
+    @precondition(lambda self: self.machine.state not in (State.READY, State.DONE))
     @rule()
     def caller_steers(self) -> None:
         self.feed(UserInput("and?"))
@@ -167,5 +179,13 @@ class Run(RuleBasedStateMachine):
             assert self.machine.open_calls == ()
 
 
+class RunWithOutput(Run):
+    """The same, where the last answer has to be of some type."""
+
+    retries = 2
+
+
 TestRun = Run.TestCase
 TestRun.settings = settings(stateful_step_count=25)
+TestRunWithOutput = RunWithOutput.TestCase
+TestRunWithOutput.settings = settings(stateful_step_count=25)
