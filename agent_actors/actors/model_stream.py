@@ -1,32 +1,40 @@
-"""ModelStream: one endpoint's streams, admitted and watched.
+"""ModelStream: one endpoint's streams, admitted, paced and watched.
 
-Owns the admission to one endpoint (a request never queues inside an HTTP pool) and the deadlines
-of its streams: first token, payload idle and total; the deadline for connecting is kept where
-connections are made. It does not know blocks, runs or sessions. The provider calls the sink in
+Owns the admission to one endpoint (a request never queues inside an HTTP pool), what the endpoint
+has taught about how fast it may be asked, the budget of further tries, and the deadlines of its
+streams: first token, payload idle and total; the deadline for connecting is kept where connections
+are made. Each `stream` is one try; who tries again is the run. It does not know blocks, runs or
+sessions. The provider calls the sink in
 the task that reads the network, so that a piece of the answer crosses no task on its way to the
 reader's mailbox.
 """
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 import attrs
+import trio
 
 from agent_actors.abc import ExchangeOwner, ExchangeStatistics, ModelProvider, ModelSink
 from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
+from agent_actors.actors._line import Line
 from agent_actors.actors._owner import Owner
 from agent_actors.actors._slots import FairSlots, SlotStatistics
 from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
     ModelRequest,
+    NoticeDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderDeadlineError
+from agent_actors.errors import ProviderDeadlineError, ProviderError
+from agent_actors.protocol.pace import PaceStatistics, Ticket
+from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
 
 # Streams of one endpoint that may be live at once; further requests wait in line.
 MAX_LIVE_STREAMS: Final = 1000
@@ -39,26 +47,51 @@ class StreamStatistics:
     Attributes:
         endpoint: Its name.
         streams: Slots for live streams.
-        requests: Requests begun so far.
-        failures: Requests that ended with an error so far.
+        attempts: Requests begun so far.
+        retries: Those of them that were a further try of the same model call.
+        fallbacks: Those of them that stood in for another model that had failed.
+        failures: Those of them that ended with an error.
+        pace: What the endpoint has taught by refusing.
+        held_back: Requests that wait until the endpoint may be asked again.
         exchange: What its connections do; None if the provider cannot tell.
     """
 
     endpoint: str
     streams: SlotStatistics
-    requests: int
+    attempts: int
+    retries: int
+    fallbacks: int
     failures: int
+    pace: PaceStatistics
+    held_back: int
     exchange: ExchangeStatistics | None
+
+
+@attrs.frozen
+class Try:
+    """Which try of a model call a request is.
+
+    Attributes:
+        retry: True for a further try: it goes before those that were not refused.
+        fallback: True if it stands in for another model.
+    """
+
+    retry: bool = False
+    fallback: bool = False
+
+
+_FIRST: Final = Try()
 
 
 class _WatchedSink:
     """A sink that tells the watch of what comes; pieces without content do not count."""
 
-    __slots__ = ("_sink", "_watch")
+    __slots__ = ("_begun", "_sink", "_watch")
 
-    def __init__(self, sink: ModelSink, watch: Watch) -> None:
+    def __init__(self, sink: ModelSink, watch: Watch, begun: Callable[[], None]) -> None:
         self._sink = sink
         self._watch = watch
+        self._begun: Callable[[], None] | None = begun
 
     @property
     def full(self) -> bool:
@@ -69,6 +102,9 @@ class _WatchedSink:
             # Text first: told by its class, it is told without a call.
             if delta.text if type(delta) is TextDelta else _has_content(delta):
                 self._watch.touch()
+                if self._begun is not None:
+                    self._begun()
+                    self._begun = None
                 break
         return self._sink.feed(deltas)
 
@@ -88,6 +124,8 @@ def _has_content(delta: ModelDelta) -> bool:
             return bool(delta.text or delta.signature)
         case ToolCallDelta():
             return bool(delta.id or delta.name or delta.arguments)
+        case NoticeDelta():
+            return False
         case _:
             return True
 
@@ -98,19 +136,33 @@ class ModelStream:
     Args:
         provider: What is asked.
         max_live: Streams that may be live at once; `math.inf` for no bound.
+        wall_clock: Seconds since the epoch, for an endpoint that says until when it is busy.
     """
 
-    def __init__(self, provider: ModelProvider, *, max_live: float = MAX_LIVE_STREAMS) -> None:
+    def __init__(
+        self,
+        provider: ModelProvider,
+        *,
+        max_live: float = MAX_LIVE_STREAMS,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         self.owner: Owner = Owner(f"model_stream {provider.name}")
         self.provider: ModelProvider = provider
         self._slots = FairSlots(max_live, math.inf)
         self._sweeper = Sweeper(self.owner.start_background)
-        self._requests = self._failures = 0
+        self._line = Line(self.owner.start_background)
+        self._budget = RetryBudget()
+        self._wall_clock = wall_clock
+        self._attempts = self._retries = self._fallbacks = self._failures = 0
 
     async def stream(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines
+        self,
+        request: ModelRequest,
+        sink: ModelSink,
+        deadlines: Deadlines,
+        which: Try = _FIRST,
     ) -> ModelFinished:
-        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+        """Ask the model once; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
             ProviderDeadlineError: Nothing came in time.
@@ -119,7 +171,16 @@ class ModelStream:
 
         Cancellation: the connection is closed before this returns.
         """
-        return await self.owner.ask(partial(self._stream, request, sink, deadlines))
+        return await self.owner.ask(partial(self._stream, request, sink, deadlines, which))
+
+    @property
+    def answers(self) -> int:
+        """Answers that have begun so far: who was refused can tell whether others were not."""
+        return self._line.answers
+
+    def take_retry(self) -> bool:
+        """Take a further try from the endpoint's budget; False if it is used up."""
+        return self._budget.take(trio.current_time())
 
     @property
     def is_idle(self) -> bool:
@@ -132,31 +193,62 @@ class ModelStream:
         return StreamStatistics(
             endpoint=provider.name,
             streams=self._slots.statistics(),
-            requests=self._requests,
+            attempts=self._attempts,
+            retries=self._retries,
+            fallbacks=self._fallbacks,
             failures=self._failures,
+            pace=self._line.statistics(),
+            held_back=self._line.waiting,
             exchange=provider.statistics() if isinstance(provider, ExchangeOwner) else None,
         )
 
     async def _stream(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines
+        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, which: Try
     ) -> ModelFinished:
-        await self._slots.acquire()
+        await self._slots.acquire(first=which.retry)
         try:
-            self._requests += 1
-            return await self._watched(request, sink, deadlines)
-        except Exception:
-            self._failures += 1
-            raise
+            ticket = await self._line.enter(first=which.retry)
+            try:
+                return await self._attempt(request, sink, deadlines, which, ticket)
+            finally:
+                self._line.leave(ticket)
         finally:
             self._slots.release()
 
+    async def _attempt(
+        self,
+        request: ModelRequest,
+        sink: ModelSink,
+        deadlines: Deadlines,
+        which: Try,
+        ticket: Ticket,
+    ) -> ModelFinished:
+        self._attempts += 1
+        self._retries += which.retry
+        self._fallbacks += which.fallback
+        try:
+            answer = await self._watched(request, sink, deadlines, ticket)
+        except ProviderError as error:
+            self._failures += 1
+            verdict = judge(error, now=self._wall_clock())
+            if verdict.refused:
+                self._line.refused(ticket, min(verdict.after or 0.0, LONGEST_PAUSE))
+            raise
+        except Exception:
+            self._failures += 1
+            raise
+        self._line.answered(ticket)  # if nothing of it was to be shown
+        self._budget.earn()
+        return answer
+
     async def _watched(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines
+        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, ticket: Ticket
     ) -> ModelFinished:
         watch = self._sweeper.watch(deadlines)
+        watched = _WatchedSink(sink, watch, partial(self._line.answered, ticket))
         try:
             with watch.scope:
-                return await self.provider.stream(request, _WatchedSink(sink, watch))
+                return await self.provider.stream(request, watched)
         finally:
             self._sweeper.unwatch(watch)
         # Only the sweeper cancels this scope, and it says for what.

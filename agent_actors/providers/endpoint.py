@@ -6,6 +6,7 @@ Owns the checks, made where a provider is made, and the form in which errors and
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import ConfigError
 
 
@@ -62,3 +63,10 @@ def checked_headers(
                 "look for a stray newline or quotation mark"
             )
     return headers
+
+
+def keyed_headers(headers: Mapping[str, str], request: ModelRequest) -> Mapping[str, str]:
+    """The headers of one request: with its idempotency key, unless the caller set one."""
+    if not request.idempotency_key:
+        return headers
+    return {"idempotency-key": request.idempotency_key, **headers}

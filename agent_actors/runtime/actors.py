@@ -45,6 +45,7 @@ class Actors:
     def __init__(self, options: RuntimeOptions, on_crash: Callable[[], None]) -> None:
         self.ids: Ids = wiring.make_ids()
         self.wall_clock: Callable[[], float] = wiring.wall_clock
+        self.chance: Callable[[], float] = wiring.chance
         self.gate: SessionGate = SessionGate()
         self.executor: ToolExecutor = ToolExecutor(
             self.wall_clock,
@@ -62,7 +63,10 @@ class Actors:
             session_ttl=options.session_ttl,
         )
         self.endpoints: Endpoints = Endpoints(
-            wiring.make_provider, wiring.provider_key, max_live=options.streams_per_endpoint
+            wiring.make_provider,
+            wiring.provider_key,
+            max_live=options.streams_per_endpoint,
+            wall_clock=self.wall_clock,
         )
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}

@@ -33,11 +33,8 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
-from agent_actors.domain.usage import Usage
 from agent_actors.domain.version import __version__
 from agent_actors.errors import (
-    AgentError,
-    ProviderError,
     RunDeadlineExceeded,
     RuntimeShutdown,
     SessionStoreError,
@@ -56,14 +53,13 @@ from agent_actors.protocol.turn import (
     UserInput,
 )
 from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.attempts import Attempts
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
 
 # Seconds for the last commit of a run, which no cancel interrupts.
 LAST_COMMIT_TIMEOUT: Final = 5.0
-# For the tokens of an answer that was cut off before the endpoint could count them.
-_CHARACTERS_PER_TOKEN: Final = 4
 
 
 @attrs.frozen(eq=False)
@@ -116,7 +112,6 @@ class Driver:
         self._machine = TurnMachine(spec.options.max_iterations)
         self._ledger = Ledger()
         self._session: OpenSession | None = None
-        self._sink: RunSink | None = None
         self._started_at = actors.wall_clock()
         self._started = trio.current_time()
         scope = EventScope(
@@ -134,6 +129,13 @@ class Driver:
             info=self._info,
             on_progress=self._on_progress,
             timeout=spec.options.tool_timeout,
+        )
+        self._attempts = Attempts(
+            actors,
+            spec.options,
+            self._ledger,
+            make_sink=self._make_sink,
+            record=self._record,
         )
         self._open_calls: dict[str, Request[ToolCallResult]] = {}
         # Ids of calls that have ended, from the executor's replies to `_await_calls`.
@@ -237,9 +239,12 @@ class Driver:
         return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
 
     async def _commit(self, entries: Sequence[Entry], first: Sequence[Draft] = ()) -> None:
+        await self._record([*first, *self._ledger.enter(entries)])
+
+    async def _record(self, drafts: list[Draft]) -> None:
         assert self._session is not None
-        self._uncommitted = [*first, *self._ledger.enter(entries)]
-        events = await self._session.append(self._stamp.scope, self._uncommitted)
+        self._uncommitted = drafts
+        events = await self._session.append(self._stamp.scope, drafts)
         self._uncommitted = []
         self._publish(events)
         if self._mailbox is not None:
@@ -259,24 +264,16 @@ class Driver:
             known_call_ids=state.call_ids,
             memo=state.memo,
         )
-        self._sink = RunSink(
+        answer = await self._attempts.answer(request)
+        return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
+
+    def _make_sink(self) -> RunSink:
+        return RunSink(
             self._stamp,
             self._mailbox,
             self._actors.bus,
             tool_deltas=self._options.tool_deltas,
         )
-        model = self._actors.endpoints.get(self._options)
-        try:
-            answer = await model.stream(request, self._sink, self._options.deadlines)
-        except AgentError:
-            raise
-        except Exception as error:
-            # A provider of the caller's own; the face raises errors of one tree only.
-            raise ProviderError(
-                f"the provider raised {_told(error)}", endpoint=model.provider.name
-            ) from error
-        self._sink = None
-        return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
     # Tools.
 
@@ -347,9 +344,9 @@ class Driver:
         self, entries: Sequence[Entry], failure: Exception | None, stop_reason: str
     ) -> Exception | None:
         drafts = [*self._uncommitted, *self._ledger.enter(entries)]
-        if self._sink is not None and self._sink.characters:
-            tokens = self._sink.characters // _CHARACTERS_PER_TOKEN
-            drafts.append(self._ledger.enter_usage(Usage(output_tokens=tokens, estimated=True)))
+        tokens = self._attempts.cut_off()
+        if tokens is not None:
+            drafts.append(tokens)
         drafts.append(self._last_draft(failure, stop_reason))
         events: tuple[Event, ...] = ()
         if self._session is not None:

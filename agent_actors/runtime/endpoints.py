@@ -35,6 +35,7 @@ class Endpoints:
         make_provider: Makes the provider that options ask for.
         provider_key: What two options must share to share an endpoint.
         max_live: Streams of one endpoint that may be live at once.
+        wall_clock: Seconds since the epoch.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class Endpoints:
         provider_key: Callable[[AgentOptions], Hashable],
         *,
         max_live: float,
+        wall_clock: Callable[[], float],
     ) -> None:
         self.owner: Owner = Owner("endpoints")
         self._make_provider = make_provider
         self._provider_key = provider_key
         self._max_live = max_live
+        self._wall_clock = wall_clock
         self._endpoints: dict[Hashable, _Endpoint] = {}
         self._sweeping = False
         self._failure: Exception | None = None
@@ -85,9 +88,11 @@ class Endpoints:
         return tuple(endpoint.stream.statistics() for endpoint in self._endpoints.values())
 
     def _open(self, key: Hashable, options: AgentOptions) -> _Endpoint:
-        stream = ModelStream(self._make_provider(options), max_live=self._max_live)
+        stream = ModelStream(
+            self._make_provider(options), max_live=self._max_live, wall_clock=self._wall_clock
+        )
         stream.owner.on_crash = self.owner.on_crash
-        endpoint = _Endpoint(stream, options.provider is None, options.provider)
+        endpoint = _Endpoint(stream, options.resolved is not None, options.provider)
         self._endpoints[key] = endpoint
         self.owner.start_background(stream.owner.serve)
         if not self._sweeping:

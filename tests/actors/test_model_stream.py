@@ -155,7 +155,7 @@ async def test_streams_are_admitted_first_come_first_served_and_within_the_bound
         await wait_all_tasks_blocked()
     assert provider.asked == ["a", "b"]
     found = stream.statistics()
-    assert (found.streams.used, found.streams.waiting, found.requests) == (2, 2, 2)
+    assert (found.streams.used, found.streams.waiting, found.attempts) == (2, 2, 2)
     gates["b"].set()
     await wait_all_tasks_blocked()
     assert provider.asked == ["a", "b", "c"]
@@ -356,7 +356,7 @@ async def test_what_the_provider_raises_goes_to_its_asker_and_is_counted(
     await stream.stream(request_of(), Reader(), DEADLINES)
     with assert_no_checkpoints():
         found = stream.statistics()
-    assert (found.endpoint, found.requests, found.failures) == ("http://played/v1", 3, 2)
+    assert (found.endpoint, found.attempts, found.failures) == ("http://played/v1", 3, 2)
     assert (found.streams.used, found.streams.peak, found.streams.total) == (0, 1, 1)
 
 

@@ -1,0 +1,183 @@
+"""The tries of one run's model calls: again after a passing failure, then by another model.
+
+Owns what was tried, by whom and how often, within one run; what an endpoint has taught all its
+sessions stands with its ModelStream. Which failures are worth another try `protocol/retry.py`
+knows, and what becomes of the history the driver. A reader is never lied to: where something of a
+try was shown, `attempt.restarted` says that it is void before the next one begins.
+
+A run that went over to a fallback model stays with it: what failed once would hold up each turn.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import attrs
+import trio
+
+from agent_actors.actors.model_stream import ModelStream, Try
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.events import AttemptRestarted
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import AgentError, ProviderError
+from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.ledger import Ledger
+from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.reader import RunSink
+
+# For the tokens of an answer that was cut off before the endpoint could count them.
+_CHARACTERS_PER_TOKEN = 4
+
+
+@attrs.define(eq=False)
+class _Call:
+    """One model call, over all its tries with one model."""
+
+    began: float
+    tries: int = 0
+    charged: int = 0
+
+
+class Attempts:
+    """The model calls of one run.
+
+    Args:
+        actors: Whom to ask.
+        options: The agent, with its fallbacks.
+        ledger: The run's account: the tokens of what was cut off are entered there.
+        make_sink: Makes the sink of one try.
+        record: Commits records and shows them.
+    """
+
+    def __init__(
+        self,
+        actors: Actors,
+        options: AgentOptions,
+        ledger: Ledger,
+        *,
+        make_sink: Callable[[], RunSink],
+        record: Callable[[list[Draft]], Awaitable[None]],
+    ) -> None:
+        self._actors = actors
+        self._ledger = ledger
+        self._make_sink = make_sink
+        self._record = record
+        self._models = (options, *options.fallback_options)
+        self._at = 0
+        self._policy: RetryPolicy = options.retry_policy
+        self._budget = self._policy.run_budget
+        self._sink: RunSink | None = None
+        # How many tries were void so far, of this model call.
+        self._void = 0
+
+    async def answer(self, request: ModelRequest) -> ModelFinished:
+        """Ask until there is an answer.
+
+        Args:
+            request: What to ask; its settings are those of the first model.
+
+        Raises:
+            ProviderError: The last failure of the last model; notes tell what was tried.
+
+        Cancellation: the connection is closed before this returns; what was cut off is `cut_off`.
+        """
+        self._void = 0
+        request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
+        while True:
+            options = self._models[self._at]
+            if self._at:
+                request = attrs.evolve(request, settings=options.settings)
+            try:
+                return await self._ask(options, request)
+            except ProviderError as error:
+                if self._at + 1 == len(self._models):
+                    raise
+                self._at += 1
+                await self._restart(f"{error}; going on with {self._models[self._at].model}")
+
+    def cut_off(self) -> Draft | None:
+        """The tokens of an answer that was cut off, as a record; None if nothing had come."""
+        sink, self._sink = self._sink, None
+        if sink is None or not sink.characters:
+            return None
+        tokens = sink.characters // _CHARACTERS_PER_TOKEN
+        return self._ledger.enter_usage(Usage(output_tokens=tokens, estimated=True))
+
+    async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelFinished:
+        stream = self._actors.endpoints.get(options)
+        call = _Call(trio.current_time())
+        while True:
+            self._sink = self._make_sink()
+            answers = stream.answers
+            try:
+                answer = await stream.stream(
+                    request, self._sink, options.deadlines, Try(call.tries > 0, self._at > 0)
+                )
+            except AgentError as error:
+                if not isinstance(error, ProviderError):
+                    raise
+                verdict = judge(error, now=self._actors.wall_clock())
+                pause = self._pause(call, verdict, stream, others=stream.answers > answers)
+                if pause is None:
+                    _tell(error, call, verdict)
+                    raise
+                await self._restart(str(error))
+                await trio.sleep(pause)
+            except Exception as error:
+                # A provider of the caller's own; the face raises errors of one tree only.
+                raise ProviderError(
+                    f"the provider raised {type(error).__name__}: {error}",
+                    endpoint=stream.provider.name,
+                ) from error
+            else:
+                self._sink = None
+                return answer
+
+    def _pause(
+        self, call: _Call, verdict: Verdict, stream: ModelStream, *, others: bool
+    ) -> float | None:
+        """Seconds before the next try; None if there is none.
+
+        Args:
+            call: What was tried.
+            verdict: What the failure means.
+            stream: The endpoint.
+            others: Whether the endpoint answered others meanwhile.
+        """
+        call.tries += 1
+        policy = self._policy
+        if not verdict.again or not policy.max_retries:
+            return None
+        if verdict.after is not None and verdict.after > LONGEST_PAUSE:
+            return None
+        waits_its_turn = verdict.refused and others
+        if waits_its_turn:
+            if trio.current_time() - call.began > policy.patience:
+                return None
+        else:
+            call.charged += 1
+            if call.charged > policy.max_retries or not self._budget or not stream.take_retry():
+                return None
+            self._budget -= 1
+        if verdict.after is None:
+            return policy.pause(max(call.charged, 1), self._actors.chance())
+        # What a refusal asks for, the whole endpoint waits, in line.
+        return 0.0 if verdict.refused else verdict.after
+
+    async def _restart(self, reason: str) -> None:
+        self._void += 1
+        tokens = self.cut_off()
+        if tokens is not None:
+            number = self._void + 1
+            await self._record([tokens, partial(AttemptRestarted, attempt=number, reason=reason)])
+
+
+def _tell(error: ProviderError, call: _Call, verdict: Verdict) -> None:
+    if call.tries > 1:
+        error.add_note(f"tried {call.tries} times in {trio.current_time() - call.began:.1f} s")
+    if verdict.again and verdict.after is not None and verdict.after > LONGEST_PAUSE:
+        error.add_note(
+            f"the endpoint asks to wait {verdict.after:g} s; more than {LONGEST_PAUSE:g} s is not "
+            "waited"
+        )
