@@ -18,13 +18,15 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelSettings, ToolChoice
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
+from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool, check_tools
+from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
     import httpx
 
 # What local servers expect: some refuse an empty key, none looks at it.
-NO_API_KEY: Final = "not-needed"
+NO_API_KEY: Final = NOT_GIVEN
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_BODY: Final[Mapping[str, JsonValue]] = {}
@@ -42,14 +44,26 @@ def _as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop)
 
 
+def _shown(url: str) -> str:
+    return repr(public_url(url))
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class AgentOptions:
     """The definition of an agent.
 
+    Where its requests go is settled here, once: what is given counts first, then the environment
+    (`AGENT_ACTORS_BASE_URL`, `AGENT_ACTORS_MODEL`, `AGENT_ACTORS_API_KEY`), then the provider's own
+    variables (such as `OPENAI_API_KEY`), then its profile.
+
     Args:
-        model: The model's name, as the endpoint knows it. Required.
-        base_url: The endpoint, such as `http://localhost:1234/v1`. Required without `provider`.
-        provider: A `ModelProvider` of your own, or an object with only `complete` or `stream`.
+        model: The model's name, as the endpoint knows it. Required, unless environment or profile
+            name one.
+        base_url: The endpoint, such as `http://localhost:1234/v1`. Required without `provider`;
+            with a profile, the gateway to use in its place.
+        provider: The name of a provider profile, such as `ollama` or `anthropic`; a
+            `ProviderProfile`; a `ModelProvider` of your own, or an object with only `complete` or
+            `stream`.
         system_prompt: Sent first with every request, and never stored; empty: none.
         tools: Tools, or any objects of the `ToolProtocol`'s shape; names must differ.
         max_tokens: The most tokens of one answer.
@@ -62,8 +76,10 @@ class AgentOptions:
         tool_choice: `auto`, `none`, `required` or the name of a tool.
         parallel_tool_calls: Whether one answer may hold several calls.
         extra_body: Further fields of the request's body, sent as they are.
-        api_key: Sent as a bearer token, or raw under `api_key_header`.
-        api_key_header: The header for the raw key; None: `Authorization: Bearer`.
+        api_key: Sent as a bearer token, or raw under `api_key_header`; empty: none is sent. The
+            default stands for none given, and local endpoints take it for a key.
+        api_key_header: The header for the raw key; None: as the profile has it, else
+            `Authorization: Bearer`.
         headers: Further headers.
         include_usage: Ask the endpoint to report tokens (`stream_options.include_usage`).
         http_client: Your own `httpx.AsyncClient`; it is used as it is, and not closed.
@@ -79,12 +95,17 @@ class AgentOptions:
         reader_stall: How long a reader of events may take none.
         tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
 
+    Attributes:
+        resolved: Where the requests go, by which key, and in which dialect; None with a provider of
+            your own.
+
     Raises:
-        ConfigError: Naming the field, what was expected and what came.
+        ConfigError: Naming the field, what was expected and what came; or the environment variable
+            in which a key is missing.
     """
 
     model: str = ""
-    base_url: str = ""
+    base_url: str = attrs.field(default="", repr=_shown)
     provider: object | None = None
     system_prompt: str = ""
     tools: tuple[Tool, ...] = attrs.field(default=(), converter=_as_tools)
@@ -120,9 +141,11 @@ class AgentOptions:
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
     deadlines: Deadlines = attrs.field(init=False, repr=False)
+    resolved: Resolved | None = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         _set(self, "tools_by_name", {tool.name: tool for tool in self.tools})
+        _resolve(self)
         fault = _fault_of(self)
         if fault:
             raise ConfigError(f"AgentOptions: {fault}")
@@ -144,17 +167,32 @@ class AgentOptions:
 _set: Final = object.__setattr__
 
 
+def _resolve(options: AgentOptions) -> None:
+    try:
+        resolved = resolve_provider(options)
+    except ConfigError as error:
+        raise ConfigError(f"AgentOptions: {error}") from error
+    _set(options, "resolved", resolved)
+    if not options.model.strip():
+        _set(options, "model", default_model() if resolved is None else resolved.model)
+
+
 def _settings_of(options: AgentOptions) -> ModelSettings:
+    resolved = options.resolved
+    # Chat completions obey their whole dialect, where the body is made; of Anthropic's protocol
+    # this is all there is to obey.
+    messages = resolved is not None and resolved.profile.protocol == "anthropic"
+    refused = resolved.dialect.refuses if resolved is not None and messages else frozenset[str]()
     return ModelSettings(
         model=options.model,
         max_tokens=options.max_tokens,
-        temperature=options.temperature,
-        top_p=options.top_p,
+        temperature=None if "temperature" in refused else options.temperature,
+        top_p=None if "top_p" in refused else options.top_p,
         stop=options.stop,
         seed=options.seed,
         presence_penalty=options.presence_penalty,
         frequency_penalty=options.frequency_penalty,
-        tool_choice=options.tool_choice,
+        tool_choice=None if "tool_choice" in refused else options.tool_choice,
         parallel_tool_calls=options.parallel_tool_calls,
         extra_body=options.extra_body,
     )
@@ -171,11 +209,22 @@ _TIMEOUTS: Final = (
 )
 
 
+def _no_base_url(resolved: Resolved) -> str:
+    variables = " or ".join((*resolved.profile.base_url_env, "AGENT_ACTORS_BASE_URL"))
+    return (
+        f"base_url is missing; pass the endpoint's URL, set {variables}, or pass a provider: the "
+        "name of a profile, such as 'ollama', or one of your own"
+    )
+
+
 def _fault_of(options: AgentOptions) -> str:
     if not options.model.strip():
-        return "model is missing; pass the model's name as the endpoint knows it"
-    if options.provider is None and not options.base_url.strip():
-        return "base_url is missing; pass the endpoint's URL, or a provider of your own"
+        return (
+            "model is missing; pass the model's name as the endpoint knows it, or set "
+            "AGENT_ACTORS_MODEL"
+        )
+    if options.resolved is not None and not options.resolved.base_url:
+        return _no_base_url(options.resolved)
     if options.max_tokens is not None and options.max_tokens < 1:
         return f"max_tokens must be at least 1, or None to send none; got {options.max_tokens}"
     if options.max_iterations < 1:

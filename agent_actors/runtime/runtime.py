@@ -68,6 +68,7 @@ class Runtime:
         session_id: str | None = None,
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
+        model: str | None = None,
     ) -> RunResult:
         """Run an agent on a session until it has an answer.
 
@@ -77,9 +78,10 @@ class Runtime:
             session_id: The session to go on with; None: a new one, whose id is in the result.
             request_id: Stands on every event and in the result; None: one is made.
             on_busy: What to do if the session is held; None: the runtime's `on_busy`.
+            model: The model to ask in place of the options'; None: theirs.
 
         Raises:
-            ConfigError: The prompt is blank, or the policy is none.
+            ConfigError: The prompt or the model is blank, or the policy is none.
             SessionBusy: The session is held, and the policy is `reject`.
             ProviderError: The model's side failed; the session stays usable.
             RunStopped: The run was ended from outside.
@@ -89,6 +91,7 @@ class Runtime:
         tools have finished their `finally`, its connection is closed, the history is valid and
         committed. A result that was reached is returned.
         """
+        options = _with_model(options, model)
         call = self._call(prompt, options, session_id, request_id, on_busy)
         request = await self._start(call, None)
         async with lending(current_call.get()):
@@ -102,6 +105,7 @@ class Runtime:
         session_id: str | None = None,
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
+        model: str | None = None,
     ) -> RunStream:
         """The same as `run`, with its events to read meanwhile.
 
@@ -114,11 +118,13 @@ class Runtime:
             session_id: The session to go on with; None: a new one.
             request_id: Stands on every event; None: one is made.
             on_busy: What to do if the session is held; None: the runtime's `on_busy`.
+            model: The model to ask in place of the options'; None: theirs.
 
         Raises:
-            ConfigError: The prompt is blank, or the policy is none. What `run` raises besides
-                is raised on entering, on iterating or on leaving.
+            ConfigError: The prompt or the model is blank, or the policy is none. What `run` raises
+                besides is raised on entering, on iterating or on leaving.
         """
+        options = _with_model(options, model)
         call = self._call(prompt, options, session_id, request_id, on_busy)
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
 
@@ -332,6 +338,14 @@ class Runtime:
             )
         if self._token is not trio.lowlevel.current_trio_token():
             raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
+
+
+def _with_model(options: AgentOptions, model: str | None) -> AgentOptions:
+    if model is None:
+        return options
+    if not model.strip():
+        raise ConfigError("the model is blank; pass its name, or None for that of the options")
+    return attrs.evolve(options, model=model)
 
 
 @attrs.frozen(eq=False)

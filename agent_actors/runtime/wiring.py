@@ -1,19 +1,37 @@
 """Plugs adapters into ports: the only file of this room that names concrete ones."""
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
 
 from agent_actors.abc import ModelProvider, SessionStore
 from agent_actors.domain.ids import Ids, Uuid7Ids
 from agent_actors.providers.adapt import adapt_provider
+from agent_actors.providers.anthropic.client import AnthropicMessages
 from agent_actors.providers.openai.client import OpenAIChat
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.runtime.options import AgentOptions
+from agent_actors.providers.profile import ProviderProfile
+from agent_actors.providers.profiles import find_profile, known_profiles
+from agent_actors.providers.resolve import (
+    MODEL_ENV,
+    NO_API_KEY,
+    OPENAI_COMPATIBLE,
+    ResolvedProvider,
+    resolve,
+)
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.transport.httpx_exchange import HttpxExchange
+
+if TYPE_CHECKING:  # it asks this file where an agent's requests go
+    from agent_actors.runtime.options import AgentOptions
+
+# Rooms of the runtime see adapters through this file alone.
+Resolved: TypeAlias = ResolvedProvider
+NOT_GIVEN: Final = NO_API_KEY
 
 wall_clock: Final[Callable[[], float]] = time.time
 
@@ -31,14 +49,48 @@ def make_store() -> SessionStore:
     return MemoryStore()
 
 
-def provider_key(options: AgentOptions) -> Hashable:
+def resolve_provider(options: "AgentOptions") -> ResolvedProvider | None:
+    """Where the requests of these options go; None if the caller brought a provider.
+
+    Raises:
+        ConfigError: There is no such profile, or a key is missing.
+    """
+    provider = options.provider
+    if isinstance(provider, str):
+        profile = find_profile(provider, known_profiles(os.environ))
+    elif isinstance(provider, ProviderProfile):
+        profile = provider
+    elif provider is None:
+        profile = OPENAI_COMPATIBLE
+    else:
+        return None
+    return resolve(
+        profile,
+        os.environ,
+        base_url=options.base_url,
+        model=options.model,
+        api_key=None if options.api_key == NO_API_KEY else options.api_key,
+        api_key_header=options.api_key_header,
+        headers=options.headers,
+    )
+
+
+def default_model() -> str:
+    """The model that the environment names; empty if it names none."""
+    return os.environ.get(MODEL_ENV, "").strip()
+
+
+def provider_key(options: "AgentOptions") -> Hashable:
     """What two options must share to share an endpoint: its connections and its admission."""
-    if options.provider is not None:
+    resolved = options.resolved
+    if resolved is None:
         return id(options.provider)
     return (
-        options.base_url,
-        options.api_key,
-        options.api_key_header,
+        resolved.profile.protocol,
+        resolved.base_url,
+        resolved.api_key,
+        resolved.api_key_header,
+        resolved.dialect,
         tuple(sorted(options.headers.items())),
         options.include_usage,
         options.connect_timeout,
@@ -46,23 +98,35 @@ def provider_key(options: AgentOptions) -> Hashable:
     )
 
 
-def make_provider(options: AgentOptions) -> ModelProvider:
+def make_provider(options: "AgentOptions") -> ModelProvider:
     """The provider that these options ask for.
 
     Raises:
         ConfigError: `provider` has none of the accepted shapes, or `base_url` is no URL.
     """
-    if options.provider is not None:
+    resolved = options.resolved
+    if resolved is None:
         return adapt_provider(options.provider)
     client = options.http_client
+    # Without a client of the caller's, the provider makes an exchange, and closes it.
+    exchange = None if client is None else HttpxExchange(client=client)
+    if resolved.profile.protocol == "anthropic":
+        return AnthropicMessages(
+            base_url=resolved.base_url,
+            api_key=resolved.api_key or "",
+            headers=options.headers,
+            exchange=exchange,
+            connect_timeout=options.connect_timeout,
+            max_connections=math.inf,
+        )
+    asks = resolved.dialect.include_usage and options.include_usage
     return OpenAIChat(
-        base_url=options.base_url,
-        api_key=options.api_key,
-        api_key_header=options.api_key_header,
+        base_url=resolved.base_url,
+        api_key=NO_API_KEY if resolved.api_key is None else resolved.api_key,
+        api_key_header=resolved.api_key_header,
         headers=options.headers,
-        dialect=ChatDialect(include_usage=options.include_usage),
+        dialect=attrs.evolve(resolved.dialect, include_usage=asks),
         connect_timeout=options.connect_timeout,
         max_connections=math.inf,  # the endpoint's ModelStream admits
-        # Without a client of the caller's, the provider makes an exchange, and closes it.
-        exchange=None if client is None else HttpxExchange(client=client),
+        exchange=exchange,
     )

@@ -38,7 +38,7 @@ from agent_actors.providers.openai.wire import NotJsonError, read_json
 from agent_actors.providers.reading import AnswerSink, Reading
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
-from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 DEFAULT_VERSION: Final = "2023-06-01"
@@ -69,6 +69,7 @@ class AnthropicMessages:
         headers: Further headers; they win over those made here.
         exchange: What to send by; without one, one is made, and closed by `aclose`.
         connect_timeout: Seconds to connect in, for the exchange made here.
+        max_connections: Requests under way at once, for the exchange made here.
         max_tokens: The most tokens of an answer, where the settings say nothing.
         cache: What to mark for the endpoint's prompt cache: `system`, `tools`, `messages`, each
             up to its end. A block's own mark goes by its `extra`.
@@ -102,6 +103,7 @@ class AnthropicMessages:
         headers: Mapping[str, str] | None = None,
         exchange: ByteExchange | None = None,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        max_connections: float = DEFAULT_MAX_CONNECTIONS,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         cache: Collection[CachePoint] = (),
         cache_ttl: str = "",
@@ -120,7 +122,7 @@ class AnthropicMessages:
         self._headers = _headers(api_key, version, betas, headers or {})
         self._owns_exchange = exchange is None
         self._exchange: ByteExchange = exchange or make_exchange(
-            base_url, connect_timeout=connect_timeout
+            base_url, connect_timeout=connect_timeout, max_connections=max_connections
         )
         self._options = EncodeOptions(
             max_tokens=max_tokens,

@@ -1,0 +1,152 @@
+"""From what a caller gave and what the environment says to one endpoint: URL, model, key, dialect.
+
+Owns the order in which they count: what was given, `AGENT_ACTORS_*`, the provider's own variables,
+the profile's default. The environment is handed in; a variable that is blank is not set. A key is
+in nothing that is shown: neither in a `repr` nor in an error.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from agent_actors.errors import ConfigError
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.providers.profile import ProviderProfile
+from agent_actors.transport.request import public_url
+
+BASE_URL_ENV: Final = "AGENT_ACTORS_BASE_URL"
+MODEL_ENV: Final = "AGENT_ACTORS_MODEL"
+API_KEY_ENV: Final = "AGENT_ACTORS_API_KEY"
+
+NO_API_KEY: Final = "not-needed"
+"""Sent where nobody gave a key: some local servers refuse an empty one, none looks at it."""
+
+# Headers of a caller's own in which a key may stand, whatever the protocol.
+_KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
+# A server that listens on every address is reached on this one.
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
+_LOOPBACK: Final = "127.0.0.1"
+
+OPENAI_COMPATIBLE: Final = ProviderProfile(name="openai-compatible")
+"""Any endpoint that speaks chat completions and of which nothing else is known."""
+
+
+def _shown(url: str) -> str:
+    return repr(public_url(url))
+
+
+@attrs.frozen(kw_only=True)
+class ResolvedProvider:
+    """An endpoint, ready to be asked.
+
+    Attributes:
+        profile: What is known of it.
+        base_url: Where it is; empty if nobody said.
+        model: The model to ask; empty if nobody said.
+        api_key: The key; None if nobody gave one, empty if none is to be sent.
+        api_key_header: The header that gets the bare key; None: as the protocol has it.
+        dialect: The ways of this model there.
+    """
+
+    profile: ProviderProfile
+    base_url: str = attrs.field(repr=_shown)
+    model: str
+    api_key: str | None = attrs.field(repr=False)
+    api_key_header: str | None
+    dialect: ChatDialect
+
+
+def resolve(
+    profile: ProviderProfile,
+    environ: Mapping[str, str],
+    *,
+    base_url: str = "",
+    model: str = "",
+    api_key: str | None = None,
+    api_key_header: str | None = None,
+    headers: Collection[str] = (),
+) -> ResolvedProvider:
+    """Find out what to ask, where, and by which key.
+
+    Args:
+        profile: What is known of the provider.
+        environ: The environment.
+        base_url: Given by the caller; blank: not given.
+        model: Given by the caller; blank: not given.
+        api_key: Given by the caller; None: not given, empty: none is to be sent.
+        api_key_header: Given by the caller; None: not given.
+        headers: Names of headers that the caller sends: with a key there, none is missing.
+
+    Raises:
+        ConfigError: The provider wants a key and there is none, or a variable holds no URL.
+    """
+    if not model.strip():
+        model = _first(environ, (MODEL_ENV, *profile.model_env)) or profile.model
+    header = api_key_header or profile.api_key_header or None
+    if api_key is None:
+        api_key = _first(environ, (API_KEY_ENV, *profile.api_key_env)) or None
+    if api_key is None and profile.api_key_required and not _brings_key(headers, header):
+        raise ConfigError(_missing_key(profile))
+    return ResolvedProvider(
+        profile=profile,
+        base_url=base_url.strip() or _base_url(profile, environ),
+        model=model,
+        api_key=api_key,
+        api_key_header=header,
+        dialect=profile.dialect_of(model),
+    )
+
+
+def _first(environ: Mapping[str, str], names: Collection[str]) -> str:
+    """The value of the first variable that is set."""
+    return next(filter(None, (environ.get(name, "").strip() for name in names)), "")
+
+
+def _base_url(profile: ProviderProfile, environ: Mapping[str, str]) -> str:
+    for name in (BASE_URL_ENV, *profile.base_url_env):
+        value = environ.get(name, "").strip()
+        if value:
+            return value if name == BASE_URL_ENV else _completed(value, name, profile)
+    return profile.base_url
+
+
+def _completed(value: str, variable: str, profile: ProviderProfile) -> str:
+    """The URL that a provider's own variable means: some name no more than a host.
+
+    Without a scheme, what is missing is taken from the profile's URL, its port too; with one, the
+    scheme has a port of its own.
+    """
+    usual = urlsplit(profile.base_url)
+    bare = "://" not in value
+    try:
+        url = urlsplit(f"{usual.scheme or 'https'}://{value}" if bare else value)
+        port = url.port or (usual.port if bare else None)
+    except ValueError:
+        # The value is not shown, nor is the error's text, which quotes it: it may hold a password.
+        raise ConfigError(
+            f"the environment variable {variable} holds no URL; expected one such as "
+            f"{profile.base_url or 'https://host' + profile.path}"
+        ) from None
+    host = url.hostname or _LOOPBACK
+    if host in _EVERYWHERE:
+        host = _LOOPBACK
+    login, at, _ = url.netloc.rpartition("@")
+    place = f"[{host}]" if ":" in host else host
+    path = url.path.rstrip("/") or profile.path
+    query = f"?{url.query}" if url.query else ""
+    return f"{url.scheme}://{login}{at}{place}{f':{port}' if port else ''}{path}{query}"
+
+
+def _brings_key(headers: Collection[str], header: str | None) -> bool:
+    wanted = _KEY_HEADERS | {(header or "").lower()}
+    return any(name.lower() in wanted for name in headers)
+
+
+def _missing_key(profile: ProviderProfile) -> str:
+    variables = " or ".join((*profile.api_key_env, API_KEY_ENV))
+    return (
+        f"there is no API key for the provider {profile.name!r}: set {variables}, or pass api_key "
+        "(an empty one if a gateway adds the key)"
+    )

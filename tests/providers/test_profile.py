@@ -1,0 +1,77 @@
+"""A profile is checked where it is made, and knows which models differ."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from agent_actors.errors import ConfigError
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+from agent_actors.providers.profile import ModelRule, ProviderProfile
+
+# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+build: Callable[..., ProviderProfile] = ProviderProfile
+
+SILENT = ChatDialect(refuses={"temperature"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"name": " "}, "field name must not be blank"),
+        ({"protocol": "grpc"}, "field protocol must be one of 'openai', 'anthropic'; got 'grpc'"),
+        ({"base_url": "localhost"}, "field base_url must begin with http:// or https://"),
+        ({"path": "v1"}, "field path must begin with a slash; got 'v1'"),
+        ({"quirks": [0]}, "field quirks must hold numbers from 1 to 50"),
+        ({"quirks": [51]}, "field quirks must hold numbers from 1 to 50"),
+        ({"models": [ModelRule((), PLAIN)]}, "each rule needs names"),
+        ({"api_key_env": "sk-1 2"}, "field api_key_env must hold names of environment variables"),
+        ({"base_url_env": ["a b"]}, "field base_url_env"),
+        ({"model_env": [""]}, "field model_env"),
+        ({"protocol": "anthropic", "api_key_header": "k"}, "field api_key_header"),
+        (
+            {"protocol": "anthropic", "dialect": ChatDialect(cumulative=True)},
+            "only field refuses counts",
+        ),
+        (
+            {
+                "protocol": "anthropic",
+                "models": [ModelRule("x", ChatDialect(max_tokens_field="y"))],
+            },
+            "only field refuses counts",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_by_profile_and_field(
+    fields: Mapping[str, object], told: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(**{"name": "mine", **fields})
+
+    assert str(caught.value).startswith(f"profile {fields.get('name', 'mine')!r}: ")
+    assert told in str(caught.value)
+
+
+def test_one_text_stands_for_a_list_of_one() -> None:
+    profile = ProviderProfile(name="mine", api_key_env="MY_KEY", quirks=[3, 1, 3])
+
+    assert (profile.api_key_env, profile.quirks) == (("MY_KEY",), (1, 3))
+
+
+def test_the_first_rule_that_covers_a_model_counts() -> None:
+    profile = ProviderProfile(
+        name="mine", models=[ModelRule("big-chat*", PLAIN), ModelRule(["big-*", "o?"], SILENT)]
+    )
+
+    assert profile.dialect_of("big-chat-1") is PLAIN
+    assert profile.dialect_of("big-1") is SILENT
+    assert profile.dialect_of("o1") is SILENT
+    assert profile.dialect_of("O1") is profile.dialect
+    assert profile.dialect_of("small") is profile.dialect
+
+
+def test_messages_may_refuse_fields() -> None:
+    profile = ProviderProfile(
+        name="mine", protocol="anthropic", models=[ModelRule("claude-*", SILENT)]
+    )
+
+    assert profile.dialect_of("claude-9").refuses == {"temperature"}

@@ -1,0 +1,209 @@
+"""`provider` as a name or a profile: where requests go, what is sent, and what is shared."""
+
+import math
+import os
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from agent_actors import AgentOptions, open_runtime
+from agent_actors.errors import ConfigError, ProviderDeadlineError
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.providers.profile import ProviderProfile
+from agent_actors.providers.profiles import builtin_profiles
+from agent_actors.testing import ScriptedEndpoint, ScriptedModel, Step, hang, reply, say
+
+URL = "http://localhost:1/v1"
+
+
+@pytest.fixture(autouse=True)
+def no_providers_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = [
+        name
+        for profile in builtin_profiles().values()
+        for name in (*profile.base_url_env, *profile.model_env, *profile.api_key_env)
+    ]
+    for name in (*theirs, *(name for name in os.environ if name.startswith("AGENT_ACTORS_"))):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.feature("OAS-003", "OAS-077")
+async def test_the_name_of_a_profile_is_all_that_an_agent_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert AgentOptions(model="qwen3", provider="ollama").resolved is not None
+    async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
+        monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{endpoint.port}")
+        result = await runtime.run("Hi", AgentOptions(model="qwen3", provider="ollama"))
+
+    assert result.text == "Hello."
+    (request,) = endpoint.requests
+    assert request.path == "/v1/chat/completions"
+    assert (request.model, request.headers["authorization"]) == ("qwen3", "Bearer not-needed")
+
+
+@pytest.mark.feature("ASDK-021", "ASDK-023")
+async def test_anthropic_is_asked_in_its_own_protocol_with_its_own_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ScriptedEndpoint(["Hello.", "Hello."]) as endpoint, open_runtime() as runtime:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+        old = AgentOptions(model="claude-sonnet-4-5", provider="anthropic", tool_choice="auto")
+        await runtime.run("Hi", old)
+        await runtime.run("Hi", old, model="claude-opus-4-7")
+
+    first, second = endpoint.requests
+    assert first.path == second.path == "/v1/messages"
+    assert first.headers["x-api-key"] == "sk-1"
+    assert (first.model, first.body["temperature"]) == ("claude-sonnet-4-5", 0.7)
+    # It refuses to be told how to sample.
+    assert (second.model, "temperature" in second.body) == ("claude-opus-4-7", False)
+    assert "sk-1" not in repr(old)
+    assert "sk-1" not in repr(old.resolved)
+
+
+async def test_a_profile_of_ones_own_says_what_is_sent() -> None:
+    async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
+        profile = ProviderProfile(
+            name="mine",
+            base_url=endpoint.base_url,
+            model="m",
+            api_key_header="x-key",
+            dialect=ChatDialect(max_tokens_field="most", refuses={"temperature"}),
+        )
+        await runtime.run("Hi", AgentOptions(provider=profile, api_key="k", include_usage=False))
+
+    (request,) = endpoint.requests
+    assert (request.model, request.headers["x-key"]) == ("m", "k")
+    assert (request.body["most"], request.wants_usage) == (4096, False)
+    assert "temperature" not in request.body
+
+
+async def test_a_dialect_that_does_not_ask_for_usage_wins_over_the_option() -> None:
+    async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(
+            model="m", provider="mistral", base_url=endpoint.base_url, api_key="k"
+        )
+        await runtime.run("Hi", options)
+
+    assert not endpoint.requests[0].wants_usage
+
+
+@pytest.mark.feature("ASDK-026")
+async def test_the_model_of_a_call_wins_over_that_of_the_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_ACTORS_MODEL", "from-env")
+    async with ScriptedEndpoint(lambda _: reply("Hello.")) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(base_url=endpoint.base_url)
+        assert options.model == "from-env"
+        await runtime.run("Hi", options)
+        options = attrs.evolve(options, model="of-options")
+        await runtime.run("Hi", options)
+        await runtime.run("Hi", options, model="of-call")
+        async with runtime.stream("Hi", options, model="of-stream") as events:
+            async for _ in events:
+                pass
+        with pytest.raises(ConfigError, match="the model is blank"):
+            await runtime.run("Hi", options, model=" ")
+        assert len(runtime.statistics().endpoints) == 1
+
+    assert [request.model for request in endpoint.requests] == [
+        "from-env",
+        "of-options",
+        "of-call",
+        "of-stream",
+    ]
+
+
+async def test_the_environment_names_the_model_of_a_provider_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = ScriptedModel(["Hello."])
+    with pytest.raises(ConfigError, match=r"model is missing; .* set AGENT_ACTORS_MODEL"):
+        AgentOptions(provider=model)
+    monkeypatch.setenv("AGENT_ACTORS_MODEL", "from-env")
+    options = AgentOptions(provider=model)
+    assert (options.model, options.resolved) == ("from-env", None)
+    async with open_runtime() as runtime:
+        assert (await runtime.run("Hi", options)).text == "Hello."
+
+
+async def test_the_environment_names_the_endpoint_and_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
+        monkeypatch.setenv("AGENT_ACTORS_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("AGENT_ACTORS_API_KEY", "from-env")
+        await runtime.run("Hi", AgentOptions(model="m"))
+
+    assert endpoint.requests[0].headers["authorization"] == "Bearer from-env"
+
+
+@pytest.mark.feature("ASDK-020")
+async def test_agents_of_one_provider_share_its_connections() -> None:
+    async with ScriptedEndpoint(lambda _: reply("Hello.")) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(model="m", provider="vllm", base_url=endpoint.base_url)
+        for text in ("One", "Two", "Three"):
+            await runtime.run("Hi", attrs.evolve(options, system_prompt=text))
+        assert len(runtime.statistics().endpoints) == 1
+        other = attrs.evolve(options, api_key="another")
+        await runtime.run("Hi", other)
+        assert len(runtime.statistics().endpoints) == 2
+
+    assert [request.connection for request in endpoint.requests] == [0, 0, 0, 1]
+
+
+@pytest.mark.feature("OAS-010")
+async def test_silence_ends_a_stream_after_sixty_seconds_unless_the_option_says_otherwise(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    stalled: list[Step] = [say("One "), hang()]
+    async with open_runtime() as runtime:
+        for options, waited in (
+            (AgentOptions(model="m", provider=ScriptedModel([stalled])), 60.0),
+            (AgentOptions(model="m", provider=ScriptedModel([stalled]), idle_timeout=5), 5.0),
+        ):
+            began = trio.current_time()
+            with pytest.raises(ProviderDeadlineError) as caught:
+                await runtime.run("Hi", options)
+            assert (caught.value.kind, caught.value.seconds) == ("idle", waited)
+            assert math.isclose(trio.current_time() - began, waited, abs_tol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("provider", "told"),
+    [
+        ("olama", "AgentOptions: there is no provider profile 'olama'; did you mean 'ollama'?"),
+        ("", "there is no provider profile ''; Known: anthropic"),
+        ("openai", "there is no API key for the provider 'openai': set OPENAI_API_KEY"),
+    ],
+)
+def test_what_cannot_work_is_refused_where_options_are_made(provider: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        AgentOptions(model="m", provider=provider)
+    assert told in str(caught.value)
+
+
+def test_an_endpoint_that_nobody_named_is_told_with_its_variables() -> None:
+    with pytest.raises(ConfigError, match=r"set AZURE_OPENAI_ENDPOINT or .* AGENT_ACTORS_BASE_URL"):
+        AgentOptions(model="m", provider="azure", api_key="k")
+
+
+def test_a_password_in_the_url_is_not_shown() -> None:
+    options = AgentOptions(model="m", base_url="http://me:s3cret@host/v1?key=s3cret")
+    assert "s3cret" not in repr(options)
+    assert "http://host/v1" in repr(options)
+
+
+def test_a_key_that_was_found_does_not_follow_to_another_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+    options = AgentOptions(model="m", provider="openai")
+    moved = attrs.evolve(options, provider=None, base_url=URL)
+    assert moved.resolved is not None
+    assert moved.resolved.api_key is None
