@@ -3,6 +3,7 @@
 This module is the public face: it holds imports only, and knows nothing of its own.
 """
 
+from agent_actors.domain.blocks import FileBlock as FileBlock
 from agent_actors.domain.blocks import ImageBlock as ImageBlock
 from agent_actors.domain.blocks import OpaqueBlock as OpaqueBlock
 from agent_actors.domain.blocks import TextBlock as TextBlock
@@ -33,6 +34,7 @@ __all__ = [
     "AgentError",
     "AgentOptions",
     "CancelReason",
+    "FileBlock",
     "ImageBlock",
     "Message",
     "Messages",

@@ -2,6 +2,7 @@
 
     AgentError
     ├── ConfigError                  the caller built something that cannot work
+    │   ├── MediaError               an image or a file that cannot be sent
     │   └── SchemaError              a type or schema that has no JSON Schema here
     ├── MessageError                 a message or a chain of messages breaks a rule
     ├── EventError                   text that should be an event
@@ -57,6 +58,10 @@ class AgentError(Exception):
 
 class ConfigError(AgentError):
     """Options, a tool or a call that cannot work; raised where it is made, before any I/O."""
+
+
+class MediaError(ConfigError):
+    """An image or a file that cannot be sent: empty, too large, unreadable or not what it says."""
 
 
 class SchemaError(ConfigError):

@@ -12,6 +12,7 @@ import msgspec
 from agent_actors.codec.mirrors import Mirror, mirror_of
 from agent_actors.domain.blocks import (
     ContentBlock,
+    FileBlock,
     ImageBlock,
     OpaqueBlock,
     TextBlock,
@@ -30,6 +31,7 @@ BLOCK_TYPES: Final[tuple[type[ContentBlock], ...]] = (
     ToolUseError,
     ToolResultBlock,
     ImageBlock,
+    FileBlock,
     OpaqueBlock,
 )
 _MIRRORS: Final[Mapping[Any, type[Mirror]]] = {cls: mirror_of(cls) for cls in BLOCK_TYPES}

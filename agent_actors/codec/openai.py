@@ -3,19 +3,23 @@
 A tool message of several results becomes one dict per result, as the wire wants it. What a block
 keeps in `extra` goes back to where it came from: a call's into the call's dict, any other block's
 into the message's. Thinking has no field of its own on this wire, and is sent only by its `extra`.
+Images and files are parts of the content, in tool messages too, so that nothing is lost there and
+back; what is sent to an endpoint, of which some take only text from tools, is made in `providers/`.
 Reading takes the short shape of calls (`{"id", "name", "args"}`) as well as the wire's.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NotRequired, TypedDict, cast
+from typing import Any, Final, Literal, NotRequired, TypedDict, TypeGuard, cast
 
 import msgspec
 
-from agent_actors.codec.blocks import load_block
+from agent_actors.codec.blocks import dump_block, load_block
 from agent_actors.domain.blocks import (
     ContentBlock,
+    FileBlock,
     ImageBlock,
+    OpaqueBlock,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -65,9 +69,10 @@ class TextPartDict(TypedDict):
 
 
 class ImageUrlDict(TypedDict):
-    """Where an image is."""
+    """Where an image is, and how closely to look."""
 
     url: str
+    detail: NotRequired[str]
 
 
 class ImagePartDict(TypedDict):
@@ -77,7 +82,24 @@ class ImagePartDict(TypedDict):
     image_url: ImageUrlDict
 
 
-ContentDict = str | list[TextPartDict | ImagePartDict] | None
+class FileDict(TypedDict):
+    """What a file holds, and its name."""
+
+    file_data: str
+    filename: NotRequired[str]
+
+
+class FilePartDict(TypedDict):
+    """A file in a content."""
+
+    type: Literal["file"]
+    file: FileDict
+
+
+# Parts of a kind that has no block here stand in the wire's own form.
+PartDict = TextPartDict | ImagePartDict | FilePartDict | JsonObject
+ContentDict = str | list[PartDict] | None
+_Part = TextBlock | ImageBlock | FileBlock | OpaqueBlock
 
 
 class MessageDict(TypedDict):
@@ -89,6 +111,14 @@ class MessageDict(TypedDict):
     tool_call_id: NotRequired[str]
     name: NotRequired[str]
 
+
+PROVIDER: Final = "openai"
+"""Whose form an `OpaqueBlock` has that is sent as a part on this wire."""
+
+# Kinds of parts that are kept as they are: sound, video, and files that the endpoint holds.
+_OWN_PARTS: Final = frozenset({"input_audio", "video_url", "file"})
+
+_LONGEST_SCHEME: Final = 8
 
 # OpenAI's newer name of the system role.
 _ROLE_ALIASES: Final[Mapping[object, str]] = {"developer": "system"}
@@ -110,7 +140,7 @@ def message_to_openai(message: Message) -> list[MessageDict]:
         results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
         return [_result_to_openai(result) for result in results]
     calls = [_call_to_openai(call) for call in _calls(message)]
-    content = _content([b for b in message.blocks if isinstance(b, TextBlock | ImageBlock)])
+    content = _content([block for block in message.blocks if _is_part(block)])
     # Some endpoints refuse a null content, some an empty one beside calls; null is OpenAI's own.
     sent: MessageDict = {"role": message.role, "content": content or (None if calls else "")}
     if calls:
@@ -154,15 +184,33 @@ def _arguments_text(call: ToolUseBlock) -> str:
     return json.dumps(call.input, ensure_ascii=False)
 
 
-def _content(blocks: Sequence[TextBlock | ImageBlock]) -> ContentDict:
-    if not any(isinstance(block, ImageBlock) for block in blocks):
+def _is_part(block: ContentBlock) -> TypeGuard[_Part]:
+    if isinstance(block, OpaqueBlock):
+        return block.provider == PROVIDER
+    return isinstance(block, TextBlock | ImageBlock | FileBlock)
+
+
+def _content(blocks: Sequence[_Part]) -> ContentDict:
+    if all(isinstance(block, TextBlock) for block in blocks):
         return "".join(block.text for block in blocks if isinstance(block, TextBlock))
-    return [
-        {"type": "text", "text": block.text}
-        if isinstance(block, TextBlock)
-        else {"type": "image_url", "image_url": {"url": block.source}}
-        for block in blocks
-    ]
+    return [part_to_openai(block) for block in blocks]
+
+
+def part_to_openai(block: _Part) -> PartDict:
+    """A block as a part of a content; an opaque one in the form that it has."""
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, ImageBlock):
+        image: ImageUrlDict = {"url": block.source}
+        if block.detail:
+            image["detail"] = block.detail
+        return {"type": "image_url", "image_url": image}
+    if isinstance(block, FileBlock):
+        file: FileDict = {"file_data": block.source}
+        if block.name:
+            file["filename"] = block.name
+        return {"type": "file", "file": file}
+    return copy_object(block.data)
 
 
 def _result_to_openai(result: ToolResultBlock) -> MessageDict:
@@ -187,12 +235,12 @@ def _result_content(result: ToolResultBlock) -> ContentDict:
     return result.text
 
 
-def _content_block(item: JsonValue) -> TextBlock | ImageBlock | None:
+def _content_block(item: JsonValue) -> _Part | None:
     try:
         block = load_block(item)
     except MessageError:
         return None
-    return block if isinstance(block, TextBlock | ImageBlock) else None
+    return block if _is_part(block) else None
 
 
 def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
@@ -221,12 +269,14 @@ def _message(index: int, item: Mapping[str, object]) -> Message:
 def _result(index: int, item: Mapping[str, object]) -> ToolResultBlock:
     parts = _parts(index, item.get("content"))
     content: str | list[JsonValue] = "".join(p.text for p in parts if isinstance(p, TextBlock))
+    if not all(isinstance(part, TextBlock) for part in parts):
+        content = [dump_block(part) for part in parts]
     return ToolResultBlock(
         _text(index, item, "tool_call_id"), content, name=_text(index, item, "name")
     )
 
 
-def _parts(index: int, content: object) -> list[TextBlock | ImageBlock]:
+def _parts(index: int, content: object) -> list[_Part]:
     if content is None or content == "":
         return []
     if isinstance(content, str):
@@ -234,14 +284,27 @@ def _parts(index: int, content: object) -> list[TextBlock | ImageBlock]:
     return [_part(index, part) for part in _sequence(index, content, "content")]
 
 
-def _part(index: int, part: Mapping[str, object]) -> TextBlock | ImageBlock:
+def _part(index: int, part: Mapping[str, object]) -> _Part:
     match part:
         case {"type": "text", "text": str(text)}:
             return TextBlock(text)
+        case {"type": "image_url", "image_url": {"url": str(url), "detail": str(detail)}}:
+            return ImageBlock(url, detail=detail)
         case {"type": "image_url", "image_url": {"url": str(url)}}:
             return ImageBlock(url)
+        case {"type": "file", "file": {"file_data": str(data), "filename": str(name)}}:
+            return FileBlock(_source(data), name=name)
+        case {"type": "file", "file": {"file_data": str(data)}}:
+            return FileBlock(_source(data))
+        case {"type": str(kind)} if kind in _OWN_PARTS:
+            return OpaqueBlock(copy_object(cast(Mapping[str, JsonValue], part)), PROVIDER)
         case _:
             raise _fault(index, f"a content part of type {part.get('type')!r:.80} is not known")
+
+
+def _source(data: str) -> str:
+    """A file's data as a URL; some write the bare base64."""
+    return data if ":" in data[:_LONGEST_SCHEME] else f"data:;base64,{data}"
 
 
 def _call(index: int, call: Mapping[str, object]) -> ToolUseBlock:

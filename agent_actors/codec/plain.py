@@ -14,7 +14,7 @@ from typing import Any, cast
 import attrs
 
 from agent_actors.codec.blocks import dump_block
-from agent_actors.domain.blocks import ImageBlock, OpaqueBlock, TextBlock
+from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 
 
@@ -23,7 +23,7 @@ def to_json(value: object) -> JsonValue:
 
     Taken as they are: str, int, bool, None, finite floats. Mappings with str keys become dicts;
     lists and tuples lists; sets lists in a stable order; attrs and dataclass instances objects
-    of their fields; enums their values; text, image and opaque blocks their dict form. Lone
+    of their fields; enums their values; text, image, file and opaque blocks their dict form. Lone
     surrogates in text, which no JSON text can carry, are replaced.
 
     Raises:
@@ -60,7 +60,7 @@ def _plain(value: object, path: str) -> JsonValue:
             return clean_text(value)
         case float():
             return _finite(value, path)
-        case TextBlock() | ImageBlock() | OpaqueBlock():
+        case TextBlock() | ImageBlock() | FileBlock() | OpaqueBlock():
             return _plain(dump_block(value), path)
         case Mapping():
             items = cast(Mapping[object, object], value).items()

@@ -11,6 +11,7 @@ import attrs
 
 from agent_actors.domain.blocks import (
     ContentBlock,
+    FileBlock,
     ImageBlock,
     OpaqueBlock,
     TextBlock,
@@ -27,6 +28,9 @@ USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
 
 # The common rule of thumb for English text; FEATURES calls for exactly this heuristic.
 _CHARACTERS_PER_TOKEN: Final = 4
+# About what providers count for an image of a megapixel. A file that is no text counts as one too:
+# how many pages it has is not known here.
+_TOKENS_PER_IMAGE: Final = 1000
 
 
 def valid_role(role: str) -> bool:
@@ -87,9 +91,14 @@ class Message:
             raise MessageError(where + fault, index=index)
 
     def estimate_tokens(self) -> int:
-        """A rough count: a quarter of the content's characters, and of the raw arguments'."""
+        """A rough count: a quarter of the content's characters, and of the raw arguments'.
+
+        Images and files, which the content leaves out, count a thousand each; a file of text, a
+        quarter of its characters.
+        """
         calls = sum(len(c.arguments_text) // _CHARACTERS_PER_TOKEN for c in self.tool_calls)
-        return len(self.content) // _CHARACTERS_PER_TOKEN + calls
+        media = sum(map(_media_tokens, self.blocks))
+        return len(self.content) // _CHARACTERS_PER_TOKEN + calls + media
 
     def pretty(self) -> str:
         """For a person's eye: a heading by role, the content, and each call on a line."""
@@ -97,8 +106,11 @@ class Message:
             heading = f"[Tool: {self.name} (call_id={self.tool_call_id})]"
         else:
             heading = _HEADINGS.get(self.role, f"[{self.role}]")
+        labels = [b.label for b in self.blocks if isinstance(b, ImageBlock | FileBlock)]
         calls = [f"  -> {c.name}({c.arguments_text}) (call_id={c.id})" for c in self.tool_calls]
-        return "\n".join([f"{heading} {self.content}".rstrip(), *calls])
+        return "\n".join(
+            [" ".join(filter(None, [heading, self.content, *labels])).rstrip(), *calls]
+        )
 
 
 _HEADINGS: Final[dict[Role, str]] = {
@@ -115,7 +127,9 @@ def _fault_of(message: Message) -> str:
         return _fault_of_tool(message)
     if message.role == "assistant":
         return _fault_of_assistant(message)
-    has_part = any(isinstance(block, ImageBlock | OpaqueBlock) for block in message.blocks)
+    has_part = any(
+        isinstance(block, ImageBlock | FileBlock | OpaqueBlock) for block in message.blocks
+    )
     if not message.content.strip() and not has_part:
         return f"a {message.role} message needs content, and this one is empty"
     return ""
@@ -140,6 +154,18 @@ def _fault_of_assistant(message: Message) -> str:
         if not call.name:
             return f"tool call {position} ({call.id}) has no name"
     return ""
+
+
+def _media_tokens(block: ContentBlock) -> int:
+    if isinstance(block, ImageBlock):
+        return _TOKENS_PER_IMAGE
+    if isinstance(block, FileBlock):
+        text = block.text
+        return _TOKENS_PER_IMAGE if text is None else len(text) // _CHARACTERS_PER_TOKEN
+    if isinstance(block, ToolResultBlock) and isinstance(block.content, list):
+        shown = [part for part in block.content if isinstance(part, dict)]
+        return _TOKENS_PER_IMAGE * sum(part.get("type") in {"image", "file"} for part in shown)
+    return 0
 
 
 def system(text: str) -> Message:

@@ -5,7 +5,7 @@ import json
 import attrs
 
 from agent_actors.codec.plain import clean_text, to_json
-from agent_actors.domain.blocks import ImageBlock, OpaqueBlock, TextBlock
+from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 
 
@@ -46,7 +46,7 @@ def _content(value: object) -> str | JsonObject | list[JsonValue]:
         return ""
     if type(value) is str:
         return clean_text(value)
-    is_block = isinstance(value, TextBlock | ImageBlock | OpaqueBlock)
+    is_block = isinstance(value, TextBlock | ImageBlock | FileBlock | OpaqueBlock)
     plain = to_json([value] if is_block else value)
     if isinstance(plain, str | dict | list):
         return plain

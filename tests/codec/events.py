@@ -9,6 +9,7 @@ from agent_actors.codec.hints import resolved_hints
 from agent_actors.domain.blocks import (
     AssistantBlock,
     ContentBlock,
+    FileBlock,
     ImageBlock,
     OpaqueBlock,
     TextBlock,
@@ -33,7 +34,8 @@ _block_strategies: Final[dict[Any, st.SearchStrategy[Any]]] = {
     ToolResultBlock: st.builds(
         ToolResultBlock, texts, _contents, st.booleans(), texts, extra=json_objects
     ),
-    ImageBlock: st.builds(ImageBlock, texts, texts, extra=json_objects),
+    ImageBlock: st.builds(ImageBlock, texts, texts, detail=texts, extra=json_objects),
+    FileBlock: st.builds(FileBlock, texts, texts, texts, extra=json_objects),
     OpaqueBlock: st.builds(OpaqueBlock, json_objects, texts, extra=json_objects),
 }
 blocks: Final[st.SearchStrategy[ContentBlock]] = st.one_of(*_block_strategies.values())

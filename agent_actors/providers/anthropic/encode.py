@@ -24,6 +24,7 @@ import msgspec
 
 from agent_actors.domain.blocks import (
     ContentBlock,
+    FileBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -215,7 +216,7 @@ class _Conversation:
                 yield self._call(block.as_tool_use())
         elif isinstance(block, ToolResultBlock):
             yield self._result(block)
-        elif isinstance(block, ImageBlock):
+        elif isinstance(block, ImageBlock | FileBlock):
             yield {**media_part(block), **_extra(block)}
         elif block.provider == PROVIDER:
             yield {**block.data, **_extra(block)}

@@ -1,55 +1,61 @@
 """Images, documents and results of calls in the form of this protocol.
 
-An image is named by its URL or comes as data in a `data:` URL. Data or URLs of another media type
-than an image's are documents, for which this protocol has a form of its own.
+An image or a file is named by its URL or comes as data in a `data:` URL. Its media type
+decides, whatever it is called here: what is no image is a document, for which this protocol has a
+form of its own, and a text has to be plain. No image is decoded or encoded again.
 """
 
-import base64
-import binascii
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from agent_actors.codec.blocks import load_block
-from agent_actors.domain.blocks import ImageBlock, OpaqueBlock, TextBlock, ToolResultBlock
+from agent_actors.domain.blocks import (
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    TextBlock,
+    ToolResultBlock,
+)
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.media import (
+    decoded_text,
+    is_image,
+    is_text,
+    split_data_url,
+    usual_name,
+)
 from agent_actors.errors import MessageError
 from agent_actors.providers.anthropic.parts import PROVIDER
 
-_DATA: Final = "data:"
-_BASE64: Final = "base64"
 _DEFAULT_IMAGE: Final = "image/png"
-_ALIASES: Final = {"image/jpg": "image/jpeg", "": _DEFAULT_IMAGE}
+_DEFAULT_FILE: Final = "application/pdf"
 _UNTOLD: Final = "the tool failed and said nothing"
 """Sent for an error without a message: an error without content is refused."""
 
 
-def media_part(block: ImageBlock) -> JsonObject:
+def media_part(block: ImageBlock | FileBlock) -> JsonObject:
     """An image, or the document that it is by its media type, as a part of a message."""
-    if not block.source.startswith(_DATA):
-        kind = _kind_of(block.media_type or _DEFAULT_IMAGE)
-        return {"type": kind, "source": {"type": "url", "url": block.source}}
-    head, _, body = block.source.removeprefix(_DATA).partition(",")
-    told, *options = head.split(";")
-    media_type = (block.media_type or told).strip().lower()
-    media_type = _ALIASES.get(media_type, media_type)
-    if media_type.startswith("text/"):
+    default = _DEFAULT_IMAGE if isinstance(block, ImageBlock) else _DEFAULT_FILE
+    data = split_data_url(block.source)
+    media_type = usual_name(block.media_type) or (data.media_type if data else "") or default
+    if data is None:
+        source: JsonObject = {"type": "url", "url": block.source}
+    elif is_text(media_type):
         # Plain text is the only kind of text that a document may be.
-        text = _bytes(body, options).decode("utf-8", "replace")
-        source: JsonObject = {"type": "text", "media_type": "text/plain", "data": text}
-        return {"type": "document", "source": source}
-    encoded = "".join(body.split())
-    if _BASE64 not in options:
-        encoded = base64.b64encode(_bytes(body, options)).decode()
-    source = {"type": "base64", "media_type": media_type, "data": encoded}
-    return {"type": _kind_of(media_type), "source": source}
+        text = decoded_text(block.source)
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+    else:
+        source = {"type": "base64", "media_type": media_type, "data": data.base64}
+    if is_image(media_type):
+        return {"type": "image", "source": source}
+    title: JsonObject = {"title": block.name} if isinstance(block, FileBlock) and block.name else {}
+    return {"type": "document", "source": source, **title}
 
 
 def result_content(result: ToolResultBlock) -> JsonValue:
     """What a call gave back: text, or parts if it is a list of blocks; empty if it is nothing."""
     parts = _parts(result.content) if isinstance(result.content, list) else None
-    if parts is not None and result.is_error:
-        # An error is told in text alone.
-        parts = parts if all(part.get("type") == "text" for part in parts) else None
+    if parts and result.is_error and not all(part.get("type") == "text" for part in parts):
+        parts = None  # an error is told in text alone
     if parts is None:
         text = "" if result.content == [] else result.text
         return text or (_UNTOLD if result.is_error else "")
@@ -71,23 +77,8 @@ def _part(item: JsonValue) -> JsonObject | None:
         return None
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text, **block.extra}
-    if isinstance(block, ImageBlock):
+    if isinstance(block, ImageBlock | FileBlock):
         return {**media_part(block), **block.extra}
     if isinstance(block, OpaqueBlock) and block.provider == PROVIDER:
         return {**block.data, **block.extra}
     return None
-
-
-def _bytes(body: str, options: list[str]) -> bytes:
-    """What a `data:` URL holds; nothing if it is no base64 though it says so."""
-    content = unquote_to_bytes(body)
-    if _BASE64 not in options:
-        return content
-    try:
-        return base64.b64decode(content)
-    except binascii.Error:
-        return b""
-
-
-def _kind_of(media_type: str) -> str:
-    return "image" if media_type.startswith("image/") else "document"

@@ -1,7 +1,6 @@
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Final
 
 import pytest
 from hypothesis import given
@@ -252,97 +251,6 @@ def test_lone_surrogates_of_the_caller_are_replaced() -> None:
     body = body_of(settings, Messages().user("a\ud83db"))
     assert body["messages"] == [{"role": "user", "content": "a\ufffdb"}]
     assert body["k\ufffd"] == [1, ["\N{GRINNING FACE}"]]
-
-
-# --- images, documents, results -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("block", "kind", "source"),
-    [
-        (ImageBlock("https://x/y.png"), "image", {"type": "url", "url": "https://x/y.png"}),
-        (
-            ImageBlock("https://x/y.pdf", "application/pdf"),
-            "document",
-            {"type": "url", "url": "https://x/y.pdf"},
-        ),
-        (
-            ImageBlock("data:image/jpg;base64,aG\nk="),
-            "image",
-            {"type": "base64", "media_type": "image/jpeg", "data": "aGk="},
-        ),
-        (
-            ImageBlock("data:;base64,aGk=", "image/WEBP"),
-            "image",
-            {"type": "base64", "media_type": "image/webp", "data": "aGk="},
-        ),
-        (
-            ImageBlock("data:,hi"),
-            "image",
-            {"type": "base64", "media_type": "image/png", "data": "aGk="},
-        ),
-        (
-            ImageBlock("data:application/pdf;base64,aGk="),
-            "document",
-            {"type": "base64", "media_type": "application/pdf", "data": "aGk="},
-        ),
-        (
-            ImageBlock("data:text/markdown;charset=utf-8;base64,aMOp"),
-            "document",
-            {"type": "text", "media_type": "text/plain", "data": "hé"},
-        ),
-        (
-            ImageBlock("data:text/plain,h%C3%A9%ff"),
-            "document",
-            {"type": "text", "media_type": "text/plain", "data": "hé\ufffd"},
-        ),
-        (
-            ImageBlock("data:text/plain;base64,a"),
-            "document",
-            {"type": "text", "media_type": "text/plain", "data": ""},
-        ),
-    ],
-)
-def test_images_and_documents(block: ImageBlock, kind: str, source: JsonObject) -> None:
-    assert parts(block) == [{"type": kind, "source": source}]
-
-
-RESULTS: Final[Sequence[tuple[str | JsonObject | list[JsonValue], bool, JsonValue]]] = [
-    ("x", False, "x"),
-    ("", False, None),
-    ("", True, "the tool failed and said nothing"),
-    ({"a": 1}, False, '{"a": 1}'),
-    ([], False, None),
-    ([1], False, "[1]"),
-    ([{"type": "text", "text": "a"}, {"type": "odd"}], False, None),
-    ([{"type": "text", "text": ""}], True, "the tool failed and said nothing"),
-    (
-        [
-            {"type": "text", "text": "a", "extra": {"citations": []}},
-            {"type": "text", "text": ""},
-            {"type": "image", "source": "https://x"},
-            {"type": "opaque", "data": {"type": "search_result"}, "provider": "anthropic"},
-        ],
-        False,
-        [
-            {"type": "text", "text": "a", "citations": []},
-            {"type": "image", "source": {"type": "url", "url": "https://x"}},
-            {"type": "search_result"},
-        ],
-    ),
-    ([{"type": "opaque", "data": {}, "provider": "other"}], False, None),
-    ([{"type": "text", "text": "a"}], True, [{"type": "text", "text": "a"}]),
-    ([{"type": "image", "source": "https://x"}], True, None),
-]
-
-
-@pytest.mark.parametrize(("content", "is_error", "wire"), RESULTS)
-def test_results(content: str | list[JsonValue], is_error: bool, wire: JsonValue) -> None:
-    (part,) = parts(ToolResultBlock("a", content, is_error))
-    if wire is None and content:
-        wire = json.dumps(content)  # what has no other form is sent as JSON text
-    assert part.get("content") == wire
-    assert part.get("is_error") is (True if is_error else None)
 
 
 # --- tools ----------------------------------------------------------------------------------------
