@@ -28,6 +28,7 @@ _Text = Annotated[str, Parameter(show_default=False)]
 _Url = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_BASE_URL")]
 _Model = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_MODEL")]
 _Key = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_API_KEY")]
+_Provider = Annotated[str | None, Parameter(show_default=False)]
 _AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 _Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
@@ -52,6 +53,7 @@ async def demo(
     sessions: _AtLeastOne = 100,
     tools: _NotNegative = 8,
     turns: _AtLeastOne = 1,
+    provider: _Provider = None,
     base_url: _Text = "",
     model: _Text = "",
     api_key: _Key = "",
@@ -65,18 +67,22 @@ async def demo(
         sessions: How many, all at once.
         tools: Tool calls that each answer is to make, in parallel.
         turns: Prompts per session, one after the other.
+        provider: A real endpoint by the name of its profile, such as ollama or anthropic.
         base_url: A real endpoint, such as http://localhost:1234/v1; by default an embedded one.
         model: The model's name, as the real endpoint knows it.
         api_key: The real endpoint's key.
         json: Print one JSON object, and nothing else.
     """
-    if bool(base_url) != bool(model):
-        given, missing = ("--base-url", "--model") if base_url else ("--model", "--base-url")
+    where = "--provider" if provider is not None else "--base-url"
+    real = provider is not None or bool(base_url)
+    if real != bool(model):
+        given, missing = (where, "--model") if real else ("--model", where)
         return fail(f"{given} needs {missing}; without both, the endpoint is embedded", MISUSED)
     plan = DemoPlan(
         sessions=sessions,
         tools=tools,
         turns=turns,
+        provider=provider,
         base_url=base_url,
         model=model,
         api_key=api_key or NO_API_KEY,
@@ -89,6 +95,7 @@ async def run(
     prompt: str,
     /,
     *,
+    provider: _Provider = None,
     base_url: _Url = "",
     model: _Model = "",
     system: _Text = "",
@@ -105,6 +112,7 @@ async def run(
 
     Args:
         prompt: What to ask; - reads it from stdin; one with a dash in front stands behind --.
+        provider: The endpoint by the name of its profile, such as ollama or anthropic.
         base_url: The endpoint, such as http://localhost:1234/v1.
         model: The model's name, as the endpoint knows it.
         system: The system prompt.
@@ -117,18 +125,16 @@ async def run(
         usage: Tell the tokens used, on stderr.
         json: Print every event as a line of JSON.
     """
-    for value, option, variable in (
-        (base_url, "--base-url URL", "AGENT_ACTORS_BASE_URL"),
-        (model, "--model NAME", "AGENT_ACTORS_MODEL"),
-    ):
-        if not value:
-            return fail(f"no endpoint to ask: pass {option}, or set {variable}", MISUSED)
+    missing = _missing(provider, base_url, model)
+    if missing:
+        return fail(missing, MISUSED)
     shown = Shown(thinking=show_thinking, usage=usage, as_json=json)
 
     async def work() -> int:
         options = AgentOptions(
             model=model,
             base_url=base_url,
+            provider=provider,
             system_prompt=system,
             api_key=api_key or NO_API_KEY,
             api_key_header=api_key_header,
@@ -139,6 +145,18 @@ async def run(
         return await answer(prompt, options, shown)
 
     return await complete(work)
+
+
+def _missing(provider: str | None, base_url: str, model: str) -> str:
+    """What has to be said of the endpoint still, in words; empty: nothing."""
+    if provider is not None:
+        return ""  # its profile may name both, and tells what it does not
+    if not base_url:
+        return (
+            "no endpoint to ask: pass --base-url URL or --provider NAME, "
+            "or set AGENT_ACTORS_BASE_URL"
+        )
+    return "" if model else "no model to ask: pass --model NAME, or set AGENT_ACTORS_MODEL"
 
 
 async def _demo(plan: DemoPlan, *, as_json: bool) -> int:

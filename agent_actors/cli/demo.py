@@ -51,7 +51,8 @@ class DemoPlan:
         sessions: How many, all at once.
         tools: Calls that each answer is to make.
         turns: Prompts per session, one after the other.
-        base_url: A real endpoint; empty: the embedded one.
+        provider: A real endpoint, by the name of its profile; None: none is named.
+        base_url: A real endpoint; empty and no provider: the embedded one.
         model: The model's name there.
         api_key: Its key.
     """
@@ -59,9 +60,15 @@ class DemoPlan:
     sessions: int
     tools: int
     turns: int = 1
+    provider: str | None = None
     base_url: str = ""
     model: str = ""
     api_key: str = NO_API_KEY
+
+    @property
+    def embedded(self) -> bool:
+        """True if no real endpoint is named."""
+        return not self.base_url and self.provider is None
 
 
 @attrs.frozen
@@ -108,7 +115,7 @@ class Demo:
         Cancellation: safe; nothing is left.
         """
         _allow_descriptors(2 * self.plan.sessions + _OTHER_DESCRIPTORS)
-        if self.plan.base_url:
+        if not self.plan.embedded:
             before = _open_sockets()
             await self._drive(self.plan.base_url, self.plan.model)
             await _until(lambda: _open_sockets() <= before)
@@ -141,6 +148,7 @@ class Demo:
         options = AgentOptions(
             model=model,
             base_url=base_url,
+            provider=plan.provider,
             system_prompt=SYSTEM_PROMPT,
             tools=demo_tools(tally.tools) if plan.tools else (),
             max_tokens=_MAX_TOKENS,

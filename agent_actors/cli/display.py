@@ -70,7 +70,8 @@ def table(plan: DemoPlan, tally: Tally, report: DemoReport) -> Table:
         tally: What was counted.
         report: What the counts come to.
     """
-    where = f"{plan.model} at {plan.base_url}" if plan.base_url else "the embedded endpoint"
+    named = plan.base_url or plan.provider
+    where = "the embedded endpoint" if plan.embedded else f"{plan.model} at {named}"
     shown = Table(title=f"{plan.sessions} sessions at once on {where}", title_justify="left")
     shown.add_column("measured")
     shown.add_column("value", justify="right")

@@ -30,7 +30,10 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run"], "PROMPT"),
         (["run", "hi", "--bogus"], "--bogus"),
         (["run", "hi", "--max-tokens", "many"], "--max-tokens"),
-        (["run", "hi", "--model", "m"], "pass --base-url URL, or set AGENT_ACTORS_BASE_URL"),
+        (["run", "hi", "--model", "m"], "or set AGENT_ACTORS_BASE_URL"),
+        (["run", "hi", "--model", "m"], "pass --base-url URL or --provider NAME"),
+        (["run", "hi", "--provider", "olama"], "error: there is no provider profile 'olama'; did"),
+        (["run", "hi", "--provider", "ollama"], "error: model is missing; pass the model's name"),
         (["run", "hi", "--base-url", "http://x"], "pass --model NAME, or set AGENT_ACTORS_MODEL"),
         (["run", "hi", "--base-url", "x", "--model", "m"], "base_url must begin with http"),
         (["run", " ", "--base-url", "http://x", "--model", "m"], "the prompt is blank"),
@@ -40,6 +43,8 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["demo", "--sessions", "0"], "--sessions"),
         (["demo", "--model", "m"], "--model needs --base-url"),
+        (["demo", "--provider", "ollama"], "--provider needs --model"),
+        (["demo", "--provider", "olama", "--model", "m"], "no provider profile 'olama'"),
         (["demo", "--base-url", "http://x"], "--base-url needs --model"),
     ],
 )
@@ -87,7 +92,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
 
 def test_run_passes_every_option_on(asked: list[Asked]) -> None:
-    where = ["--base-url", "http://x/v1", "--model", "m", "--api-key", "k"]
+    where = ["--base-url", "http://x/v1", "--model", "m", "--api-key", "k", "--provider", "vllm"]
     how = ["--system", "Be brief.", "--max-tokens", "7", "--temperature", "0", "--timeout", "2"]
     what = ["--show-thinking", "--usage", "--json", "--api-key-header", "x-key"]
     assert main(["run", *where, *how, *what, "--", "-5 + 3?"]) == 0
@@ -97,6 +102,7 @@ def test_run_passes_every_option_on(asked: list[Asked]) -> None:
     assert one.prompt == "-5 + 3?"
     assert (options.base_url, options.model) == ("http://x/v1", "m")
     assert (options.api_key, options.api_key_header) == ("k", "x-key")
+    assert options.provider == "vllm"
     assert options.system_prompt == "Be brief."
     assert (options.max_tokens, options.temperature, options.run_timeout) == (7, 0, 2)
     assert one.shown == Shown(thinking=True, usage=True, as_json=True)
@@ -117,6 +123,17 @@ def test_run_takes_the_endpoint_from_the_environment_and_options_win(
     # What nobody asked for is not sent.
     assert (first.options.max_tokens, first.options.temperature) == (None, None)
     assert second.options.model == "mine"
+
+
+def test_run_finds_the_endpoint_of_a_provider(
+    asked: list[Asked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    assert main(["run", "Hi", "--provider", "anthropic", "--model", "claude"]) == 0
+
+    resolved = asked[0].options.resolved
+    assert resolved is not None
+    assert (resolved.profile.name, resolved.api_key) == ("anthropic", "sk-1")
 
 
 def test_the_arguments_are_those_of_the_process_unless_given(

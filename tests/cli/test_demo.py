@@ -76,6 +76,15 @@ async def test_its_snapshot_tells_how_it_stands() -> None:
     assert demo.finished
 
 
+async def test_a_real_endpoint_is_found_by_its_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ScriptedEndpoint(["Hello."]) as endpoint:
+        monkeypatch.setenv("VLLM_BASE_URL", endpoint.base_url)
+        demo = Demo(DemoPlan(sessions=1, tools=0, provider="vllm", model="m"))
+        assert await demo.drive() == 0
+
+    assert [request.model for request in endpoint.requests] == ["m"]
+
+
 async def test_a_real_endpoint_may_call_what_it_likes() -> None:
     script = [reply(call("get_price", {"item": "?"})), reply("Done.")]
     async with ScriptedEndpoint(script) as endpoint:
