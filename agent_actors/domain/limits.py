@@ -17,7 +17,7 @@ from typing import Final, TypeGuard
 
 import attrs
 
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import ConfigError
 
 # Ten times 0.1 is a little less than 1 in floats; a cost within this share of its limit reached it.
@@ -27,7 +27,6 @@ _TOKENS_PER_PRICE: Final = 1_000_000
 # what they like, and a product of any two of these is still a number.
 _HIGHEST_PRICE: Final = 1e12
 _MOST_TOKENS: Final = 10**15
-_NO_TOKENS: Final = Usage()
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -143,7 +142,7 @@ class Spent:
 
     requests: int = 0
     tool_calls: int = 0
-    usage: Usage = _NO_TOKENS
+    usage: Usage = NO_TOKENS
     cost: float = 0.0
 
     def __add__(self, other: "Spent") -> "Spent":

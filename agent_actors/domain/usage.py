@@ -1,5 +1,7 @@
 """Tokens: what a model call, a run or a session used."""
 
+from typing import Final
+
 import attrs
 
 
@@ -37,3 +39,6 @@ class Usage:
             self.reasoning_tokens + other.reasoning_tokens,
             self.estimated or other.estimated,
         )
+
+
+NO_TOKENS: Final = Usage()

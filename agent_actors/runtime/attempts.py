@@ -18,10 +18,11 @@ from agent_actors.actors.model_stream import ModelStream, Try
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.events import AttemptRestarted
 from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import AgentError, ProviderError
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
 from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.reader import RunSink
@@ -45,7 +46,8 @@ class Attempts:
     Args:
         actors: Whom to ask.
         options: The agent, with its fallbacks.
-        ledger: The run's account: the tokens of what was cut off are entered there.
+        ledger: The run's account: requests and the tokens of what was cut off are entered there.
+        limits: What the run may still use: a try that they leave no room for is not made.
         make_sink: Makes the sink of one try.
         record: Commits records and shows them.
     """
@@ -55,12 +57,14 @@ class Attempts:
         actors: Actors,
         options: AgentOptions,
         ledger: Ledger,
+        limits: Budget,
         *,
         make_sink: Callable[[], RunSink],
         record: Callable[[list[Draft]], Awaitable[None]],
     ) -> None:
         self._actors = actors
         self._ledger = ledger
+        self._limits = limits
         self._make_sink = make_sink
         self._record = record
         self._models = (options, *options.fallback_options)
@@ -86,29 +90,44 @@ class Attempts:
         request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
         while True:
             options = self._models[self._at]
-            if self._at:
-                request = attrs.evolve(request, settings=options.settings)
+            settings = options.settings if self._at else request.settings
+            settings = self._limits.bounded(settings)
+            if settings is not request.settings:
+                request = attrs.evolve(request, settings=settings)
             try:
                 return await self._ask(options, request)
             except ProviderError as error:
-                if self._at + 1 == len(self._models):
+                if self._at + 1 == len(self._models) or self._is_used_up(error):
                     raise
                 self._at += 1
                 await self._restart(f"{error}; going on with {self._models[self._at].model}")
+                self._ledger.go_over_to(self._models[self._at].prices)
 
     def cut_off(self) -> Draft | None:
         """The tokens of an answer that was cut off, as a record; None if nothing had come."""
-        sink, self._sink = self._sink, None
-        if sink is None or not sink.characters:
-            return None
-        tokens = sink.characters // _CHARACTERS_PER_TOKEN
-        return self._ledger.enter_usage(Usage(output_tokens=tokens, estimated=True))
+        tokens, self._sink = self._shown_tokens(), None
+        return None if tokens is NO_TOKENS else self._ledger.enter_usage(tokens)
+
+    def _shown_tokens(self) -> Usage:
+        """What came of the try under way, or of the one that failed, as far as can be told."""
+        if self._sink is None or not self._sink.characters:
+            return NO_TOKENS
+        tokens = self._sink.characters // _CHARACTERS_PER_TOKEN
+        return Usage(output_tokens=tokens, estimated=True)
+
+    def _is_used_up(self, error: ProviderError) -> bool:
+        """True if the limits leave no room for another try; the error says so."""
+        what = self._limits.refuses_request(self._shown_tokens())
+        if what:
+            error.add_note(f"not tried again: the budget is used up ({what})")
+        return bool(what)
 
     async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelFinished:
         stream = self._actors.endpoints.get(options)
         call = _Call(trio.current_time())
         while True:
             self._sink = self._make_sink()
+            self._ledger.begin_request()
             answers = stream.answers
             try:
                 answer = await stream.stream(
@@ -119,7 +138,7 @@ class Attempts:
                     raise
                 verdict = judge(error, now=self._actors.wall_clock())
                 pause = self._pause(call, verdict, stream, others=stream.answers > answers)
-                if pause is None:
+                if pause is None or self._is_used_up(error):
                     _tell(error, call, verdict)
                     raise
                 await self._restart(str(error))

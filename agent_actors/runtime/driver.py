@@ -54,6 +54,7 @@ from agent_actors.protocol.turn import (
 )
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.attempts import Attempts
+from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
@@ -110,7 +111,8 @@ class Driver:
         self._scope = trio.CancelScope()
         self._cancel_reason: CancelReason | None = None
         self._machine = TurnMachine(spec.options.max_iterations)
-        self._ledger = Ledger()
+        self._ledger = Ledger(spec.options.prices)
+        self._budget = Budget(spec.options, self._ledger)
         self._session: OpenSession | None = None
         self._started_at = actors.wall_clock()
         self._started = trio.current_time()
@@ -134,6 +136,7 @@ class Driver:
             actors,
             spec.options,
             self._ledger,
+            self._budget,
             make_sink=self._make_sink,
             record=self._record,
         )
@@ -205,6 +208,7 @@ class Driver:
                 ancestors=self._spec.ancestors,
             )
         self._session = await self._actors.log.open(self._lease)
+        self._budget.session = self._session.state
 
     async def _turns(self) -> str:
         machine = self._machine
@@ -218,15 +222,15 @@ class Driver:
         commands = machine.feed(UserInput(self._spec.prompt))
         stop_reason = await self._carry_out(commands, init)
         while stop_reason is None:
-            if machine.state is State.MODEL:
-                commands = machine.feed(await self._call_model())
-            else:
-                commands = await self._await_calls()
-            stop_reason = await self._carry_out(commands)
+            answer = await self._call_model() if machine.state is State.MODEL else None
+            commands = machine.feed(answer) if answer else await self._await_calls()
+            stop_reason = await self._carry_out(commands, answer=answer)
         return stop_reason
 
-    async def _carry_out(self, commands: Sequence[Command], *first: Draft) -> str | None:
-        entries, others = _split(commands)
+    async def _carry_out(
+        self, commands: Sequence[Command], *first: Draft, answer: ModelFinished | None = None
+    ) -> str | None:
+        entries, others = _split(self._budget.allow(self._machine, commands, answer))
         stop_reason = next((c.stop_reason for c in others if isinstance(c, Finish)), None)
         if stop_reason is not None:
             # The end follows at once, and takes these along in its one commit.
@@ -347,6 +351,7 @@ class Driver:
         tokens = self._attempts.cut_off()
         if tokens is not None:
             drafts.append(tokens)
+        drafts += self._ledger.enter_unanswered()
         drafts.append(self._last_draft(failure, stop_reason))
         events: tuple[Event, ...] = ()
         if self._session is not None:
@@ -384,6 +389,7 @@ class Driver:
             usage=self._ledger.usage,
             iterations=self._ledger.model_calls,
             duration=trio.current_time() - self._started,
+            cost=self._ledger.cost,
         )
 
     def _result(self, stop_reason: str) -> RunResult:
@@ -401,6 +407,7 @@ class Driver:
             session_id=self._spec.node.session_id,
             run_id=self._spec.node.run_id,
             request_id=self._spec.request_id,
+            cost=ledger.cost,
         )
 
     # What others see of the run.

@@ -1,6 +1,9 @@
 """What a run has come to so far: its calls, its tokens, its last text; and how entries are kept.
 
-Entries of the turn machine become drafts of records here; the log gives them `seq` and time.
+Entries of the turn machine become drafts of records here; the log gives them `seq` and time. What
+was spent goes into the log with the usage record of each model call, or of an attempt of one that
+was given up. Until that record is made, requests and tool calls are *untold*: the run counts them
+already, and its session's state does not.
 """
 
 from collections.abc import Iterable
@@ -16,8 +19,9 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
 )
+from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.run import ToolCallResult
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.protocol.turn import AnswerEntry, CallEntry, Entry, ResultEntry, UserEntry
 
 
@@ -26,14 +30,22 @@ class Ledger:
     """The running account of one run.
 
     Attributes:
+        prices: What tokens cost from here on; None: nothing that is known.
         model_calls: Model calls begun.
-        usage: Tokens of the model calls that have ended.
+        usage: Tokens of the model calls that have ended, and of attempts that were given up.
         text: The text of the last answer.
     """
 
+    prices: Prices | None = None
     model_calls: int = 0
-    usage: Usage = Usage()
+    usage: Usage = NO_TOKENS
     text: str = ""
+    _cost: float = 0.0
+    _requests: int = 0
+    _begun_calls: int = 0
+    # Untold, as the module says.
+    _untold_requests: int = 0
+    _untold_calls: int = 0
     _calls: dict[str, ToolCallResult | None] = attrs.field(
         factory=dict[str, "ToolCallResult | None"]
     )
@@ -43,14 +55,63 @@ class Ledger:
         """The calls that have ended, in the model's order."""
         return tuple(call for call in self._calls.values() if call is not None)
 
+    @property
+    def cost(self) -> float | None:
+        """What `usage` cost; None without prices."""
+        return None if self.prices is None else self._cost
+
+    def spent(self, answer: Usage = NO_TOKENS) -> Spent:
+        """What the run used so far, with an answer that is not entered yet."""
+        cost = self._cost + self._cost_of(answer)
+        return Spent(self._requests, self._begun_calls, self.usage + answer, cost)
+
+    def untold(self, answer: Usage = NO_TOKENS) -> Spent:
+        """What of it no usage record tells, with an answer that is not entered yet."""
+        return Spent(self._untold_requests, self._untold_calls, answer, self._cost_of(answer))
+
+    def begin_request(self) -> None:
+        """A request of a model call begins: its first, or one in place of one that failed."""
+        self._requests += 1
+        self._untold_requests += 1
+
+    def begin_tools(self, calls: int) -> None:
+        """The calls of an answer begin; told of before the answer is entered."""
+        self._begun_calls += calls
+        self._untold_calls += calls
+
+    def go_over_to(self, prices: Prices | None) -> None:
+        """Another model answers from here on; without prices of its own it costs the same."""
+        if self.prices is not None and prices is not None:
+            self.prices = prices
+
     def enter(self, entries: Iterable[Entry]) -> list[Draft]:
         """Take these into account; return the records to keep of them."""
         return [draft for entry in entries for draft in self._enter(entry)]
 
     def enter_usage(self, usage: Usage) -> Draft:
-        """Take the tokens of a model call into account."""
+        """Take the tokens of a model call into account; its record tells what was untold."""
         self.usage += usage
-        return partial(UsageEvent, usage=usage, total=self.usage)
+        cost: float | None = None
+        if self.prices is not None:
+            cost = self.prices.cost(usage)
+            self._cost += cost
+        draft: Draft = partial(
+            UsageEvent,
+            usage=usage,
+            total=self.usage,
+            requests=self._untold_requests,
+            tool_calls=self._untold_calls,
+            cost=cost,
+        )
+        self._untold_requests = self._untold_calls = 0
+        return draft
+
+    def enter_unanswered(self) -> list[Draft]:
+        """The record of requests that nothing came of, if there are any."""
+        return [self.enter_usage(NO_TOKENS)] if self._untold_requests else []
+
+    def _cost_of(self, usage: Usage) -> float:
+        return 0.0 if self.prices is None else self.prices.cost(usage)
 
     def _enter(self, entry: Entry) -> list[Draft]:
         match entry:

@@ -15,6 +15,7 @@ import attrs
 from agent_actors.actors._deadlines import Deadlines
 from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.json import JsonValue
+from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits, fault_of
 from agent_actors.domain.model import ModelSettings, ToolChoice
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
@@ -94,6 +95,9 @@ class AgentOptions:
         tool_timeout: For a tool call, unless the tool names its own deadline.
         reader_stall: How long a reader of events may take none.
         tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
+        limits: What one run may use; it then ends with `budget:<what>` as its stop reason.
+        session_limits: What all runs of the session may use together: `budget:session_<what>`.
+        prices: What tokens cost; needed for a limit on cost and for a result's `cost`.
 
     Attributes:
         resolved: Where the requests go, by which key, and in which dialect; None with a provider of
@@ -135,6 +139,9 @@ class AgentOptions:
     tool_timeout: float = DEFAULT_TOOL_TIMEOUT
     reader_stall: float = 60.0
     tool_deltas: bool = False
+    limits: UsageLimits = NO_LIMITS
+    session_limits: UsageLimits = NO_LIMITS
+    prices: Prices | None = None
 
     # Made once here, since every run and every request needs them.
     tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
@@ -236,4 +243,4 @@ def _fault_of(options: AgentOptions) -> str:
     choice = options.tool_choice
     if choice not in (None, "auto", "none", "required") and choice not in options.tools_by_name:
         return f"tool_choice {choice!r} is no tool of this agent"
-    return ""
+    return fault_of(options.limits, options.session_limits, options.prices)
