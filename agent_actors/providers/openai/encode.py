@@ -9,7 +9,7 @@ Arguments are sent as text that parses to exactly the call's input, since endpoi
 else: the text that came, if it does, else new text.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
@@ -17,8 +17,6 @@ import msgspec
 
 from agent_actors.codec.openai import tool_to_openai
 from agent_actors.domain.blocks import (
-    ImageBlock,
-    TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -30,6 +28,18 @@ from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.protocol.arguments import dump_object
 from agent_actors.protocol.text import mend_surrogates
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+from agent_actors.providers.openai.media import (
+    Part,
+    content_of,
+    has_media,
+    is_part,
+    parts_of,
+    result_media,
+    result_text,
+)
+
+_HEAVY: Final = b"media"
+"""Stands for a message with images or files, which is encoded with each request."""
 
 _UNNAMED: Final = "unnamed"
 """Sent as the name of a call that had none and was answered: the wire takes no empty name."""
@@ -107,9 +117,12 @@ def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
             sent = _spoken(message)
         return b",".join(_encoded(one) for one in sent)
 
+    def encode_lean(message: Message) -> bytes:
+        return _HEAVY if has_media(message) else encode(message)
+
     def encode_alone(message: Message) -> bytes | None:
         failed = any(isinstance(block, ToolUseError) for block in message.blocks)
-        return None if failed else encode(message)
+        return None if failed else encode_lean(message)
 
     answered = frozenset[str]()
     kept = request.memo.each(("openai", dialect), request.messages, encode_alone)
@@ -117,10 +130,48 @@ def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
     if len(sent) < len(kept) and None in kept:
         # How a call that failed is sent depends on the messages after it: nothing can be kept.
         answered = _answered(request.messages)
-        sent = [one for one in [encode(message) for message in request.messages] if one]
+        kept = [encode_lean(message) for message in request.messages]
+        sent = list(filter(None, kept))
+    if _HEAVY in sent:
+        sent = list(_with_media(zip(request.messages, kept, strict=True), encode))
     if request.system_prompt:
         sent.insert(0, _encoded({"role": "system", "content": request.system_prompt}))
     return sent
+
+
+def _with_media(
+    messages: Iterable[tuple[Message, bytes | None]], encode: Callable[[Message], bytes]
+) -> Iterator[bytes]:
+    """All messages, each with its bytes if they were kept; what tools showed follows the results.
+
+    Args:
+        messages: The conversation.
+        encode: Makes the bytes of an answer, whose images stay where they are.
+    """
+    shown: list[JsonValue] = []
+    for message, known in messages:
+        heard = message.role in {"user", "tool"}
+        if shown and not heard:
+            yield _encoded({"role": "user", "content": shown})
+            shown = []
+        if known is not _HEAVY and not (shown and message.role == "user"):
+            if known:
+                yield known
+            continue
+        if not heard:
+            yield encode(message)
+            continue
+        for block in message.blocks:
+            if isinstance(block, ToolResultBlock):
+                yield _encoded(_result(block))
+                shown += result_media(block)
+        said = [block for block in message.blocks if is_part(block)]
+        if said:
+            content = [*shown, *parts_of(said)] if shown else content_of(said)
+            yield _encoded({"role": "user", "content": content})
+            shown = []
+    if shown:
+        yield _encoded({"role": "user", "content": shown})
 
 
 def _answered(messages: Iterable[Message]) -> frozenset[str]:
@@ -137,7 +188,7 @@ def _assistant(
     message: Message, answered: AbstractSet[str], dialect: ChatDialect
 ) -> Iterator[JsonObject]:
     calls: list[JsonValue] = []
-    said: list[TextBlock | ImageBlock] = []
+    said: list[Part] = []
     echo: JsonObject = {}
     thoughts = ""
     for block in message.blocks:
@@ -150,12 +201,12 @@ def _assistant(
             echo.update(block.extra)
             if isinstance(block, ThinkingBlock):
                 thoughts += block.thinking
-            elif isinstance(block, TextBlock | ImageBlock):
+            elif is_part(block):
                 said.append(block)
     if dialect.echo_reasoning and thoughts:
         echo.setdefault(dialect.echo_reasoning, thoughts)
     if said or calls:
-        content = _content(said) if said else None
+        content = content_of(said) if said else None
         with_calls: JsonObject = {"tool_calls": calls} if calls else {}
         yield {"role": "assistant", "content": content, **with_calls, **echo}
 
@@ -180,15 +231,15 @@ def _arguments(call: ToolUseBlock) -> str:
 
 def _spoken(message: Message) -> Iterator[JsonObject]:
     """What is no answer of the model: results one by one, and the rest as one message."""
-    said: list[TextBlock | ImageBlock] = []
+    said: list[Part] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):
             yield _result(block)
-        elif isinstance(block, TextBlock | ImageBlock):
+        elif is_part(block):
             said.append(block)
     if said:
         role = "user" if message.role == "tool" else message.role
-        yield {"role": role, "content": _content(said)}
+        yield {"role": role, "content": content_of(said)}
 
 
 def _result(block: ToolResultBlock) -> JsonObject:
@@ -197,41 +248,9 @@ def _result(block: ToolResultBlock) -> JsonObject:
         "role": "tool",
         "tool_call_id": block.tool_use_id,
         **name,
-        "content": _result_text(block),
+        "content": result_text(block),
         **block.extra,
     }
-
-
-def _result_text(block: ToolResultBlock) -> str:
-    """The result as text: the wire takes no other; text blocks in dict form are joined."""
-    if isinstance(block.content, list) and block.content:
-        texts = [_text_of(part) for part in block.content]
-        if None not in texts:
-            return "".join(filter(None, texts))
-    return block.text
-
-
-def _text_of(part: JsonValue) -> str | None:
-    if isinstance(part, dict) and part.get("type") == "text":
-        text = part.get("text")
-        return text if isinstance(text, str) else None
-    return None
-
-
-def _content(blocks: Sequence[TextBlock | ImageBlock]) -> JsonValue:
-    """Text alone as text, with images as parts."""
-    if any(isinstance(block, ImageBlock) for block in blocks):
-        return list(_parts(blocks))
-    return "".join(block.text for block in blocks if isinstance(block, TextBlock))
-
-
-def _parts(blocks: Iterable[TextBlock | ImageBlock]) -> Iterator[JsonValue]:
-    for block in blocks:
-        if isinstance(block, ImageBlock):
-            url: JsonObject = {"url": block.source}
-            yield {"type": "image_url", "image_url": url}
-        else:
-            yield {"type": "text", "text": block.text}
 
 
 def _mended(value: object) -> object:
