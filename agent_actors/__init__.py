@@ -11,6 +11,8 @@ from agent_actors.domain.blocks import ThinkingBlock as ThinkingBlock
 from agent_actors.domain.blocks import ToolResultBlock as ToolResultBlock
 from agent_actors.domain.blocks import ToolUseBlock as ToolUseBlock
 from agent_actors.domain.blocks import ToolUseError as ToolUseError
+from agent_actors.domain.limits import Prices as Prices
+from agent_actors.domain.limits import UsageLimits as UsageLimits
 from agent_actors.domain.messages import Message as Message
 from agent_actors.domain.messages import Messages as Messages
 from agent_actors.domain.run import CancelReason as CancelReason
@@ -39,6 +41,7 @@ __all__ = [
     "Message",
     "Messages",
     "OpaqueBlock",
+    "Prices",
     "RunInfo",
     "RunResult",
     "RunStream",
@@ -54,6 +57,7 @@ __all__ = [
     "ToolUseBlock",
     "ToolUseError",
     "Usage",
+    "UsageLimits",
     "__version__",
     "open_runtime",
     "tool",

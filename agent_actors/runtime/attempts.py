@@ -90,10 +90,8 @@ class Attempts:
         request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
         while True:
             options = self._models[self._at]
-            settings = options.settings if self._at else request.settings
-            settings = self._limits.bounded(settings)
-            if settings is not request.settings:
-                request = attrs.evolve(request, settings=settings)
+            if self._at:
+                request = attrs.evolve(request, settings=options.settings)
             try:
                 return await self._ask(options, request)
             except ProviderError as error:
@@ -118,9 +116,14 @@ class Attempts:
     def _is_used_up(self, error: ProviderError) -> bool:
         """True if the limits leave no room for another try; the error says so."""
         what = self._limits.refuses_request(self._shown_tokens())
-        if what:
-            error.add_note(f"not tried again: the budget is used up ({what})")
+        note = f"not tried again: the budget is used up ({what})"
+        if what and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
         return bool(what)
+
+    def _bounded(self, request: ModelRequest) -> ModelRequest:
+        settings = self._limits.bounded(request.settings)
+        return request if settings is request.settings else attrs.evolve(request, settings=settings)
 
     async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelFinished:
         stream = self._actors.endpoints.get(options)
@@ -131,7 +134,10 @@ class Attempts:
             answers = stream.answers
             try:
                 answer = await stream.stream(
-                    request, self._sink, options.deadlines, Try(call.tries > 0, self._at > 0)
+                    self._bounded(request),
+                    self._sink,
+                    options.deadlines,
+                    Try(call.tries > 0, self._at > 0),
                 )
             except AgentError as error:
                 if not isinstance(error, ProviderError):
