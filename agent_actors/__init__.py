@@ -24,6 +24,7 @@ from agent_actors.domain.usage import Usage as Usage
 from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError
 from agent_actors.runtime.options import AgentOptions as AgentOptions
+from agent_actors.runtime.prompt import Prompt as Prompt
 from agent_actors.runtime.runtime import Runtime as Runtime
 from agent_actors.runtime.runtime import open_runtime as open_runtime
 from agent_actors.runtime.stream import RunStream as RunStream
@@ -42,6 +43,7 @@ __all__ = [
     "Messages",
     "OpaqueBlock",
     "Prices",
+    "Prompt",
     "RunInfo",
     "RunResult",
     "RunStream",

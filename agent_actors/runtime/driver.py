@@ -68,7 +68,7 @@ class RunSpec:
     """What to run.
 
     Attributes:
-        prompt: What the caller said, trimmed.
+        prompt: What the caller said.
         options: The agent.
         node: The run among its ancestors.
         ancestors: The sessions that the runs around it hold.
@@ -77,7 +77,7 @@ class RunSpec:
         parent_tool_use_id: The call that started this run; None for a root run.
     """
 
-    prompt: str
+    prompt: UserInput
     options: AgentOptions
     node: RunNode
     ancestors: Sequence[str]
@@ -219,7 +219,7 @@ class Driver:
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
-        commands = machine.feed(UserInput(self._spec.prompt))
+        commands = machine.feed(self._spec.prompt)
         stop_reason = await self._carry_out(commands, init)
         while stop_reason is None:
             answer = await self._call_model() if machine.state is State.MODEL else None

@@ -28,6 +28,7 @@ from agent_actors.domain.events import Event
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
+from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.config import (
     DRAIN,
@@ -37,6 +38,7 @@ from agent_actors.runtime.config import (
 )
 from agent_actors.runtime.driver import Driver, RunSpec
 from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.reader import EventMailbox
 from agent_actors.runtime.stream import RunStream, outcome_of
 
@@ -62,7 +64,7 @@ class Runtime:
 
     async def run(
         self,
-        prompt: str,
+        prompt: Prompt,
         options: AgentOptions,
         *,
         session_id: str | None = None,
@@ -73,7 +75,7 @@ class Runtime:
         """Run an agent on a session until it has an answer.
 
         Args:
-            prompt: What the user says; trimmed, and not blank.
+            prompt: What the user says: text, or texts, images and files in a sequence; not blank.
             options: The agent.
             session_id: The session to go on with; None: a new one, whose id is in the result.
             request_id: Stands on every event and in the result; None: one is made.
@@ -82,6 +84,7 @@ class Runtime:
 
         Raises:
             ConfigError: The prompt or the model is blank, or the policy is none.
+            MediaError: An image or a file of the prompt has no sound source.
             SessionBusy: The session is held, and the policy is `reject`.
             ProviderError: The model's side failed; the session stays usable.
             RunStopped: The run was ended from outside.
@@ -99,7 +102,7 @@ class Runtime:
 
     def stream(
         self,
-        prompt: str,
+        prompt: Prompt,
         options: AgentOptions,
         *,
         session_id: str | None = None,
@@ -113,7 +116,7 @@ class Runtime:
         the block early cancels the run (`reader_left`), joins and commits it.
 
         Args:
-            prompt: What the user says; trimmed, and not blank.
+            prompt: What the user says: text, or texts, images and files in a sequence; not blank.
             options: The agent.
             session_id: The session to go on with; None: a new one.
             request_id: Stands on every event; None: one is made.
@@ -279,19 +282,17 @@ class Runtime:
 
     def _call(
         self,
-        prompt: str,
+        prompt: Prompt,
         options: AgentOptions,
         session_id: str | None,
         request_id: str | None,
         on_busy: OnBusy | None,
     ) -> "_Call":
-        text = prompt.strip()
-        if not text:
-            raise ConfigError("the prompt is blank; pass what the user says")
+        said = user_input(prompt)
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
-        return _Call(text, options, session_id or ids.new(), request_id or ids.new(), policy)
+        return _Call(said, options, session_id or ids.new(), request_id or ids.new(), policy)
 
     async def _start(self, call: "_Call", mailbox: EventMailbox | None) -> Request[RunResult]:
         self._check_token()
@@ -350,7 +351,7 @@ def _with_model(options: AgentOptions, model: str | None) -> AgentOptions:
 
 @attrs.frozen(eq=False)
 class _Call:
-    prompt: str
+    prompt: UserInput
     options: AgentOptions
     session_id: str
     request_id: str

@@ -1,0 +1,66 @@
+"""What a caller may say to start a run, and its check.
+
+A prompt is a text, or a sequence of texts, images and files in the order in which the model is to
+see them. It is checked whole before anything is started: what an endpoint refuses would stay in the
+session's history, and be refused again with each later run. Only what can be told without asking
+anybody is checked; whether a model takes images is the endpoint's to say.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from agent_actors.domain.blocks import ContentBlock, FileBlock, ImageBlock, OpaqueBlock, TextBlock
+from agent_actors.domain.media import check_source
+from agent_actors.errors import ConfigError, MediaError
+from agent_actors.protocol.turn import UserInput
+
+PromptPart: TypeAlias = str | TextBlock | ImageBlock | FileBlock | OpaqueBlock
+Prompt: TypeAlias = str | Sequence[PromptPart]
+"""Text, or a list or tuple of what the model is to see, in order."""
+
+
+def user_input(prompt: Prompt) -> UserInput:
+    """The prompt as the turn machine takes it.
+
+    A text alone is trimmed. In a sequence texts stay as they are, but for blank ones, which are
+    left out: endpoints refuse them.
+
+    Raises:
+        ConfigError: It says nothing, or is neither text nor a list or tuple of texts and blocks.
+        MediaError: The source of an image or a file can be no endpoint's; names its place.
+    """
+    if isinstance(prompt, str):
+        text = prompt.strip()
+        if not text:
+            raise ConfigError("the prompt is blank; pass what the user says")
+        return UserInput(text)
+    if not isinstance(prompt, list | tuple):
+        raise ConfigError(
+            f"the prompt must be text, or a list or tuple of texts and blocks; got {_kind(prompt)}"
+        )
+    parts = [_block(at, part) for at, part in enumerate(prompt)]
+    blocks = tuple(part for part in parts if not isinstance(part, TextBlock) or part.text.strip())
+    if not blocks:
+        raise ConfigError("the prompt is blank; pass what the user says")
+    text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    return UserInput(text, blocks)
+
+
+def _block(at: int, part: PromptPart) -> ContentBlock:
+    if isinstance(part, str):
+        return TextBlock(part)
+    if isinstance(part, ImageBlock | FileBlock):
+        try:
+            check_source(part.source)
+        except MediaError as error:
+            raise MediaError(f"prompt[{at}]: {error}") from None
+    elif not isinstance(part, TextBlock | OpaqueBlock):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        raise ConfigError(
+            f"prompt[{at}] is {_kind(part)}; expected text, a TextBlock, an ImageBlock, a "
+            "FileBlock or an OpaqueBlock (agent_actors.media reads files)"
+        )
+    return part
+
+
+def _kind(value: object) -> str:
+    return f"a value of type {type(value).__name__}"
