@@ -78,17 +78,19 @@ class ModelProvider(Protocol):
 
 @attrs.frozen
 class HttpRequest:
-    """A POST of bytes.
+    """A request of bytes.
 
     Attributes:
         url: The whole URL.
         headers: Names in any case.
         body: The content.
+        method: In capitals.
     """
 
     url: str
     headers: Mapping[str, str]
     body: bytes
+    method: str = "POST"
 
 
 class ByteSink(Protocol):

@@ -267,7 +267,7 @@ def connection_statistics(counts: PoolCounts, waiting: int) -> ConnectionStatist
 
 def _wire_request(request: HttpRequest) -> WireRequest:
     return build_request(
-        "POST", parse_url(request.url), _headers(request.headers, len(request.body))
+        request.method, parse_url(request.url), _headers(request.headers, len(request.body))
     )
 
 

@@ -170,7 +170,7 @@ class HttpxExchange:
         connecting = _Connecting()
         try:
             sent = client.build_request(
-                "POST",
+                request.method,
                 request.url,
                 headers={"accept-encoding": "identity", **request.headers},
                 content=request.body,

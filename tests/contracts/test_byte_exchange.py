@@ -104,6 +104,15 @@ def to(
     return HttpRequest(f"{endpoint.base_url}/chat/completions", headers, content)
 
 
+async def test_what_is_asked_without_a_body_is_answered(open_exchange: Open) -> None:
+    async with ScriptedEndpoint([], models=["one"]) as endpoint, open_exchange() as exchange:
+        sink = ByteCollector()
+        await exchange.exchange(HttpRequest(f"{endpoint.base_url}/models", {}, b"", "GET"), sink)
+
+    assert (sink.status, endpoint.requests[0].method) == (200, "GET")
+    assert b'"one"' in sink.body
+
+
 def is_whole(sent: bytes) -> bool:
     return b"[DONE]" in sent
 
