@@ -177,7 +177,8 @@ class HttpxExchange:
                 timeout=self._timeout,
                 extensions={"trace": connecting.trace},
             )
-            sent.stream = _Body(request.body)
+            if request.body:  # without one, httpx tells no length either
+                sent.stream = _Body(request.body)
             response = await client.send(sent, stream=True, follow_redirects=False)
             try:
                 await _feed(response, sink)
