@@ -17,6 +17,7 @@ from agent_actors.domain.events import RunSuspended as RunSuspended
 from agent_actors.domain.events import SessionCompacted as SessionCompacted
 from agent_actors.domain.events import SessionRewind as SessionRewind
 from agent_actors.domain.events import SkillActivated as SkillActivated
+from agent_actors.domain.events import StreamNotice as StreamNotice
 from agent_actors.domain.events import SystemInit as SystemInit
 from agent_actors.domain.events import ToolDelta as ToolDelta
 from agent_actors.domain.events import ToolProgress as ToolProgress

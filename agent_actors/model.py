@@ -10,6 +10,7 @@ from agent_actors.domain.model import ModelDelta as ModelDelta
 from agent_actors.domain.model import ModelFinished as ModelFinished
 from agent_actors.domain.model import ModelRequest as ModelRequest
 from agent_actors.domain.model import ModelSettings as ModelSettings
+from agent_actors.domain.model import NoticeDelta as NoticeDelta
 from agent_actors.domain.model import TextDelta as TextDelta
 from agent_actors.domain.model import ThinkingDelta as ThinkingDelta
 from agent_actors.domain.model import ToolCallDelta as ToolCallDelta

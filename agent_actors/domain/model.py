@@ -90,6 +90,8 @@ class ModelRequest:
         known_call_ids: The ids of earlier calls of the session; a colliding new id is rewritten.
         output: What the answer has to be, once the model calls no more tools; None: any text. A
             provider asks for it as its endpoint can; what comes is checked all the same.
+        idempotency_key: The same for all tries of one model call, so that an endpoint can tell that
+            it answered already; empty: none is sent.
         memo: What was made of the messages on earlier turns; a new one holds nothing.
     """
 
@@ -100,6 +102,7 @@ class ModelRequest:
     turn: int = 1
     known_call_ids: AbstractSet[str] = frozenset()
     output: OutputSchema | None = None
+    idempotency_key: str = ""
     memo: MessageMemo = attrs.field(factory=MessageMemo, eq=False, repr=False)
 
 
@@ -163,7 +166,16 @@ class FinishDelta:
     reason: FinishReason
 
 
-ModelDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | UsageDelta | FinishDelta
+@attrs.frozen
+class NoticeDelta:
+    """Something odd in the stream that a person may want to know; no part of the answer."""
+
+    text: str
+
+
+# What an answer is made of, and with it what is said about its stream.
+AnswerDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | UsageDelta | FinishDelta
+ModelDelta: TypeAlias = AnswerDelta | NoticeDelta
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.protocol.text import mend_surrogates
+from agent_actors.protocol.text import mend_json, mend_surrogates
 
 _MAX_WRAPPINGS: Final = 3
 """How many JSON strings an object may be wrapped in: two were seen, more is no accident."""
@@ -115,18 +115,8 @@ def _distinct(found: list[GoodArguments]) -> list[GoodArguments]:
 
 
 def _mended(value: JsonObject, raw: str) -> GoodArguments:
-    mended = cast(JsonObject, _mend(value))
+    mended = cast(JsonObject, mend_json(value))
     return GoodArguments(mended, raw if mended == value else "")
-
-
-def _mend(value: JsonValue) -> JsonValue:
-    if isinstance(value, str):
-        return mend_surrogates(value)
-    if isinstance(value, list):
-        return [_mend(item) for item in value]
-    if isinstance(value, dict):
-        return {mend_surrogates(key): _mend(item) for key, item in value.items()}
-    return value
 
 
 def _skip_blanks(text: str, start: int) -> int:

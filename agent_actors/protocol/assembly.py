@@ -35,6 +35,7 @@ from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
     ModelRequest,
+    NoticeDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -50,7 +51,7 @@ from agent_actors.protocol.arguments import (
 )
 from agent_actors.protocol.call_ids import CallIds
 from agent_actors.protocol.slots import Slot, SlotTable
-from agent_actors.protocol.text import TextFlow, mend_surrogates
+from agent_actors.protocol.text import TextFlow, mend_object, mend_surrogates
 
 _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
@@ -92,8 +93,9 @@ class _Prose:
         if self.thinking:
             if not (text or self.signature or self.extra):
                 return None
-            return ThinkingBlock(text, self.signature, extra=self.extra)
-        return TextBlock(text, extra=self.extra) if text else None
+            seal = mend_surrogates(self.signature)
+            return ThinkingBlock(text, seal, extra=mend_object(self.extra))
+        return TextBlock(text, extra=mend_object(self.extra)) if text else None
 
 
 class Assembler:
@@ -172,6 +174,8 @@ class Assembler:
         if isinstance(delta, UsageDelta):
             self._usage = delta.usage
             return (delta,)
+        if isinstance(delta, NoticeDelta):
+            return (delta,)
         if _WEIGHT[delta.reason] >= _WEIGHT[self._finish]:
             self._finish = delta.reason
         return _NOTHING
@@ -224,8 +228,8 @@ class Assembler:
             blocks=tuple(blocks),
             finish_reason=self._reason(blocks),
             usage=self._usage or self._estimated(blocks),
-            model=model,
-            response_id=response_id,
+            model=mend_surrogates(model),
+            response_id=mend_surrogates(response_id),
         )
 
     def _feed_text(self, delta: TextDelta) -> Sequence[ModelDelta]:
@@ -282,7 +286,8 @@ class Assembler:
         self._last_touched = slot
         news = bool(piece) or slot.name != name_before
         if not slot.call_id or (slot.id and not slot.given_for):
-            slot.call_id, slot.given_for = self._ids.give(slot.number, slot.id), slot.id
+            given = self._ids.give(slot.number, mend_surrogates(slot.id))
+            slot.call_id, slot.given_for = given, slot.id
             piece, news = slot.arguments, True
         if not news:
             return settled
@@ -294,15 +299,16 @@ class Assembler:
         """The calls in a slot: one, or as many as there were objects in its arguments."""
         if slot.is_empty:
             return
+        extra = mend_object(slot.extra)
         for number, parsed in enumerate(parse_arguments(slot.arguments)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
             fault = _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
-                yield ToolUseBlock(call_id, slot.name, parsed.input, raw, extra=slot.extra)
+                yield ToolUseBlock(call_id, slot.name, parsed.input, raw, extra=extra)
             else:
-                raw_data = (parsed.raw or slot.arguments) or None
-                yield ToolUseError(fault, raw_data, call_id, slot.name, extra=slot.extra)
+                raw_data = parsed.raw or mend_surrogates(slot.arguments) or None
+                yield ToolUseError(fault, raw_data, call_id, slot.name, extra=extra)
 
     def _reason(self, blocks: Sequence[AssistantBlock]) -> FinishReason:
         reason = self._finish or "unknown"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_actors.domain.model import ToolCallDelta
 from agent_actors.protocol.arguments import dump_object, is_complete_object
+from agent_actors.protocol.text import mend_surrogates
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject
@@ -104,7 +105,7 @@ class Slot:
         name = fragment.name
         if name and name != self._name and not (self._name and self._pieces):
             self._name += name
-            self.name = self._name.partition(_LEAKED_TOKEN)[0].strip()
+            self.name = mend_surrogates(self._name).partition(_LEAKED_TOKEN)[0].strip()
         if fragment.extra:
             self.extra.update(fragment.extra)
         piece = fragment.arguments

@@ -14,7 +14,10 @@ chunks. Such a half waits for its other half; one that stays alone becomes U+FFF
 a lone surrogate cannot be encoded to UTF-8, and so could be neither stored nor sent.
 """
 
+from collections.abc import Mapping
 from typing import Final, Literal
+
+from agent_actors.domain.json import JsonValue
 
 CUMULATIVE_MIN: Final = 32
 """Characters. Shorter repeats occur in natural text; one of this length, twice, does not."""
@@ -27,6 +30,24 @@ def mend_surrogates(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mend_json(value: JsonValue) -> JsonValue:
+    """The value, with the surrogates of every text in it mended."""
+    if isinstance(value, str):
+        return mend_surrogates(value)
+    if isinstance(value, list | tuple):
+        return [mend_json(item) for item in value]
+    if isinstance(value, dict):
+        return {mend_surrogates(key): mend_json(item) for key, item in value.items()}
+    return value
+
+
+def mend_object(value: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """The object, mended; the very same if it is empty, as it nearly always is."""
+    return (
+        {mend_surrogates(key): mend_json(item) for key, item in value.items()} if value else value
+    )
 
 
 class TextFlow:

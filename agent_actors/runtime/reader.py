@@ -17,10 +17,17 @@ from agent_actors.domain.events import (
     AssistantThinking,
     Event,
     EventScope,
+    StreamNotice,
     ToolDelta,
 )
 from agent_actors.domain.ids import Ids
-from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_actors.domain.model import (
+    ModelDelta,
+    NoticeDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from agent_actors.errors import ReaderStalled
 
 # Batches that may wait for a reader; at a read of the network each, a second or two of streaming.
@@ -225,6 +232,8 @@ class RunSink:
                 events.append(AssistantThinking(scope, event_id, ts, shown))
             elif self._tool_deltas and type(delta) is ToolCallDelta:
                 events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
+            elif type(delta) is NoticeDelta:
+                events.append(StreamNotice(scope, event_id, ts, delta.text))
         if events and bus.has_subscribers:
             bus.publish_nowait(events)
         if events and mailbox is not None:

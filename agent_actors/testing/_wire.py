@@ -15,9 +15,9 @@ import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import (
+    AnswerDelta,
     FinishDelta,
     FinishReason,
-    ModelDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -144,7 +144,7 @@ class _Shape:
             **more,
         }
 
-    def _chunks(self, delta: ModelDelta) -> Iterator[Chunk]:
+    def _chunks(self, delta: AnswerDelta) -> Iterator[Chunk]:
         if isinstance(delta, TextDelta):
             yield Chunk(self.choice({"content": delta.text}))
         elif isinstance(delta, ThinkingDelta):
@@ -260,7 +260,7 @@ class _Gathered:
             else:
                 self._add(action)
 
-    def _add(self, delta: ModelDelta) -> None:
+    def _add(self, delta: AnswerDelta) -> None:
         if isinstance(delta, TextDelta):
             self.text += delta.text
         elif isinstance(delta, ThinkingDelta):

@@ -14,9 +14,9 @@ import attrs
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import (
+    AnswerDelta,
     FinishDelta,
     FinishReason,
-    ModelDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -140,7 +140,7 @@ class _Shape:
             yield Chunk({"type": "content_block_stop", "index": index})
         self._open.clear()
 
-    def _events(self, delta: ModelDelta) -> Iterator[JsonObject]:
+    def _events(self, delta: AnswerDelta) -> Iterator[JsonObject]:
         if isinstance(delta, TextDelta):
             if delta.text:
                 block: JsonObject = {"type": "text", "text": ""}

@@ -28,9 +28,9 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import (
+    AnswerDelta,
     FinishDelta,
     FinishReason,
-    ModelDelta,
     ModelFinished,
     TextDelta,
     ThinkingDelta,
@@ -144,7 +144,7 @@ Turn: TypeAlias = str | Step | Sequence[Step]
 
 # What `play` makes of a turn: pieces of the answer, and what happens between them.
 Happening: TypeAlias = Pause | Wait | Do | Hang | Fail
-Action: TypeAlias = ModelDelta | Happening
+Action: TypeAlias = AnswerDelta | Happening
 
 
 def say(*pieces: str, chunks: int = 0, every: float = 0.0) -> Say:
@@ -338,7 +338,7 @@ class Player:
         reason = self._reason or ("tool_calls" if self._slots else "stop")
         return (FinishDelta(reason), UsageDelta(used))
 
-    def _fragments(self, call: Call) -> list[ModelDelta]:
+    def _fragments(self, call: Call) -> list[AnswerDelta]:
         slot = self._slots
         self._slots += 1
         self._characters += len(call.arguments)
@@ -425,12 +425,12 @@ def _add_text(blocks: list[AssistantBlock], text: str) -> None:
         blocks.append(TextBlock(text))
 
 
-def _thoughts(step: Think) -> list[ModelDelta]:
+def _thoughts(step: Think) -> list[AnswerDelta]:
     *first, last = step.pieces or ("",)
     return [*(ThinkingDelta(piece) for piece in first), ThinkingDelta(last, step.signature)]
 
 
-def _paced(every: float, deltas: Sequence[ModelDelta]) -> list[Action]:
+def _paced(every: float, deltas: Sequence[AnswerDelta]) -> list[Action]:
     if not every:
         return list(deltas)
     return [action for delta in deltas for action in (Pause(every), delta)]

@@ -37,6 +37,7 @@ def test_every_type_has_a_name_of_its_own() -> None:
         "assistant.message",
         "attempt.restarted",
         "tool.delta",
+        "stream.notice",
         "tool.use",
         "tool.progress",
         "tool.result",
@@ -54,9 +55,15 @@ def test_every_type_has_a_name_of_its_own() -> None:
     assert {cls.type: cls for cls in Event.__subclasses__()} == EVENT_TYPES
 
 
-def test_only_deltas_and_progress_are_live() -> None:
+def test_only_deltas_notices_and_progress_are_live() -> None:
     live = {name for name, cls in EVENT_TYPES.items() if not cls.recorded}
-    assert live == {"assistant.delta", "assistant.thinking", "tool.delta", "tool.progress"}
+    assert live == {
+        "assistant.delta",
+        "assistant.thinking",
+        "tool.delta",
+        "tool.progress",
+        "stream.notice",
+    }
 
 
 def test_an_event_gets_its_seq_as_a_copy() -> None:

@@ -7,13 +7,29 @@ What kind of body comes is read from its first character, not from its content t
 get wrong both ways: `{` or `[` is a JSON document (a whole completion though a stream was asked, or
 an error), `<` a page, all else an event stream. Beside the standard's fields one more line is read:
 `error: {…}`, by which some servers tell of a failure in the middle of a stream.
+
+A failure that is told of inside an event stream ends it: what came before it is still shown, and
+`finish` raises it. So nothing that was read is lost to whoever watches.
+
+A stream should end with `[DONE]`. Some endpoints send none and leave the connection open, so the
+end is taken from what is left: token counts in a chunk of their own, after a finish reason, are the
+last that the protocol has; after a finish reason alone `on_told_end` is called, and whoever reads
+the network waits a short while more. An endpoint that goes on after its finish reason has shown
+that it means nothing, and is waited for like any other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
-from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.domain.model import (
+    ModelDelta,
+    ModelFinished,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.assembly import Assembler
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.openai.decode import ChunkDecoder
@@ -33,6 +49,9 @@ _MAX_PAGE: Final = 64 * 1024
 
 _ERROR_FIELD: Final = b"error:"
 
+_CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
+"""Pieces that are more of an answer."""
+
 
 class AnswerReader:
     """Reads one answer.
@@ -42,6 +61,8 @@ class AnswerReader:
         endpoint: What errors call the endpoint.
         content_type: The answer's content type, for errors.
         dialect: What the endpoint does in its own way.
+        on_told_end: Called with True once the endpoint has said how the answer ends, though not
+            that it has ended; with False if it then went on.
     """
 
     def __init__(
@@ -51,6 +72,7 @@ class AnswerReader:
         endpoint: str,
         content_type: str = "",
         dialect: ChatDialect = PLAIN,
+        on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._content_type = content_type
@@ -61,6 +83,9 @@ class AnswerReader:
         self._kind: Literal["unknown", "events", "document", "page"] = "unknown"
         self._body = bytearray()
         self._done = False
+        self._failure: ProviderError | None = None
+        self._on_told_end = on_told_end
+        self._told_end: Literal["no", "yes", "wrongly"] = "no"
 
     @property
     def done(self) -> bool:
@@ -71,14 +96,21 @@ class AnswerReader:
         """Take a read's worth of the body; return what is to be shown.
 
         Raises:
-            ProviderInBandError: The endpoint told of an error.
             ProviderProtocolError: This is no answer of a model.
         """
         if self._kind == "unknown":
             data = self._begin(data)
         if self._kind == "events":
-            plain = self._sse.feed_plain(data)
-            return self._events(data) if plain is None else self._plain_events(plain)
+            shown: list[ModelDelta] = []
+            try:
+                plain = self._sse.feed_plain(data)
+                if plain is None:
+                    self._events(data, shown)
+                else:
+                    self._plain_events(plain, shown)
+            except ProviderError as error:
+                self._fail(error, shown)
+            return shown
         limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
         self._body += data[: limit - len(self._body)]
         if self._kind != "unknown" and len(self._body) >= limit:
@@ -97,7 +129,10 @@ class AnswerReader:
             raise self._no_answer()
         if self._kind == "events" and not self._done:
             # The last event, though the standard would drop it: some end without a blank line.
-            shown += self._events(b"\n\n")
+            try:
+                self._events(b"\n\n", shown)
+            except ProviderError as error:
+                self._fail(error, shown)
         shown += self._assembler.flush()
         return shown
 
@@ -105,8 +140,11 @@ class AnswerReader:
         """The whole answer; `close` was called before.
 
         Raises:
+            ProviderInBandError: The endpoint told of an error in its stream.
             ProviderProtocolError: Nothing came, or nothing whole and no word of the end.
         """
+        if self._failure is not None:
+            raise self._failure
         ended = self._done or self._assembler.finish_hint is not None or self._kind == "document"
         answer = self._assembler.finish(
             truncated=not ended, model=self._chunks.model, response_id=self._chunks.response_id
@@ -131,26 +169,29 @@ class AnswerReader:
             self._kind = kinds.get(start, "events")
         return data
 
-    def _events(self, data: bytes) -> Sequence[ModelDelta]:
+    def _fail(self, error: ProviderError, shown: list[ModelDelta]) -> None:
+        """End the stream with an error, once what came before it is shown."""
+        self._failure = error
+        self._done = True
+        shown += self._assembler.flush()
+
+    def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
             raise ProviderProtocolError(str(error), endpoint=self._endpoint) from error
-        shown: list[ModelDelta] = []
         for event in events:
             if self._done:
                 break
             self._take(event, shown)
         for told in self._fields.feed(data):
             self._raise_told(told)
-        return shown
 
-    def _plain_events(self, lines: Sequence[bytes]) -> Sequence[ModelDelta]:
+    def _plain_events(self, lines: Sequence[bytes], shown: list[ModelDelta]) -> None:
         """Take the data of events that have nothing else; lines that tell of errors are none."""
         if self._fields.pending or self._sse.unfinished:
             self._fields.begin(bytes(self._sse.unfinished))
         chunks, assembler = self._chunks, self._assembler
-        shown: list[ModelDelta] = []
         at = 0
         while at < len(lines) and not self._done:
             thinking = chunks.plain != "content"
@@ -161,7 +202,6 @@ class AnswerReader:
             else:
                 self._take_data(lines[at].decode("utf-8", "replace"), shown)
                 at += 1
-        return shown
 
     def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
         if event.event == "error" and event.data.strip() != _DONE:
@@ -172,8 +212,25 @@ class AnswerReader:
         if data == _DONE or data.strip() == _DONE:
             self._done = True
             return
-        for delta in self._chunks.decode(data):
+        deltas = self._chunks.decode(data)
+        for delta in deltas:
             shown += self._assembler.feed(delta)
+        if self._assembler.finish_hint is not None:
+            self._look_for_end(deltas)
+
+    def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:
+        """A finish reason has come, with this chunk or before it."""
+        if self._told_end == "no":
+            self._told_end = "yes"
+            if self._on_told_end is not None:
+                self._on_told_end(True)
+        elif self._told_end == "yes":
+            if any(isinstance(delta, _CONTENT) for delta in deltas):
+                self._told_end = "wrongly"
+                if self._on_told_end is not None:
+                    self._on_told_end(False)
+            elif self._chunks.summed_up:
+                self._done = True
 
     def _document(self, shown: list[ModelDelta]) -> bool:
         """Read the body as one JSON document; say whether it was an answer."""

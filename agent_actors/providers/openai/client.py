@@ -5,16 +5,23 @@ any number may be under way at once. How a request is put stands in `encode`, ho
 in `answer`, HTTP behind `ByteExchange`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlunsplit
 
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.providers.endpoint import checked_headers, shown_url, split_base_url
+from agent_actors.providers.endpoint import (
+    checked_headers,
+    keyed_headers,
+    shown_url,
+    split_base_url,
+)
 from agent_actors.providers.openai.answer import AnswerReader
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
+from agent_actors.providers.openai.grace import EndGrace
+from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
@@ -84,7 +91,10 @@ class OpenAIChat:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
+        asked = ask_for_output(request, sink, self._dialect)
+        request, sink = asked.request, asked.sink
         body = encode_request(request, self._dialect)
+        grace = EndGrace()
 
         def reader(content_type: str) -> AnswerReader:
             return AnswerReader(
@@ -92,11 +102,15 @@ class OpenAIChat:
                 endpoint=self._name,
                 content_type=content_type,
                 dialect=self._dialect,
+                on_told_end=grace.told,
             )
 
-        reading = AnswerSink(sink, reader, endpoint=self._name)
-        await self._exchange.exchange(HttpRequest(self._url, self._headers, body), reading)
-        return reading.whole().finish()
+        reading = _ChatSink(sink, reader, endpoint=self._name, grace=grace)
+        with grace.scope:
+            await self._exchange.exchange(
+                HttpRequest(self._url, keyed_headers(self._headers, request), body), reading
+            )
+        return asked.answer(reading.whole().finish())
 
     async def complete(self, request: ModelRequest) -> ModelFinished:
         """Ask the model and wait for the whole answer.
@@ -116,6 +130,28 @@ class OpenAIChat:
         """Close the connections, unless the exchange is the caller's; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
+
+
+class _ChatSink(AnswerSink[AnswerReader]):
+    """An `AnswerSink` that tells the grace while nothing is read."""
+
+    def __init__(
+        self,
+        sink: ModelSink,
+        reader: Callable[[str], AnswerReader],
+        *,
+        endpoint: str,
+        grace: EndGrace,
+    ) -> None:
+        super().__init__(sink, reader, endpoint=endpoint)
+        self._grace = grace
+
+    async def wait_room(self) -> None:
+        self._grace.pause()
+        try:
+            await super().wait_room()
+        finally:
+            self._grace.resume()
 
 
 def _completions_url(base: SplitResult) -> str:

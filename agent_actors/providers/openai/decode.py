@@ -2,8 +2,8 @@
 
 Owns the meaning of OpenAI's wire and of what endpoints make of it, one chunk at a time; what
 belongs together across chunks is assembly's. It never refuses what can be read: an odd field is
-read as far as it goes, a line that is no JSON is skipped and counted. What an endpoint tells of its
-own failure is raised.
+read as far as it goes, a line that is no JSON is skipped, counted and told of. What an endpoint
+tells of its own failure is raised.
 
 All choices are read as one answer, since one is asked for: some endpoints number parts of an answer
 as if they were choices. A choice's whole `message` counts only where no `delta` is: some send it
@@ -18,6 +18,7 @@ from agent_actors.domain.model import (
     FinishDelta,
     FinishReason,
     ModelDelta,
+    NoticeDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -25,6 +26,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
+from agent_actors.protocol.text import mend_surrogates
 from agent_actors.providers.openai.failure import code_of, message_of
 from agent_actors.providers.openai.wire import (
     Choice,
@@ -63,6 +65,9 @@ _NO_REASON: Final = frozenset({"", "null", "none"})
 _SHOWN_WARNING: Final = 200
 """Characters of a skipped line kept to tell of it."""
 
+_MAX_NOTICES: Final = 8
+"""Notices of an answer: enough to see what is wrong, and no flood where every line is."""
+
 
 class ChunkDecoder:
     """Decodes the data lines of one answer.
@@ -76,6 +81,7 @@ class ChunkDecoder:
         skipped: How many lines were no JSON.
         first_skipped: The beginning of the first of them; empty if there was none.
         answered: True once a choice came.
+        summed_up: True if the last line was token counts without a choice.
         plain: The field that the last line added to, if it did nothing else: so will the next one,
             nearly always. None if it did, or while the names above may yet come.
     """
@@ -90,6 +96,7 @@ class ChunkDecoder:
         "plain",
         "response_id",
         "skipped",
+        "summed_up",
     )
 
     def __init__(self, *, endpoint: str) -> None:
@@ -103,6 +110,7 @@ class ChunkDecoder:
         self.skipped: int = 0
         self.first_skipped: str = ""
         self.answered: bool = False
+        self.summed_up: bool = False
 
     def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
         """What the data lines from `start` on add to `plain`, as far as they do nothing else.
@@ -122,17 +130,25 @@ class ChunkDecoder:
         try:
             chunks = read_chunks(data)
         except NotJsonError:
-            self.skipped += 1
-            if not self.first_skipped:
-                text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-                self.first_skipped = text[:_SHOWN_WARNING]
-            return []
+            return self._skip(data if isinstance(data, str) else data.decode("utf-8", "replace"))
         deltas: list[ModelDelta] = []
+        self.summed_up = False
         for chunk in chunks:
             self._take(chunk, deltas)
         prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
         self.plain = self._prose if prose and self.model and self.response_id else None
         return deltas
+
+    def _skip(self, line: str) -> list[ModelDelta]:
+        """A line that is no JSON; the stream goes on, and a person is told."""
+        self.skipped += 1
+        line = line[:_SHOWN_WARNING]
+        if self.skipped == 1:
+            self.first_skipped = line
+        if self.skipped > _MAX_NOTICES:
+            return []
+        last = "; further ones are not told of" if self.skipped == _MAX_NOTICES else ""
+        return [NoticeDelta(f"a data line that is no JSON was skipped{last}: {line!r}")]
 
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
         if chunk.error:
@@ -145,14 +161,16 @@ class ChunkDecoder:
         for choice in chunk.choices or ():
             self._take_choice(choice, deltas)
         if chunk.usage:
-            deltas.extend(_usage(chunk.usage))
+            counted = list(_usage(chunk.usage))
+            deltas += counted
+            self.summed_up = bool(counted) and not chunk.choices
 
     def _in_band(self, error: object) -> ProviderInBandError:
         value = cast(JsonValue, error)
         return ProviderInBandError(
-            message_of(value) or "the endpoint told of an error without a message",
+            mend_surrogates(message_of(value)) or "the endpoint told of an error without a message",
             endpoint=self._endpoint,
-            code=code_of(value),
+            code=mend_surrogates(code_of(value)),
         )
 
     def _take_choice(self, choice: Choice, deltas: list[ModelDelta]) -> None:

@@ -1,0 +1,28 @@
+"""A stream with something odd in it, as a run's reader and its session see it."""
+
+import pytest
+
+from agent_actors import AgentOptions, open_runtime
+from agent_actors.events import AssistantDelta, Event, StreamNotice
+from agent_actors.testing import ScriptedEndpoint, raw, reply, say
+
+
+@pytest.mark.feature("OAS-072")
+async def test_a_broken_line_is_told_of_live_and_the_answer_is_whole() -> None:
+    odd = reply(say("Hel"), raw(b"data: {oops\n\n"), say("lo"))
+    seen: list[Event] = []
+    async with ScriptedEndpoint([odd, "Bye"]) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(model="m", base_url=endpoint.base_url)
+        async with runtime.stream("Hi", options, session_id="s") as events:
+            seen = [event async for event in events if isinstance(event, Event)]
+        await runtime.run("And?", options, session_id="s")
+    assert events.result.text == "Hello"
+    told = [one for one in seen if isinstance(one, StreamNotice | AssistantDelta)]
+    assert [one.text for one in told] == [
+        "Hel",
+        "a data line that is no JSON was skipped: '{oops'",
+        "lo",
+    ]
+    # It is no record: nothing of it stands in the log, or between what does.
+    assert {one.seq for one in told} == {None}
+    assert [one.seq for one in seen if one.recorded] == list(range(1, len(seen) - 2))
