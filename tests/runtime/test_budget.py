@@ -260,6 +260,16 @@ def test_an_answer_that_its_own_bound_cut_off_does_not() -> None:
     assert play.stop_reason == "length"
 
 
+def test_an_answer_of_another_model_that_no_limit_bounded_does_not_either() -> None:
+    play = Play(agent(UsageLimits(output_tokens=50)))
+    play.feed(play.machine.feed(UserInput("go")))
+    play.budget.bounded(play.options.settings)
+    play.budget.bounded(attrs.evolve(play.options.settings, max_tokens=None))
+    one = answer(TextBlock("Once upon"), length=True)
+    play.feed(play.machine.feed(one), one)
+    assert play.stop_reason == "length"
+
+
 def test_calls_of_an_answer_that_the_limit_cut_off_do_not_run_whatever_was_counted() -> None:
     broken = ToolUseError("cut off", "{", "x", "tool")
     for blocks in ([*calls("a"), broken], [broken]):
