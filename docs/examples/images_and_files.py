@@ -1,0 +1,55 @@
+"""Ask about an image and a text file, and let a tool show an image."""
+
+import os
+import tempfile
+
+import trio
+
+from agent_actors import AgentOptions, FileBlock, ImageBlock, Prompt, open_runtime, tool
+from agent_actors.errors import MediaError
+from agent_actors.media import read_file, read_image
+
+DOT = bytes.fromhex(  # a PNG of one pixel
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000a49444154789c6300010000050001"
+    "0d0a2db40000000049454e44ae426082"
+)
+
+
+@tool
+async def screenshot() -> ImageBlock:
+    """What the screen shows."""
+    return ImageBlock.from_bytes(DOT)
+
+
+options = AgentOptions(
+    model=os.environ.get("MODEL", "qwen2.5-vl-7b"),
+    base_url=os.environ.get("BASE_URL", "http://localhost:1234/v1"),
+    tools=[screenshot],
+)
+
+
+async def main() -> None:
+    image = trio.Path(tempfile.gettempdir(), f"dot-{os.getpid()}.png")
+    await image.write_bytes(DOT)
+    try:
+        prompt: Prompt = [
+            "What is this?",
+            await read_image(image),
+            "How does it differ from this one?",
+            ImageBlock.from_url("https://example.org/cat.png", detail="low"),
+            "The sizes of others:",
+            FileBlock.from_text("name,size\ndot,1\n", name="sizes.csv"),
+        ]
+        async with open_runtime() as runtime:
+            result = await runtime.run(prompt, options)
+        print(result.messages[0].pretty())
+        print(result.text)
+        await read_file(image, "text/plain")
+    except MediaError as error:
+        print(f"refused: {error}")
+    finally:
+        await image.unlink()
+
+
+trio.run(main)
