@@ -75,14 +75,15 @@ class Budget:
     def bounded(self, settings: ModelSettings) -> ModelSettings:
         """The settings, with no more `max_tokens` than the limits on output leave."""
         self._bounded_by = ""
-        if settings.max_tokens is None:
+        most = settings.max_tokens
+        if most is None:
             return settings
         for prefix, limits, spent in self._accounts():
             left = output_left(limits, spent)
-            if left is not None and left < settings.max_tokens:
+            if left is not None and left < most:
                 self._bounded_by = f"{prefix}output_tokens"
-                settings = attrs.evolve(settings, max_tokens=max(1, left))
-        return settings
+                most = max(1, left)
+        return attrs.evolve(settings, max_tokens=most) if self._bounded_by else settings
 
     def refuses_request(self, cut_off: Usage) -> str:
         """The limit that leaves no room for another attempt of a model call; empty: none.
