@@ -30,9 +30,9 @@ options = AgentOptions(
 
 
 async def main() -> None:
-    image = trio.Path(tempfile.gettempdir(), f"dot-{os.getpid()}.png")
-    await image.write_bytes(DOT)
-    try:
+    with tempfile.TemporaryDirectory() as folder:
+        image = trio.Path(folder, "dot.png")
+        await image.write_bytes(DOT)
         prompt: Prompt = [
             "What is this?",
             await read_image(image),
@@ -41,15 +41,14 @@ async def main() -> None:
             "The sizes of others:",
             FileBlock.from_text("name,size\ndot,1\n", name="sizes.csv"),
         ]
-        async with open_runtime() as runtime:
-            result = await runtime.run(prompt, options)
-        print(result.messages[0].pretty())
-        print(result.text)
-        await read_file(image, "text/plain")
-    except MediaError as error:
-        print(f"refused: {error}")
-    finally:
-        await image.unlink()
+        try:
+            await read_file(image, "text/plain")
+        except MediaError as error:
+            print(f"refused: {error}")
+    async with open_runtime() as runtime:
+        result = await runtime.run(prompt, options)
+    print(result.messages[0].pretty())
+    print(result.text)
 
 
 trio.run(main)

@@ -12,12 +12,14 @@ from typing import Any, cast
 import pytest
 
 from agent_actors.domain.blocks import (
+    FileBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
+from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.tool_spec import ToolSpec
@@ -34,6 +36,7 @@ from agent_actors.testing import (
     think,
     usage,
 )
+from tests.domain.test_media import PDF, PNG
 
 anthropic: Any = pytest.importorskip(
     "anthropic", reason="the official SDK is no dependency; the extra `dev` installs it"
@@ -120,6 +123,13 @@ async def test_it_counts_tokens() -> None:
     assert found.input_tokens > 0
 
 
+FOUND: list[JsonValue] = [
+    {"type": "text", "text": "found"},
+    {"type": "image", "source": "data:image/png;base64,aGk="},
+    {"type": "file", "source": "data:text/csv,a", "name": "a.csv"},
+]
+
+
 def test_what_is_sent_fits_its_types() -> None:
     messages = Messages().append(
         Message("user", (TextBlock("Look"), ImageBlock("data:image/png;base64,aGk="))),
@@ -132,9 +142,19 @@ def test_what_is_sent_fits_its_types() -> None:
                 ToolUseBlock("b", "now", {}),
             ),
         ),
-        Message("tool", (ToolResultBlock("a", [{"type": "text", "text": "found"}]),)),
+        Message("tool", (ToolResultBlock("a", FOUND),)),
         Message("tool", (ToolResultBlock("b", "broken", is_error=True),)),
-        Message("user", (ImageBlock("https://x/y.pdf", "application/pdf"),)),
+        Message(
+            "user",
+            (
+                ImageBlock("https://x/y.pdf", "application/pdf"),
+                ImageBlock.from_bytes(PNG, detail="low"),
+                FileBlock.from_bytes(PDF, name="a.pdf"),
+                FileBlock.from_text("# Notes", "text/markdown", name="n.md"),
+                FileBlock.from_bytes(PNG, name="a.png"),
+                FileBlock("https://x/y", extra={"citations": {"enabled": True}}),
+            ),
+        ),
     )
     request = ModelRequest(
         messages,
