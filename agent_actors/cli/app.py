@@ -20,8 +20,10 @@ from agent_actors import AgentOptions, __version__
 from agent_actors.cli.answer import FROM_STDIN, Shown, answer
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
+from agent_actors.cli.doctor.command import examine
 from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted
 from agent_actors.cli.tally import report_of
+from agent_actors.errors import ConfigError
 from agent_actors.runtime.options import NO_API_KEY
 
 _Text = Annotated[str, Parameter(show_default=False)]
@@ -145,6 +147,48 @@ async def run(
         return await answer(prompt, options, shown)
 
     return await complete(work)
+
+
+@app.command
+async def doctor(
+    *,
+    provider: _Provider = None,
+    base_url: _Url = "",
+    model: _Model = "",
+    api_key: _Key = "",
+    api_key_header: str | None = None,
+    timeout: _Seconds = 60.0,  # noqa: ASYNC109 - an option of the user's, carried out by who asks
+    json: _Flag = False,
+) -> int:
+    """Try an endpoint for what an agent needs, and tell what works and what to set.
+
+    It asks some ten small questions. The exit status is 0 if an agent can work with the endpoint.
+
+    Args:
+        provider: The endpoint by the name of its profile, such as ollama or anthropic.
+        base_url: The endpoint, such as http://localhost:1234/v1.
+        model: The model's name, as the endpoint knows it.
+        api_key: The endpoint's key.
+        api_key_header: A header for the raw key, in place of "Authorization: Bearer".
+        timeout: Seconds for each question; by default 60.
+        json: Print one JSON object, and nothing else.
+    """
+    missing = _missing(provider, base_url, model)
+    if missing:
+        return fail(missing, MISUSED)
+    if not timeout > 0:
+        return fail(f"--timeout must be above 0 seconds; got {timeout:g}", MISUSED)
+    try:
+        options = AgentOptions(
+            model=model,
+            base_url=base_url,
+            provider=provider,
+            api_key=api_key or NO_API_KEY,
+            api_key_header=api_key_header,
+        )
+    except ConfigError as error:
+        return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
+    return await examine(options, timeout=timeout, as_json=json)
 
 
 def _missing(provider: str | None, base_url: str, model: str) -> str:

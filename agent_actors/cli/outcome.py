@@ -30,9 +30,13 @@ def fail(message: object, status: int = FAILED) -> int:
     Returns:
         The exit status to end with.
     """
-    line = " ".join(str(message).translate(_CONTROLS).split())
-    sys.stderr.write(f"error: {line}\n")
+    sys.stderr.write(f"error: {visible(str(message))}\n")
     return status
+
+
+def visible(text: str) -> str:
+    """A text as one line, without characters that do more than show."""
+    return " ".join(text.translate(_CONTROLS).split())
 
 
 def interrupted() -> int:

@@ -1,0 +1,253 @@
+"""One request to the endpoint under examination, and all that is known of how it went.
+
+Owns the real provider of each request, over the exchange that keeps a copy, the bound on its time,
+and what a refusal teaches: a request that is refused for one of its fields is asked again without.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlunsplit
+
+import attrs
+import trio
+
+from agent_actors.abc import ModelProvider
+from agent_actors.cli.doctor.capture import Capture, CapturingExchange, Stopwatch
+from agent_actors.cli.doctor.remedies import Remedy, applied, refused
+from agent_actors.cli.doctor.stream_quirks import Reading, read_answer
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.errors import ProviderDeadlineError, ProviderError, ProviderStatusError
+from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
+from agent_actors.providers.endpoint import checked_headers, split_base_url
+from agent_actors.providers.openai.client import OpenAIChat
+from agent_actors.providers.resolve import NO_API_KEY, ResolvedProvider
+from agent_actors.transport.request import public_url
+
+if TYPE_CHECKING:
+    from agent_actors.cli.doctor.sightings import Sighting
+    from agent_actors.providers.openai.dialect import ChatDialect
+
+MAX_TOKENS: Final = 2048
+"""Tokens of an answer: a model that thinks first needs room to come to its point."""
+
+TEMPERATURE: Final = 0.7
+"""As agents send it by default: who refuses it is found out."""
+
+_LESSONS: Final = 4
+"""How often one request is put in another way: more fields than that are no misunderstanding."""
+
+_BAD_REQUEST: Final = frozenset({400, 422})
+
+
+@attrs.frozen
+class Outcome:
+    """How one request went.
+
+    Attributes:
+        answer: What the model said; None if it failed.
+        failure: Why there is no answer.
+        capture: What came over the wire.
+        watch: When its pieces came.
+        seconds: How long it took.
+        reading: What is odd about it.
+    """
+
+    answer: ModelFinished | None
+    failure: ProviderError | None
+    capture: Capture
+    watch: Stopwatch
+    seconds: float
+    reading: Reading
+
+    @property
+    def first_token(self) -> float | None:
+        """Seconds to the first piece; None if none came."""
+        return None if self.watch.first is None else self.watch.first - self.watch.started
+
+
+class Asker:
+    """Asks one endpoint.
+
+    Args:
+        target: Where it is, by which key, in which dialect.
+        exchange: What to ask by.
+        timeout: Seconds for each request.
+
+    Attributes:
+        dialect: Its ways, with what was learnt of them.
+        remedies: What was learnt.
+        sightings: The quirks that were seen, by number.
+        cumulative: True if texts were seen to repeat.
+    """
+
+    def __init__(
+        self, target: ResolvedProvider, exchange: CapturingExchange, *, timeout: float
+    ) -> None:
+        self.target: ResolvedProvider = target
+        self.dialect: ChatDialect = target.dialect
+        self.remedies: list[Remedy] = []
+        self.sightings: dict[int, Sighting] = {}
+        self.cumulative: bool = False
+        self._exchange = exchange
+        self._timeout = timeout
+        self._known_ids: set[str] = set()
+
+    @property
+    def endpoint(self) -> str:
+        """Where it is, without secrets."""
+        return public_url(self.target.base_url)
+
+    async def ask(
+        self,
+        messages: Messages,
+        *,
+        tools: tuple[ToolSpec, ...] = (),
+        parallel: bool | None = None,
+    ) -> Outcome:
+        """Ask, and ask in another way if the endpoint says what it refuses.
+
+        Cancellation: closes the connection.
+        """
+        outcome = await self._ask(self._request(messages, tools, parallel), self._provider())
+        for _ in range(_LESSONS):
+            if not self._learn(outcome):
+                break
+            outcome = await self._ask(self._request(messages, tools, parallel), self._provider())
+        self._note(outcome)
+        return outcome
+
+    async def ask_wrongly(self, *, model: str | None = None, key: str | None = None) -> Outcome:
+        """Ask for a model that is none, or by a key that is none.
+
+        Cancellation: closes the connection.
+        """
+        request = self._request(Messages().user("Hello"), (), None, model=model)
+        return await self._ask(request, self._provider(key))
+
+    async def models(self) -> Capture:
+        """Ask for the list of models.
+
+        Raises:
+            ProviderError: No answer came.
+
+        Cancellation: closes the connection.
+        """
+        base = split_base_url(self.target.base_url, example="http://localhost:1234/v1")
+        path = base.path.rstrip("/")
+        if self.target.profile.protocol == "anthropic":
+            path = path.removesuffix("/v1/messages").removesuffix("/v1") + "/v1"
+        path = path.removesuffix("/chat/completions") + "/models"
+        url = urlunsplit((base.scheme, base.netloc, path, base.query, ""))
+        with trio.move_on_after(self._timeout):
+            return await self._exchange.fetch(url, self._headers())
+        raise self._late("first_token")
+
+    def learn(self, remedy: Remedy) -> None:
+        """From now on ask as this says."""
+        self.dialect = applied(remedy, self.dialect)
+        self.remedies = [one for one in self.remedies if one.name != remedy.name] + [remedy]
+
+    def redacted(self, text: str) -> str:
+        """The text without the key, which an endpoint may repeat in what it says."""
+        key = self.target.api_key
+        return text.replace(key, "(the key)") if key else text
+
+    def _learn(self, outcome: Outcome) -> bool:
+        failure = outcome.failure
+        if not isinstance(failure, ProviderStatusError) or failure.status not in _BAD_REQUEST:
+            return False
+        remedy = refused(failure.body_message, self.dialect)
+        if remedy is None:
+            return False
+        self.learn(remedy)
+        return True
+
+    def _note(self, outcome: Outcome) -> None:
+        self._known_ids.update(outcome.reading.call_ids)
+        self.cumulative = self.cumulative or outcome.reading.cumulative
+        for one in outcome.reading.sightings:
+            self.sightings.setdefault(one.number, attrs.evolve(one, seen=self.redacted(one.seen)))
+
+    async def _ask(self, request: ModelRequest, provider: ModelProvider) -> Outcome:
+        watch = Stopwatch()
+        answer: ModelFinished | None = None
+        failure: ProviderError | None = None
+        try:
+            with trio.move_on_after(self._timeout):
+                answer = await provider.stream(request, watch)
+        except ProviderError as error:
+            failure = error
+        if answer is None and failure is None:
+            failure = self._late("first_token" if watch.first is None else "total")
+        capture = self._exchange.last or Capture()
+        seconds = trio.current_time() - watch.started
+        return Outcome(answer, failure, capture, watch, seconds, self._reading(capture))
+
+    def _late(self, kind: str) -> ProviderDeadlineError:
+        return ProviderDeadlineError(
+            endpoint=self.endpoint,
+            kind="total" if kind == "total" else "first_token",
+            seconds=self._timeout,
+        )
+
+    def _reading(self, capture: Capture) -> Reading:
+        answered = 200 <= capture.status < 300
+        if self.target.profile.protocol != "openai" or not answered:
+            return Reading()
+        body = bytes(capture.body)
+        if body.lstrip()[:1] == b"<":  # a page is no odd answer, but none at all
+            return Reading()
+        return read_answer(body, known_ids=self._known_ids)
+
+    def _request(
+        self,
+        messages: Messages,
+        tools: tuple[ToolSpec, ...],
+        parallel: bool | None,
+        *,
+        model: str | None = None,
+    ) -> ModelRequest:
+        settings = ModelSettings(
+            model=self.target.model if model is None else model,
+            max_tokens=MAX_TOKENS,
+            temperature=None if "temperature" in self.dialect.refuses else TEMPERATURE,
+            parallel_tool_calls=parallel,
+        )
+        return ModelRequest(
+            messages=messages,
+            settings=settings,
+            tools=tools,
+            turn=1 + len(messages.assistant_messages()),
+            known_call_ids=frozenset(
+                call.id for message in messages for call in message.tool_calls
+            ),
+        )
+
+    def _provider(self, key: str | None = None) -> ModelProvider:
+        target = self.target
+        given = target.api_key if key is None else key
+        if target.profile.protocol == "anthropic":
+            return AnthropicMessages(
+                base_url=target.base_url, api_key=given or "", exchange=self._exchange
+            )
+        return OpenAIChat(
+            base_url=target.base_url,
+            api_key=NO_API_KEY if given is None else given,
+            api_key_header=target.api_key_header,
+            dialect=self.dialect,
+            exchange=self._exchange,
+        )
+
+    def _headers(self) -> Mapping[str, str]:
+        key = self.target.api_key or ""
+        made = {"accept": "application/json"}
+        if self.target.profile.protocol == "anthropic":
+            made["anthropic-version"] = DEFAULT_VERSION
+            made["x-api-key"] = key
+        elif self.target.api_key_header:
+            made[self.target.api_key_header] = key
+        elif key:
+            made["authorization"] = f"Bearer {key}"
+        return checked_headers(made, {}, key=key)

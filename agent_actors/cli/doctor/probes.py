@@ -1,0 +1,330 @@
+"""The examination: what is tried, in which order, and what is made of each outcome.
+
+Owns the prompts and the judgement. What is asked stands in `asking`; a failure of one thing ends
+only what rests on it, and a failure to connect ends all.
+"""
+
+import difflib
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from agent_actors.cli.doctor.asking import Asker, Outcome
+from agent_actors.cli.doctor.capture import Capture
+from agent_actors.cli.doctor.remedies import Remedy, at_home, in_text, seen, slow
+from agent_actors.cli.doctor.report import CHECKS, Check, Figures, Report, Status
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
+from agent_actors.providers.openai.failure import looks_like_html, message_of_body
+from agent_actors.providers.profiles import builtin_profiles
+from agent_actors.providers.resolve import OPENAI_COMPATIBLE
+
+_COUNT: Final = "Count from one to thirty in English words, with commas. Say nothing else."
+_ONE_CITY: Final = "What is the weather in Paris? Find out by calling get_weather."
+_TWO_CITIES: Final = (
+    "What is the weather in Paris, and in Tokyo? Call get_weather for both cities at once, "
+    "in this one answer."
+)
+_WEATHER: Final = "Sunny, 21 degrees."
+_TOOL: Final = ToolSpec(
+    "get_weather",
+    "Tell the weather in a city.",
+    {
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "The city's name."}},
+        "required": ["city"],
+    },
+)
+_NO_MODEL: Final = "no-such-model-of-agent-actors-doctor"
+_NO_KEY: Final = "wrong-key-of-agent-actors-doctor"
+_SHOWN: Final = 300
+"""Characters of what an endpoint said that are shown."""
+
+_MS: Final = 1000.0
+
+
+class Examination:
+    """One examination of an endpoint.
+
+    Args:
+        asker: Asks it.
+        tell: Told what is tried next.
+
+    Attributes:
+        checks: What was tried so far.
+    """
+
+    def __init__(self, asker: Asker, tell: Callable[[str], None]) -> None:
+        self._asker = asker
+        self._tell = tell
+        self._figures = Figures()
+        self._first_token: float | None = None
+        self.checks: dict[str, Check] = {}
+
+    async def examine(self) -> Report:
+        """Try everything.
+
+        Cancellation: safe; the connection is closed.
+        """
+        if await self._reach() and await self._plain():
+            await self._tools()
+            await self._wrong_model()
+            await self._wrong_key()
+        return self._report()
+
+    # What is tried.
+
+    async def _reach(self) -> bool:
+        self._tell("reachable")
+        try:
+            capture = await self._asker.models()
+        except ProviderConnectError as error:
+            self._fail("reachable", error)
+            return False
+        except ProviderError as error:
+            # Another path may do better; the plain answer will tell.
+            self._put("models", "note", f"not told: {error}")
+            return True
+        self._put("reachable", "works", f"HTTP {capture.status} from {self._asker.endpoint}")
+        self._put("models", *_judged_models(capture, self._asker.target.model))
+        return True
+
+    async def _plain(self) -> bool:
+        self._tell("answer")
+        outcome = await self._asker.ask(Messages().user(_COUNT))
+        answer = outcome.answer
+        if outcome.capture.status:
+            self._put("reachable", "works", f"HTTP {outcome.capture.status}")
+        if answer is None:
+            if not outcome.capture.status:
+                self._fail("reachable", outcome.failure)
+            self._fail("answer", outcome.failure)
+            return False
+        self._first_token = outcome.first_token
+        self._figures = _figures_of(outcome, answer)
+        text = answer.text.strip()
+        if text:
+            self._put("answer", "works", text)
+        else:
+            self._put("answer", "fails", f"no text; it ended with {answer.finish_reason!r}")
+        self._put("streaming", *_judged_stream(outcome))
+        self._put("usage", *_judged_usage(answer))
+        self._put("reasoning", *_judged_reasoning(outcome, answer))
+        return True
+
+    async def _tools(self) -> None:
+        self._tell("tool call")
+        asked = Messages().user(_ONE_CITY)
+        outcome = await self._asker.ask(asked, tools=(_TOOL,))
+        outcome = await self._read_in_text(asked, outcome)
+        answer = outcome.answer
+        if answer is None:
+            self._fail("tool call", outcome.failure)
+            return
+        calls = _calls_of(answer)
+        status, told = _judged_call(calls, answer)
+        self._put("tool call", status, told)
+        if not calls:
+            return
+        await self._result(asked.assistant(answer.blocks), calls)
+        await self._parallel()
+
+    async def _read_in_text(self, asked: Messages, outcome: Outcome) -> Outcome:
+        """The outcome; if calls stand in its text, that of asking again and reading them there."""
+        answer = outcome.answer
+        written = any(one.number == 25 for one in outcome.reading.sightings)
+        if answer is None or _calls_of(answer) or not written:
+            return outcome
+        remedy = in_text(answer.text, self._asker.dialect)
+        if remedy is None:
+            return outcome
+        self._asker.learn(remedy)
+        return await self._asker.ask(asked, tools=(_TOOL,))
+
+    async def _result(self, history: Messages, calls: Sequence[ToolUseBlock]) -> None:
+        self._tell("tool result")
+        for call in calls:
+            history = history.tool(call.id, call.name, _WEATHER)
+        outcome = await self._asker.ask(history, tools=(_TOOL,))
+        answer = outcome.answer
+        if answer is None:
+            self._fail("tool result", outcome.failure)
+        elif answer.text.strip():
+            self._put("tool result", "works", answer.text.strip())
+        elif _calls_of(answer):
+            self._put("tool result", "works", "it was taken, and the model called again")
+        else:
+            self._put("tool result", "fails", "it was taken, but nothing was said of it")
+
+    async def _parallel(self) -> None:
+        self._tell("parallel calls")
+        outcome = await self._asker.ask(Messages().user(_TWO_CITIES), tools=(_TOOL,), parallel=True)
+        if outcome.answer is None:
+            self._put("parallel calls", "note", self._said(outcome.failure))
+            return
+        count = len(_calls_of(outcome.answer))
+        if count > 1:
+            self._put("parallel calls", "works", f"{count} calls in one answer")
+        else:
+            self._put("parallel calls", "note", f"{count} calls where two were asked for")
+
+    async def _wrong_model(self) -> None:
+        self._tell("wrong model")
+        outcome = await self._asker.ask_wrongly(model=_NO_MODEL)
+        failure = outcome.failure
+        if isinstance(failure, ProviderStatusError):
+            self._put("wrong model", "works", self._said(failure))
+        elif failure is not None:
+            self._put("wrong model", "note", f"no plain refusal, but {self._said(failure)}")
+        else:
+            self._put("wrong model", "note", "any name is answered: a mistyped one goes unnoticed")
+
+    async def _wrong_key(self) -> None:
+        self._tell("wrong key")
+        outcome = await self._asker.ask_wrongly(key=_NO_KEY)
+        failure = outcome.failure
+        if isinstance(failure, ProviderStatusError) and failure.status in {401, 403}:
+            self._put("wrong key", "works", self._said(failure))
+        elif failure is not None:
+            self._put("wrong key", "note", f"no plain refusal, but {self._said(failure)}")
+        else:
+            self._put("wrong key", "note", "any key is taken")
+
+    # What is made of it.
+
+    def _put(self, name: str, status: Status, told: str) -> None:
+        self.checks[name] = Check(name, status, _short(self._asker.redacted(told)))
+
+    def _fail(self, name: str, failure: ProviderError | None) -> None:
+        self._put(name, "fails", self._said(failure))
+
+    def _said(self, failure: ProviderError | None) -> str:
+        assert failure is not None  # an outcome without an answer has one
+        return str(failure).removeprefix(f"{failure.endpoint}: ")
+
+    def _report(self) -> Report:
+        asker = self._asker
+        target = asker.target
+        checks = tuple(self.checks.get(name, Check(name, "untried", "")) for name in CHECKS)
+        return Report(
+            endpoint=asker.endpoint,
+            provider=target.profile.name,
+            protocol=target.profile.protocol,
+            model=target.model,
+            checks=checks,
+            figures=self._figures,
+            sightings=tuple(one for _, one in sorted(asker.sightings.items())),
+            expected=target.profile.quirks,
+            remedies=tuple(self._remedies()),
+        )
+
+    def _remedies(self) -> list[Remedy]:
+        asker = self._asker
+        known = seen(asker.sightings, asker.dialect, cumulative=asker.cumulative)
+        named = asker.target.profile is not OPENAI_COMPATIBLE
+        home = [] if named else at_home(asker.target.base_url, builtin_profiles())
+        return [*home, *asker.remedies, *known, *slow(self._first_token)]
+
+
+def _calls_of(answer: ModelFinished) -> list[ToolUseBlock]:
+    return [block for block in answer.blocks if isinstance(block, ToolUseBlock)]
+
+
+def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
+    body = bytes(capture.body)
+    if not 200 <= capture.status < 300:
+        told = message_of_body(body[:_SHOWN])
+        return "note", f"there is no list: HTTP {capture.status} {told}".strip()
+    names = _names_in(body)
+    if names is None:
+        page = looks_like_html(body[:_SHOWN].decode("utf-8", "replace"))
+        return "note", f"there is no list, but {'a page' if page else 'something else'}"
+    if model in names:
+        return "works", f"{len(names)} listed, {model} among them"
+    near = difflib.get_close_matches(model, names, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return "note", f"{len(names)} listed, {model} not among them{meant}"
+
+
+def _names_in(body: bytes) -> list[str] | None:
+    """The names in a list of models; None if this is none."""
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    listed = cast("dict[str, object]", value).get("data") if isinstance(value, dict) else value
+    if not isinstance(listed, list):
+        return None
+    entries = [one for one in cast("list[object]", listed) if isinstance(one, dict)]
+    names = [cast("dict[str, object]", one).get("id") for one in entries]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _judged_stream(outcome: Outcome) -> tuple[Status, str]:
+    pieces, reads = outcome.watch.pieces, outcome.capture.reads
+    told = f"{pieces} pieces in {reads} reads over {outcome.seconds:.2f} s"
+    if any(one.number == 47 for one in outcome.reading.sightings):
+        return "note", "a stream was asked for, and one document came"
+    if pieces < 3:
+        return "note", f"the answer comes nearly whole: {told}"
+    if reads < 3:
+        return "note", f"the answer is held back and comes at once: {told}"
+    return "works", told
+
+
+def _judged_usage(answer: ModelFinished) -> tuple[Status, str]:
+    usage = answer.usage
+    told = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
+    if usage.estimated or not (usage.input_tokens or usage.output_tokens):
+        return "note", "none is told; tokens are estimated"
+    return "works", told
+
+
+def _judged_reasoning(outcome: Outcome, answer: ModelFinished) -> tuple[Status, str]:
+    thoughts = sum(len(block.thinking) for block in answer.blocks if block.type == "thinking")
+    field = outcome.reading.reasoning_field
+    if thoughts:
+        return "works", f"{thoughts} characters of thought" + (f" in {field}" if field else "")
+    return "note", "no thoughts were shown"
+
+
+def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelFinished) -> tuple[Status, str]:
+    if not calls:
+        broken = [block.error for block in answer.blocks if block.type == "tool_use_error"]
+        said = broken[0] if broken else answer.text.strip() or "nothing"
+        return "fails", f"no call that can be carried out, but: {said}"
+    call = calls[0]
+    shown = f"{call.name}({json.dumps(call.input, ensure_ascii=False)})"
+    if call.name != _TOOL.name or not isinstance(call.input.get("city"), str):
+        return "fails", f"expected get_weather with a city, got {shown}"
+    return "works", shown
+
+
+def _figures_of(outcome: Outcome, answer: ModelFinished) -> Figures:
+    watch = outcome.watch
+    span = watch.last - watch.first if watch.first is not None else 0.0
+    tokens = 0 if answer.usage.estimated else answer.usage.output_tokens
+    first = outcome.first_token
+    return Figures(
+        first_token_ms=None if first is None else round(first * _MS, 1),
+        deltas=watch.pieces,
+        reads=outcome.capture.reads,
+        deltas_per_s=_rate(watch.pieces - 1, span),
+        tokens_per_s=_rate(tokens, span),
+    )
+
+
+def _rate(count: int, seconds: float) -> float | None:
+    # A span too short to be one of the endpoint's would make a figure of our own.
+    if count < 1 or seconds < 0.001 or not math.isfinite(seconds):
+        return None
+    return round(count / seconds, 1)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."

@@ -1,0 +1,100 @@
+"""The quirks by number and name, and the notebook in which sightings of them are written.
+
+Pure. The numbers are those of `docs/providers.md` and of provider profiles.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+QUIRKS: Final[Mapping[int, str]] = {
+    1: "calls have no index",
+    2: "several calls have one index",
+    3: "an index is -1",
+    4: "indexes of calls do not count from 0",
+    5: "parts of an answer are numbered as choices",
+    6: "the fragments of one call differ in their index",
+    7: "later fragments of a call have an empty id",
+    8: "later fragments of a call have an empty id and an empty name",
+    9: "explicit nulls stand in place of absent fields",
+    10: "tool_calls is null where there is no call",
+    11: "calls have no id",
+    12: "id and name are repeated in each fragment",
+    13: "a name comes in fragments",
+    14: "a name comes after the arguments",
+    15: "arguments hold a second object, or come twice",
+    16: "arguments are an object and not a text",
+    17: "arguments are encoded twice",
+    18: "a call without parameters has no arguments",
+    19: "an empty object comes before the arguments",
+    20: "the first fragment of a call has arguments already",
+    21: "a call comes whole, in one fragment",
+    22: "ids of calls are not unique across answers",
+    23: "ids of calls are nine letters and digits",
+    24: "control tokens leak into a tool's name",
+    25: "calls stand in the text",
+    26: "arguments lost a quotation mark",
+    27: "an answer with calls ends as if it had none",
+    28: "a truncated call looks complete",
+    29: "the finish reason is an empty text",
+    30: "the finish reason is the text null, or absent",
+    31: "the finish reason comes early, twice, or with the last piece",
+    32: "the stream has no finish reason, or no [DONE]",
+    33: "a chunk without choices comes first",
+    34: "a delta or a chunk is null or absent",
+    35: "token counts come more than once, or before the end",
+    36: "token counts stand in a choice",
+    37: "thoughts come as reasoning",
+    38: "a thought is an object",
+    39: "content is a list of parts",
+    40: "something must be sent back with the history",
+    41: "text is repeated",
+    42: "comments or blank lines keep the connection alive",
+    43: "fields of the event stream are written in another way",
+    44: "lines end in CR",
+    45: "an error is told inside an answer of status 200",
+    46: "an error is told by a line that is no field",
+    47: "the body is a document and no stream",
+    48: "a character is cut into two deltas",
+    49: "text and calls come in one delta",
+    50: "a call comes in the legacy form",
+}
+
+_SHOWN: Final = 80
+"""Characters of what was seen: enough to recognise it."""
+
+
+@attrs.frozen
+class Sighting:
+    """A quirk that was seen.
+
+    Attributes:
+        number: Its number.
+        name: What it is.
+        seen: The beginning of what showed it.
+    """
+
+    number: int
+    name: str
+    seen: str
+
+
+@attrs.define(eq=False)
+class Notebook:
+    """Which quirks were seen so far, each by what showed it first."""
+
+    _seen: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
+
+    def note(self, number: int, seen: object) -> None:
+        """Write a sighting down."""
+        self._seen.setdefault(number, str(seen)[:_SHOWN])
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._seen
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        """All of them, by number."""
+        return tuple(
+            Sighting(number, QUIRKS[number], seen) for number, seen in sorted(self._seen.items())
+        )

@@ -1,0 +1,275 @@
+"""The odd ways of one answer of chat completions, read from its bytes.
+
+Pure: the body in, sightings out. It reads the raw lines itself, since what is odd about them is
+what a decoder exists to hide. Whatever it cannot make sense of it passes over.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, cast
+
+import attrs
+
+from agent_actors.cli.doctor.call_quirks import CallWatch
+from agent_actors.cli.doctor.sightings import Notebook, Sighting
+from agent_actors.domain.json import JsonObject, JsonValue
+
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+_CALL_IN_TEXT: Final = re.compile(r"<tool_call>|\bto=functions\.|<\|channel\|>commentary")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_DONE: Final = "[DONE]"
+_JUNK: Final = object()
+"""In place of a data line that is no JSON."""
+
+_IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 37, 38, 39, 40, 45, 50})
+"""What is odd in a whole completion too; the rest is odd in a stream alone."""
+
+_OFTEN: Final = 2
+"""How often each text has to repeat the one before it: once may be chance."""
+
+
+@attrs.frozen
+class Reading:
+    """What was seen in one answer.
+
+    Attributes:
+        sightings: The quirks, by number.
+        call_ids: The ids of its calls.
+        reasoning_field: Under which name thoughts came; empty: there were none.
+        events: How many events of the stream held data.
+        cumulative: True if texts repeat those before them.
+    """
+
+    sightings: tuple[Sighting, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    reasoning_field: str = ""
+    events: int = 0
+    cumulative: bool = False
+
+
+def read_answer(body: bytes, *, known_ids: Iterable[str] = ()) -> Reading:
+    """Look at an answer that was asked for as a stream.
+
+    Args:
+        body: All of it, or its beginning.
+        known_ids: The ids of calls of earlier answers.
+    """
+    notes = Notebook()
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    if text.lstrip()[:1] in {"{", "["}:
+        return _read_document(text.lstrip(), notes, known_ids)
+    watch = _Watch(notes, CallWatch(notes, known_ids))
+    events = list(_events(text, notes))
+    done = any(event.strip() == _DONE for event in events)
+    data = [event for event in events if event.strip() != _DONE]
+    for event in data:
+        watch.take(_loaded(event))
+    watch.close(done=done)
+    return Reading(
+        notes.sightings(),
+        tuple(watch.calls.ids),
+        watch.reasoning_field,
+        len(data),
+        watch.cumulative,
+    )
+
+
+def _read_document(text: str, notes: Notebook, known_ids: Iterable[str]) -> Reading:
+    inside = Notebook()
+    watch = _Watch(inside, CallWatch(inside, known_ids))
+    watch.document(_loaded(text))
+    notes.note(47, text)
+    for one in inside.sightings():
+        if one.number in _IN_DOCUMENTS:
+            notes.note(one.number, one.seen)
+    return Reading(notes.sightings(), tuple(watch.calls.ids), watch.reasoning_field)
+
+
+def _loaded(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _JUNK
+
+
+def _events(text: str, notes: Notebook) -> Iterator[str]:
+    """The data of each event; what is odd about the lines is noted on the way."""
+    if "\r" in text:
+        notes.note(44, "CR LF" if "\r\n" in text else "CR")
+    data: list[str] = []
+    blank = 1  # as if a blank line had come before the first one
+    for line in (*_LINE_END.split(text), ""):
+        if not line:
+            if data:
+                yield "\n".join(data)
+                data = []
+            blank += 1
+            continue
+        if blank > 1:
+            notes.note(42, "a blank line more than parts two events")
+        blank = 0
+        _note_line(line, notes)
+        if line.startswith("data:"):
+            data.append(line.removeprefix("data:").removeprefix(" "))
+
+
+def _note_line(line: str, notes: Notebook) -> None:
+    if line.startswith(":"):
+        notes.note(42, line)
+    elif line.startswith("error:"):
+        notes.note(46, line)
+    elif line.startswith("event:") or (line.startswith("data:") and line[5:6] != " "):
+        notes.note(43, line)
+
+
+class _Watch:
+    """Watches the chunks of one answer."""
+
+    def __init__(self, notes: Notebook, calls: CallWatch) -> None:
+        self.calls = calls
+        self.reasoning_field: str = ""
+        self.cumulative: bool = False
+        self._notes = notes
+        self._texts: list[str] = []
+        self._reasons: list[str] = []
+        self._chunks = 0
+        self._counted = False
+
+    def document(self, value: object) -> None:
+        """Take a whole completion, or an error, that came in place of a stream."""
+        for chunk in _objects(value if isinstance(value, list) else [value]):
+            if chunk.get("error"):
+                self._notes.note(45, json.dumps(chunk["error"]))
+            for choice in _objects(chunk.get("choices")):
+                message = choice.get("message")
+                if isinstance(message, dict):
+                    self._delta(message)
+        self._whole()
+
+    def take(self, value: object) -> None:
+        """Take the data of an event."""
+        if value is None:
+            self._notes.note(34, "null")
+        for chunk in _objects(value if isinstance(value, list) else [value]):
+            self._chunk(chunk)
+
+    def close(self, *, done: bool) -> None:
+        """The answer has ended."""
+        notes = self._notes
+        failed = 45 in notes or 46 in notes
+        if not (failed or (done and self._reasons)):
+            notes.note(32, "no finish reason" if done else "no [DONE]")
+        if self.calls.any and self._reasons[-1:] == ["stop"]:
+            notes.note(27, "stop")
+        self.cumulative = _repeats(self._texts)
+        if self.cumulative:
+            notes.note(41, self._texts[-1])
+        self._whole()
+
+    def _whole(self) -> None:
+        self.calls.close()
+        text = "".join(self._texts)
+        if found := _CALL_IN_TEXT.search(text):
+            self._notes.note(25, text[found.start() :])
+
+    def _chunk(self, chunk: JsonObject) -> None:
+        notes = self._notes
+        shown = json.dumps(chunk)
+        choices = _objects(chunk.get("choices"))
+        usage = chunk.get("usage")
+        if chunk.get("error"):
+            notes.note(45, shown)
+        elif not (choices or usage or self._chunks):
+            notes.note(33, shown)
+        if not chunk.get("error") and (self._counted or (usage and choices)):
+            notes.note(35, shown)
+        self._counted = self._counted or bool(usage)
+        self._chunks += 1
+        for choice in choices:
+            self._choice(choice, json.dumps(choice))
+
+    def _choice(self, choice: JsonObject, shown: str) -> None:
+        notes = self._notes
+        if choice.get("index", 0) != 0:
+            notes.note(5, shown)
+        if choice.get("usage"):
+            notes.note(36, shown)
+        if choice.get("message"):
+            notes.note(41, shown)
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            said = self._delta(delta)
+        else:
+            said = False
+            notes.note(34, shown)
+        self._reason(choice, shown, said=said)
+
+    def _reason(self, choice: JsonObject, shown: str, *, said: bool) -> None:
+        reason = choice.get("finish_reason")
+        if reason == "":
+            self._notes.note(29, shown)
+        elif reason == "null" or "finish_reason" not in choice:
+            self._notes.note(30, shown)
+        elif isinstance(reason, str):
+            if self._reasons or said:
+                self._notes.note(31, shown)
+            self._reasons.append(reason)
+        if said and self._reasons:
+            self._notes.note(31, shown)
+
+    def _delta(self, delta: JsonObject) -> bool:
+        """Look at a delta; say whether it brought anything."""
+        notes = self._notes
+        shown = json.dumps(delta)
+        calls = _objects(delta.get("tool_calls"))
+        content = delta.get("content")
+        if "tool_calls" in delta and delta["tool_calls"] is None:
+            notes.note(10, shown)
+        if "role" in delta and delta["role"] is None:
+            notes.note(9, shown)
+        if "extra_content" in delta:
+            notes.note(40, shown)
+        if content and calls:
+            notes.note(49, shown)
+        if isinstance(content, list):
+            notes.note(39, shown)
+        elif isinstance(content, str) and content:
+            self._text(content, shown)
+        thought = self._thought(delta, shown)
+        function = delta.get("function_call")
+        if isinstance(function, dict):
+            self.calls.take_legacy(function)
+        for call in calls:
+            self.calls.take(call)
+        return bool(content or calls or thought or function)
+
+    def _text(self, text: str, shown: str) -> None:
+        self._texts.append(text)
+        if _SURROGATE.search(text):
+            self._notes.note(48, shown)
+
+    def _thought(self, delta: JsonObject, shown: str) -> bool:
+        for field in ("reasoning_content", "reasoning"):
+            thought = delta.get(field)
+            if not thought:
+                continue
+            self.reasoning_field = self.reasoning_field or field
+            if isinstance(thought, dict):
+                self._notes.note(38, shown)
+            if field == "reasoning":
+                self._notes.note(37, shown)
+        return bool(delta.get("reasoning_content") or delta.get("reasoning"))
+
+
+def _repeats(texts: list[str]) -> bool:
+    """True if each text repeats all so far, or the last one all before it."""
+    if len(texts) > _OFTEN and all(text.startswith(before) for before, text in pairwise(texts)):
+        return len(set(texts)) > _OFTEN
+    return len(texts) > _OFTEN and texts[-1] == "".join(texts[:-1])
+
+
+def _objects(value: object) -> list[JsonObject]:
+    found = cast("list[JsonValue]", value) if isinstance(value, list) else []
+    return [one for one in found if isinstance(one, dict)]
