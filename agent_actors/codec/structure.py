@@ -54,12 +54,29 @@ def structure_arguments(
     return structured
 
 
-def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
+def structure_value(value: JsonValue, hint: Any, *, tool: str, path: str = "") -> Any:
+    """One JSON value in the type of a hint.
+
+    Args:
+        value: The value; it is not changed, but what is made of it may hold parts of it.
+        hint: The type, one that `hint_schema` takes.
+        tool: Whose value it is, for the error.
+        path: Where the value stands; empty: at the root.
+
+    Raises:
+        ToolArgumentsError: Naming the field that does not fit.
+    """
     try:
-        return _CONVERTER.structure(value, parameter.hint)
+        return _CONVERTER.structure(value, hint)
     except Exception as error:  # noqa: BLE001 - a user's own validators may raise anything
-        field, fault = _fault(error, parameter.name)
-        raise ToolArgumentsError(f"field {field}: {fault}", tool=tool, field=field) from None
+        field, fault = _fault(error, path)
+        field = field.removeprefix(".")
+        told = f"field {field}: {fault}" if field else fault
+        raise ToolArgumentsError(told, tool=tool, field=field) from None
+
+
+def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
+    return structure_value(value, parameter.hint, tool=tool, path=parameter.name)
 
 
 def _fault(error: BaseException, path: str) -> tuple[str, str]:

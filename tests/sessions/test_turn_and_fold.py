@@ -182,7 +182,7 @@ class Run(RuleBasedStateMachine):
 class RunWithOutput(Run):
     """The same, where the last answer has to be of some type."""
 
-    retries = 2
+    retries: int | None = 2
 
 
 TestRun = Run.TestCase

@@ -35,6 +35,7 @@ from agent_actors.providers.anthropic.failure import in_band
 from agent_actors.providers.endpoint import checked_headers, shown_url, split_base_url
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
+from agent_actors.providers.output import OutputTool
 from agent_actors.providers.reading import AnswerSink, Reading
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
@@ -147,13 +148,18 @@ class AnthropicMessages:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
+        tool: OutputTool | None = None
+        if request.output is not None:
+            force = not _thinks(request)
+            tool = OutputTool.of(request, request.output, force=force)
+            request, sink = tool.request, tool.sink(sink)
         answer, paused = await self._ask(request, sink)
         for _ in range(self._max_continuations):
             if not paused:
                 break
             more, paused = await self._ask(_continued(request, answer), sink)
             answer = _joined(answer, more)
-        return answer
+        return answer if tool is None else tool.answer(answer)
 
     async def complete(self, request: ModelRequest) -> ModelFinished:
         """Ask the model and wait for the whole answer.
@@ -222,6 +228,12 @@ def _count_of(told: bytes, *, endpoint: str) -> int:
     raise ProviderProtocolError(
         f"expected a count of tokens, got {message_of_body(told) or 'nothing'}", endpoint=endpoint
     )
+
+
+def _thinks(request: ModelRequest) -> bool:
+    """True if the model is to think, beside which it may not be made to call a tool."""
+    thinking = request.settings.extra_body.get("thinking")
+    return isinstance(thinking, dict) and thinking.get("type") != "disabled"
 
 
 def _continued(request: ModelRequest, answer: ModelFinished) -> ModelRequest:

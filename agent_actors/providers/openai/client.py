@@ -22,6 +22,7 @@ from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.openai.grace import EndGrace
 from agent_actors.providers.openai.structured import ask_for_output
+from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
 from agent_actors.transport.default import make_exchange
@@ -91,6 +92,8 @@ class OpenAIChat:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
+        asked = ask_for_output(request, sink, self._dialect)
+        request, sink = asked.request, asked.sink
         asked = ask_for_output(request, sink, self._dialect)
         request, sink = asked.request, asked.sink
         body = encode_request(request, self._dialect)

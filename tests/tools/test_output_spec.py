@@ -1,0 +1,273 @@
+"""What an answer has to be: its schema on the wire, and the check of what came."""
+
+import dataclasses
+from enum import Enum
+from typing import Final, Literal, NotRequired, TypedDict, cast
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.codec.plain import to_json
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import ConfigError, SchemaError
+from agent_actors.protocol.arguments import dump_object
+from agent_actors.tools.output_spec import FIELD, Fits, Misfit, OutputSpec, as_output_spec
+
+
+@attrs.frozen
+class City:
+    """A city on the map.
+
+    Attributes:
+        name: As its people call it.
+    """
+
+    name: str
+    people: int = 0
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: float
+
+
+class Row(TypedDict):
+    key: str
+    note: NotRequired[str]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@attrs.frozen
+class Tree:
+    children: "list[Tree]"
+
+
+@attrs.frozen
+class Positive:
+    number: int = attrs.field(validator=attrs.validators.gt(0))
+
+
+PARIS: Final = '{"name": "Paris", "people": 2}'
+
+
+def fitting(spec: OutputSpec[object], text: str) -> object:
+    verdict = spec.check(text)
+    assert isinstance(verdict, Fits), verdict
+    return verdict.value
+
+
+def misfit(spec: OutputSpec[object], text: str) -> Misfit:
+    verdict = spec.check(text)
+    assert isinstance(verdict, Misfit), verdict
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (City, PARIS, City("Paris", 2)),
+        (City, '{"name": "Paris"}', City("Paris")),
+        (Point, '{"x": 1, "y": 2.5}', Point(1.0, 2.5)),
+        (Row, '{"key": "a"}', {"key": "a"}),
+        (dict[str, int], '{"a": 1}', {"a": 1}),
+        (list[City], '{"output": [{"name": "Paris"}]}', [City("Paris")]),
+        (City | Point, '{"output": {"x": 1, "y": 2}}', Point(1.0, 2.0)),
+        (City | None, '{"output": null}', None),
+        (Literal["yes", "no"], '{"output": "no"}', "no"),
+        (Colour, '{"output": "red"}', Colour.RED),
+        (int, '{"output": 3}', 3),
+        (tuple[int, str], '{"output": [1, "a"]}', (1, "a")),
+        (Tree, '{"output": {"children": [{"children": []}]}}', Tree([Tree([])])),
+        ({"type": "object", "required": ["a"]}, '{"a": [1]}', {"a": [1]}),
+        ({"type": "array"}, '{"output": [1]}', [1]),
+        ({}, '{"output": null}', None),
+    ],
+)
+def test_an_answer_comes_in_the_type_that_was_asked_for(
+    form: object, text: str, value: object
+) -> None:
+    assert fitting(OutputSpec[object](form), text) == value
+
+
+def test_a_class_is_named_and_described_by_itself() -> None:
+    schema = OutputSpec[City](City).schema
+    assert (schema.name, schema.description) == ("City", "A city on the map.")
+    assert schema.schema["required"] == ["name"]
+    named = OutputSpec[City](City, name="the city!", description="Where to go.").schema
+    assert (named.name, named.description) == ("the_city", "Where to go.")
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        (list[City], FIELD),
+        ({"title": "A Row"}, "A_Row"),
+        ({"title": "ü"}, FIELD),
+        ({"title": "x" * 99}, "x" * 64),
+    ],
+)
+def test_what_has_no_name_of_its_own_is_given_one_that_endpoints_take(
+    form: object, name: str
+) -> None:
+    assert OutputSpec[object](form).schema.name == name
+
+
+def test_what_is_no_object_stands_in_one_and_its_definitions_at_the_root() -> None:
+    schema: JsonObject = {"anyOf": [{"$ref": "#/$defs/D"}], "$defs": {"D": {"type": "integer"}}}
+    spec = OutputSpec.json_schema(schema)
+    assert spec.schema.schema == {
+        "type": "object",
+        "properties": {FIELD: {"anyOf": [{"$ref": "#/$defs/D"}]}},
+        "required": [FIELD],
+        "additionalProperties": False,
+        "$defs": {"D": {"type": "integer"}},
+    }
+    assert fitting(spec, '{"output": 1}') == 1
+    assert misfit(spec, '{"output": "a"}').fault.startswith("field output: ")
+
+
+def test_a_strict_form_is_made_where_there_is_one() -> None:
+    strict = OutputSpec[City](City).schema.strict_schema
+    assert strict is not None
+    assert strict["required"] == ["name", "people"]
+    assert OutputSpec[City](City, strict=False).schema.strict_schema is None
+    assert OutputSpec[Row](Row).schema.strict_schema is None
+    assert OutputSpec[City](City, strict=True).schema.strict_schema == strict
+    with pytest.raises(ConfigError, match="output_type Row: strict=True"):
+        OutputSpec[Row](Row, strict=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"\ufeff \n{PARIS}\r\n ",
+        f"```json\n{PARIS}\n```",
+        f"```\r\n{PARIS}```",
+        f"``` JSON \n\n{PARIS}\n\n  ```\n",
+        PARIS + PARIS,
+        dump_object({"a": PARIS})[len('{"a": ') : -1],
+    ],
+    ids=["blanks", "fence", "fence without language", "fence with blanks", "repeated", "in a text"],
+)
+def test_what_models_put_around_an_answer_without_meaning_it_is_taken_off(text: str) -> None:
+    assert fitting(OutputSpec[object](City), text) == City("Paris", 2)
+
+
+def test_halves_of_characters_are_mended() -> None:
+    assert fitting(OutputSpec[object](City), '{"name": "\\ud83d"}') == City("\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("[1]", [1]), ("null", None), ('"a"', "a"), ('"{"', "{")]
+)
+def test_a_bare_value_stands_for_the_object_with_the_one_field(text: str, value: JsonValue) -> None:
+    assert fitting(OutputSpec[object](list[int] | str | None), text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "the answer is empty"),
+        (" \n", "the answer is empty"),
+        ("```json\n```", "the answer is empty"),
+        ("Paris", "the answer is no JSON"),
+        (f"Here it is: {PARIS}", "the answer is no JSON"),
+        (f"```the answer\n{PARIS}\n```", "the answer is no JSON"),
+        (f"{PARIS}\n```", "the answer is no JSON"),
+        ('{"name": "Par', "the answer is no JSON"),
+        ('{"name": NaN}', "the answer is no JSON"),
+        (PARIS + '{"name": "Rome"}', "the answer is no JSON"),
+        ('{"name": ' + "[" * 100_000, "the answer is no JSON"),
+        ("[]", "expected a JSON object, got array"),
+        ("null", "expected a JSON object, got null"),
+        ('"Paris"', "expected a JSON object, got string 'Paris'"),
+    ],
+)
+def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
+    text: str, fault: str
+) -> None:
+    wrong = misfit(OutputSpec[object](City), text)
+    assert wrong.fault.startswith(fault)
+    assert wrong.told.startswith(f"The answer does not fit: {fault}")
+    assert '"required": ["name"]' in wrong.told
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "fault"),
+    [
+        (City, "{}", "field name: required, and missing"),
+        (City, '{"name": 3}', "field name: expected string, got integer 3"),
+        (City, '{"name": "a", "x": 1}', "field x: unknown; known are name, people"),
+        (list[City], '{"output": [{"name": 1}]}', "field output[0].name: expected string"),
+        (list[City], '{"name": 1}', "field name: unknown; known are output"),
+        (Literal["yes", "no"], '{"output": "perhaps"}', "field output: expected one of"),
+        (Positive, '{"number": -1}', "'number' must be > 0: -1"),
+        (list[Positive], '{"output": [{"number": -1}]}', "field output[0]: 'number' must be"),
+        (dict[str, Positive], '{"a": {"number": -1}}', "field [a]"),
+    ],
+)
+def test_a_misfit_is_told_with_its_path(form: object, text: str, fault: str) -> None:
+    wrong = misfit(OutputSpec[object](form), text)
+    assert fault in wrong.fault
+    assert wrong.told == (f"The answer does not fit: {wrong.fault}. Give the whole answer again.")
+
+
+def test_what_is_told_of_a_hostile_answer_is_bounded() -> None:
+    wrong = misfit(OutputSpec[object](City), dump_object({"x" * 10_000: "y" * 10_000}))
+    assert len(wrong.told) < 1000
+
+
+def test_the_output_and_its_json_share_nothing() -> None:
+    verdict = OutputSpec.json_schema({"type": "object"}).check('{"a": [1]}')
+    assert isinstance(verdict, Fits)
+    cast(dict[str, list[int]], verdict.value)["a"].append(2)
+    assert verdict.data == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("form", "fault"),
+    [
+        (object(), "output_type: parameter 'output'"),
+        (bytes, "output_type: parameter 'output'"),
+        ({"type": "object", "properties": 3}, "output_type: invalid schema"),
+        ({"type": "object", "$ref": "http://example.org/x"}, "output_type: the schema refers"),
+        ({"type": object()}, "output_type: the schema is not JSON"),
+    ],
+)
+def test_what_has_no_schema_is_refused_where_it_is_made(form: object, fault: str) -> None:
+    with pytest.raises(SchemaError, match=fault):
+        OutputSpec[object](form)
+
+
+def test_text_is_no_output_type() -> None:
+    assert as_output_spec(None) is None
+    assert as_output_spec(str) is None
+    spec = OutputSpec[City](City)
+    assert as_output_spec(spec) is spec
+    made = as_output_spec(City)
+    assert made is not None
+    assert made.schema == spec.schema
+
+
+CITIES = st.builds(City, st.text(), st.integers(-(2**53), 2**53))
+
+
+@given(cities=st.lists(CITIES, max_size=3), fence=st.booleans())
+def test_what_was_written_as_json_is_read_as_what_it_was(cities: list[City], fence: bool) -> None:
+    text = dump_object({FIELD: to_json(cities)})
+    if fence:
+        text = f"```json\n{text}\n```"
+    assert fitting(OutputSpec[object](list[City]), text) == cities
+
+
+@given(st.text() | st.text('{}[]",:`\\ \n0a', max_size=30))
+def test_whatever_came_is_a_fit_or_a_misfit(text: str) -> None:
+    for form in (City, list[int] | str):
+        verdict = OutputSpec[object](form).check(text)
+        assert isinstance(verdict, Fits | Misfit)
