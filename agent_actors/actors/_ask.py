@@ -46,6 +46,7 @@ class Request(Generic[T]):
         "_callbacks",
         "_cancel_reason",
         "_error",
+        "_missed",
         "_on_cancel",
         "_scope",
         "_stage",
@@ -67,6 +68,7 @@ class Request(Generic[T]):
         self._stage = _Stage.QUEUED
         self._scope: trio.CancelScope | None = None
         self._cancel_reason: str | None = None
+        self._missed: Callable[[], T] | None = None
         self._error: Exception | None = None
         self._value: list[T] = []  # empty or one: None may be a value
         self._waiters: set[trio.lowlevel.Task] = set()
@@ -162,6 +164,17 @@ class Request(Generic[T]):
             elif self._scope is not None:
                 self._scope.cancel(reason)
 
+    # The worker's side.
+
+    def expire_at(self, deadline: float, missed: Callable[[], T]) -> None:
+        """Stop this work at a time of trio's clock; then its value is what `missed` makes.
+
+        A scope of its own inside the request's would say the same, and costs a tenth of a call.
+        """
+        assert self._scope is not None
+        self._missed = missed
+        self._scope.deadline = deadline
+
     # The actor's side.
 
     def take(self) -> bool:
@@ -187,6 +200,8 @@ class Request(Generic[T]):
                 await trio.lowlevel.checkpoint_if_cancelled()
                 assert self._work is not None
                 self._value.append(await self._work())
+            if scope.cancelled_caught and self._missed is not None and self._cancel_reason is None:
+                self._value.append(self._missed())
         except Exception as raised:  # noqa: BLE001 - it belongs to the asker, whatever it is
             error = raised
         except BaseException:
@@ -213,6 +228,7 @@ class Request(Generic[T]):
             return
         self._stage = _Stage.DONE
         self._error = error
+        self._work = self._missed = None  # what they hold may hold this request
         for task in self._waiters:
             trio.lowlevel.reschedule(task)
         self._waiters.clear()

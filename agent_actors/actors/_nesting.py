@@ -66,6 +66,13 @@ class HeldSlots:
         await slots.acquire(key)
         self._held.append((slots, key))
 
+    def take_nowait(self, slots: FairSlots, key: str | None) -> bool:
+        """The same if it is there; else False, and nothing more is held."""
+        if not slots.take_nowait(key):
+            return False
+        self._held.append((slots, key))
+        return True
+
     def at_end(self, release: Callable[[], None]) -> None:
         """Call this at the end; it is not lent."""
         self._finally.append(release)

@@ -10,7 +10,7 @@ itself breaks, which only a bug of ours can do, every queued and pending request
 import contextvars
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 import trio
@@ -23,6 +23,10 @@ T = TypeVar("T")
 
 # A full mailbox only makes askers wait; this many can queue in one tick without doing so.
 MAILBOX_CAPACITY: Final = 1024
+
+
+# The body of a worker; told what to resolve with if it is torn down.
+Perform: TypeAlias = Callable[[Callable[[], Exception]], Awaitable[None]]
 
 
 class _Job(Protocol):
@@ -100,6 +104,33 @@ class Owner:
             self._live.discard(request)
             raise
         return request
+
+    @property
+    def started(self) -> bool:
+        """True once it is served, and can `start` a worker."""
+        return self._workers is not None
+
+    def start(self, request: Request[T], perform: Perform | None = None) -> None:
+        """Start a worker at once, past the mailbox: for what needs no place in its line.
+
+        Args:
+            request: Queued; it is taken.
+            perform: The body of the worker; by default the request's own `perform`.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The actor has ended; nothing was started.
+        """
+        assert self._workers is not None, f"actor {self.name} has not started"
+        self.adopt(request)
+        request.take()
+        begin = request.perform if perform is None else perform
+        try:
+            request.context.run(self._workers.start_soon, begin, self._lost)
+        except RuntimeError:
+            # The last worker has ended, and `serve` is about to say so.
+            self._live.discard(request)
+            lost = self._lost()
+            raise lost from lost.__cause__
 
     def adopt(self, request: Request[T]) -> None:
         """Answer for a request that the actor resolves itself: it fails if the actor ends.

@@ -62,8 +62,7 @@ class FairSlots:
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
-        if self._used < self.total and key not in self._queues and self._has_room(key):
-            self._take(key)
+        if self.take_nowait(key):
             return
         task = trio.lowlevel.current_task()
         queue = self._queues.setdefault(key, deque())
@@ -83,6 +82,14 @@ class FairSlots:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def take_nowait(self, key: Hashable = None) -> bool:
+        """Take a slot for this key if there is one and nobody of this key waits; else False."""
+        used = self._used_by.get(key, 0)
+        if self._used >= self.total or used >= self.per_key or key in self._queues:
+            return False
+        self._take(key)
+        return True
 
     def release(self, key: Hashable = None) -> None:
         """Give a slot back; whoever is next gets it now."""

@@ -24,8 +24,7 @@ class Turns:
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
-        if not self._queue and self._is_free(exclusive=exclusive):
-            self._take(exclusive=exclusive)
+        if self.take_nowait(exclusive=exclusive):
             return
         entry = (trio.lowlevel.current_task(), exclusive)
         self._queue.append(entry)
@@ -36,6 +35,13 @@ class Turns:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def take_nowait(self, *, exclusive: bool) -> bool:
+        """Take a turn if it is free and nobody waits; else False."""
+        if self._queue or not self._is_free(exclusive=exclusive):
+            return False
+        self._take(exclusive=exclusive)
+        return True
 
     def release(self, *, exclusive: bool) -> None:
         """Give a turn back."""

@@ -7,6 +7,10 @@ as a `ToolCallResult`: a bad argument, an unknown tool, an exception and a misse
 results with `is_error`. Only the cancel of a call is no result: then the worker ends once the
 tool's own `finally` has, and the driver answers in its place.
 
+An async call for which everything is free takes it where it is submitted and begins in the next
+tick, with all others of its turn and in the order in which the model named them. A call that may
+have to wait goes through the mailbox, one a tick, so that calls stand in line in that order too.
+
 Sync handlers run in threads. With `on_cancel="join"` the call ends when the thread returns
 (`ctx.cancelled` tells it to); with `"abandon"` the thread is left behind and counted: the one
 exception to "nothing of a run is alive after it".
@@ -14,7 +18,7 @@ exception to "nothing of a run is alive after it".
 
 import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -77,6 +81,8 @@ class RunTools:
         on_progress: Takes a call's id, its tool's name and what it reported; any thread.
         timeout: Seconds a call may take whose tool names no deadline of its own.
         turns: The order in which shared and exclusive calls may run.
+        starting: Calls that begin in the next tick, in the order of their submitting.
+        in_line: Calls whose place in line is still to be taken; later ones may not pass them.
     """
 
     run_id: str
@@ -86,6 +92,34 @@ class RunTools:
     on_progress: Callable[[str, str, JsonValue], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
     turns: Turns = attrs.field(factory=Turns)
+    # Mostly empty, and then a deque and a set would take 800 bytes of every run.
+    starting: "list[_Call]" = attrs.field(factory=list["_Call"])
+    in_line: "dict[_Call, None]" = attrs.field(factory=dict["_Call", None])
+
+
+class _Call(Request[ToolCallResult]):
+    """The request for one call, and what that holds.
+
+    Attributes:
+        run: Its run.
+        block: What the model asked for.
+        tool: The tool; None if the run offers none of that name.
+        held: Its slots.
+    """
+
+    __slots__ = ("block", "held", "run", "tool")
+
+    def __init__(
+        self,
+        run: RunTools,
+        block: ToolUseBlock,
+        work: "Callable[[_Call], Awaitable[ToolCallResult]]",
+    ) -> None:
+        super().__init__(partial(work, self))
+        self.run = run
+        self.block = block
+        self.tool = run.tools.get(block.name)
+        self.held = HeldSlots(block.id)
 
 
 @attrs.frozen(eq=False)
@@ -172,7 +206,12 @@ class ToolExecutor:
 
         Cancellation: safe; a cancelled submit has started nothing.
         """
-        return await self.owner.submit(Request(partial(self._call, run, call)))
+        request = _Call(run, call, self._perform)
+        if not self._begin_at_once(request):
+            run.in_line[request] = None
+            request.on_done(partial(run.in_line.pop, request, None))  # should it be withdrawn
+            await self.owner.submit(request)
+        return request
 
     def statistics(self) -> ToolStatistics:
         """A snapshot."""
@@ -183,74 +222,112 @@ class ToolExecutor:
             calls=self._calls,
         )
 
-    async def _call(self, run: RunTools, call: ToolUseBlock) -> ToolCallResult:
-        tool = run.tools.get(call.name)
+    # Beginning.
+
+    def _begin_at_once(self, request: _Call) -> bool:
+        run = request.run
+        if run.in_line or not self.owner.started:
+            return False
+        if run.starting and run.starting[-1].context != request.context:
+            return False  # workers of one tick change places, see `_perform_next`
+        if not self._take_nowait(request):
+            request.held.release_all()
+            return False
+        run.starting.append(request)
+        try:
+            self.owner.start(request, partial(_perform_next, run))
+        except BaseException:
+            run.starting.pop()
+            request.held.release_all()
+            raise
+        return True
+
+    def _take_nowait(self, request: _Call) -> bool:
+        run, tool, held = request.run, request.tool, request.held
         if tool is None:
-            return _failed(call, _unknown_tool(call.name, run.tools))
+            return True
+        if not tool.is_async:
+            return False  # it has to stand in line for a thread
+        if not run.turns.take_nowait(exclusive=tool.exclusive):
+            return False
+        held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
+        bound = tool.max_concurrency
+        if bound is not None and not held.take_nowait(self._slots_of(tool, bound), run.run_id):
+            return False
+        return held.take_nowait(self._slots, run.run_id)
+
+    async def _take(self, request: _Call, tool: Tool) -> None:
+        run, held = request.run, request.held
+        await run.turns.acquire(exclusive=tool.exclusive)
+        held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
+        if tool.max_concurrency is not None:
+            await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
+        await held.take(self._slots, run.run_id)
+        # Granted in the very tick of a cancel: the tool does not begin.
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+    # Running.
+
+    async def _perform(self, request: _Call) -> ToolCallResult:
+        run, call, tool = request.run, request.block, request.tool
+        in_line = run.in_line.pop(request, self) is None
         try:
-            tool.check(call.input)
-        except ToolArgumentsError as error:
-            return _failed(call, str(error))
-        held = HeldSlots(call.id)
-        try:
-            await run.turns.acquire(exclusive=tool.exclusive)
-            held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
-            if tool.max_concurrency is not None:
-                await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
-            await held.take(self._slots, run.run_id)
-            # Granted in the very tick of a cancel: the tool does not begin.
-            await trio.lowlevel.checkpoint_if_cancelled()
-            return await self._timed(run, call, tool, held)
+            if tool is None:
+                return _failed(call, _unknown_tool(call.name, run.tools))
+            try:
+                tool.check(call.input)
+            except ToolArgumentsError as error:
+                return _failed(call, str(error))
+            if in_line:
+                await self._take(request, tool)
+            return await self._timed(request, tool)
         finally:
-            held.release_all()
+            request.held.release_all()
 
-    async def _timed(
-        self, run: RunTools, call: ToolUseBlock, tool: Tool, held: HeldSlots
-    ) -> ToolCallResult:
+    async def _timed(self, request: _Call, tool: Tool) -> ToolCallResult:
+        call = request.block
         self._calls += 1
-        context = _CallContext(
-            run=run.info(),
-            call_id=call.id,
-            tool_name=call.name,
-            cwd=run.cwd,
-            on_progress=run.on_progress,
-            token=trio.lowlevel.current_trio_token(),
-        )
-        current_call.set(held)
-        timeout = run.timeout if tool.timeout is None else tool.timeout
+        current_call.set(request.held)
+        timeout = request.run.timeout if tool.timeout is None else tool.timeout
         started_at, started = self._wall_clock(), trio.current_time()
-        output = ToolOutput(
-            f"tool {call.name!r} did not finish within {timeout:g} s", is_error=True
-        )
-        with trio.move_on_after(timeout):
-            output = await self._execute(run, call, tool, held, context)
+        if timeout != math.inf:
+            missed = partial(self._missed, call, timeout, started_at, started)
+            request.expire_at(started + timeout, missed)
+        output = await self._execute(request, tool)
+        return self._result(call, output, started_at, started)
+
+    def _missed(
+        self, call: ToolUseBlock, timeout: float, started_at: float, started: float
+    ) -> ToolCallResult:
+        late = f"tool {call.name!r} did not finish within {timeout:g} s"
+        return self._result(call, ToolOutput(late, is_error=True), started_at, started)
+
+    def _result(
+        self, call: ToolUseBlock, output: ToolOutput, started_at: float, started: float
+    ) -> ToolCallResult:
         return ToolCallResult(
-            id=call.id,
-            name=call.name,
-            input=call.input,
-            content=output.content,
-            is_error=output.is_error,
-            data=output.data,
-            started_at=started_at,
-            completed_at=max(started_at, self._wall_clock()),
-            duration=trio.current_time() - started,
+            call.id,
+            call.name,
+            call.input,
+            output.content,
+            output.is_error,
+            output.data,
+            started_at,
+            max(started_at, self._wall_clock()),
+            trio.current_time() - started,
         )
 
-    async def _execute(
-        self,
-        run: RunTools,
-        call: ToolUseBlock,
-        tool: Tool,
-        held: HeldSlots,
-        context: _CallContext,
-    ) -> ToolOutput:
+    async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:
+        call = request.block
+        # Few handlers want a context, and it takes a snapshot of the run to make one.
+        context = _context(request) if tool.takes_context else None
         try:
             if tool.is_async:
                 return await tool.invoke(call.input, context)
             work = partial(tool.invoke_sync, call.input, context)
             if tool.on_cancel == "abandon":
                 return await self._in_abandonable_thread(work)
-            await held.take(self._threads, run.run_id)
+            await request.held.take(self._threads, request.run.run_id)
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
         except (trio.Cancelled, KeyboardInterrupt):
             raise
@@ -275,6 +352,28 @@ class ToolExecutor:
         if slots is None:
             slots = self._by_tool[tool] = FairSlots(bound)
         return slots
+
+
+async def _perform_next(run: RunTools, lost: Callable[[], Exception]) -> None:
+    # trio runs the tasks of one tick in any order. Which worker performs which call does not
+    # matter, as their contexts are equal; that the calls begin as the model named them does.
+    request = run.starting.pop(0)
+    try:
+        await request.perform(lost)
+    finally:
+        request.held.release_all()  # of a call that was cancelled before it began
+
+
+def _context(request: _Call) -> _CallContext:
+    run, call = request.run, request.block
+    return _CallContext(
+        run=run.info(),
+        call_id=call.id,
+        tool_name=call.name,
+        cwd=run.cwd,
+        on_progress=run.on_progress,
+        token=trio.lowlevel.current_trio_token(),
+    )
 
 
 def _failed(call: ToolUseBlock, why: str) -> ToolCallResult:

@@ -1,6 +1,8 @@
 """The meeting of asker and worker: clauses 3, 4 and 5 of the contract, on a bare `Request`."""
 
+import weakref
 from contextvars import ContextVar
+from functools import partial
 
 import pytest
 import trio
@@ -334,6 +336,88 @@ async def test_work_that_ends_itself_is_told_the_reason_instead_of_being_cancell
     nursery.start_soon(request.perform, gone)
     assert await request.wait() == "closed in good order"
     assert reasons == ["interrupt"]
+
+
+# Work that has a deadline.
+
+
+async def test_work_that_misses_its_deadline_has_the_value_that_was_made_for_that(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def work() -> str:
+        request.expire_at(trio.current_time() + 5, lambda: "late")
+        await trio.sleep_forever()
+        raise AssertionError
+
+    request = Request(work)
+    taken(nursery, request)
+    assert await request.wait() == "late"
+    assert trio.current_time() == 5
+
+
+async def test_work_that_ends_in_time_or_all_the_same_keeps_its_own_value(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def work(seconds: float) -> str:
+        request.expire_at(trio.current_time() + 5, lambda: "late")
+        with trio.CancelScope(shield=True):
+            await trio.sleep(seconds)
+        return "done"
+
+    for seconds in (1, 9):
+        request = Request(partial(work, seconds))
+        taken(nursery, request)
+        assert await request.wait() == "done"
+
+
+async def test_a_cancel_while_late_work_cleans_up_counts_and_not_the_deadline(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def work() -> str:
+        request.expire_at(trio.current_time() + 5, lambda: "late")
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(2)
+        raise AssertionError
+
+    request = Request(work)
+    taken(nursery, request)
+    await trio.sleep(6)
+    request.cancel("the run ended")
+    await request.settled()
+    with pytest.raises(RequestCancelled):
+        request.result()
+
+
+async def test_late_work_that_fails_on_its_way_out_has_failed(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def work() -> str:
+        request.expire_at(trio.current_time() + 5, lambda: "late")
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise Bug("in finally")
+
+    request = Request(work)
+    taken(nursery, request)
+    with pytest.raises(Bug):
+        await request.wait()
+
+
+async def test_a_request_that_is_done_holds_on_to_nothing_of_its_work() -> None:
+    class Held:
+        async def work(self) -> str:
+            return "done"
+
+    held = Held()
+    gone_with_it = weakref.ref(held)
+    request = Request(held.work)
+    request.cancel("withdrawn")
+    del held
+    assert gone_with_it() is None
 
 
 # Clause 5: a request's exception goes to its asker.

@@ -107,6 +107,23 @@ async def test_each_request_is_worked_on_by_a_task_of_its_own(nursery: trio.Nurs
     assert not tasks & {*loops, trio.lowlevel.current_task()}
 
 
+async def test_a_request_may_be_started_past_the_mailbox(owner: Owner) -> None:
+    token = tenant.set("an asker")
+
+    async def see() -> str:
+        return tenant.get()
+
+    request = Request(see)
+    tenant.reset(token)
+    with assert_no_checkpoints():
+        owner.start(request)
+    assert not request.queued
+    assert owner.statistics().live == 1
+    assert await request.wait() == "an asker"
+    found = owner.statistics()
+    assert (found.live, found.mailbox.peak) == (0, 0)
+
+
 async def test_a_worker_sees_the_context_variables_of_its_asker(
     owner: Owner, nursery: trio.Nursery
 ) -> None:
@@ -381,6 +398,10 @@ async def test_between_the_end_of_the_last_task_and_its_own_an_actor_starts_none
                 with pytest.raises(RuntimeClosed) as raised:
                     owner.start_background(bug_free)
                 refused.append(raised.value)
+                owner._closed = False  # as if `close` had not been called, and its loop broken
+                with pytest.raises(RuntimeClosed):
+                    owner.start(Request(value))
+                assert owner.statistics().live == 0
                 assert not owner.ended.is_set()
 
     await nursery.start(owner.serve)
