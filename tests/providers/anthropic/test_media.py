@@ -1,5 +1,6 @@
 """Images, documents and results of calls, as this protocol has them."""
 
+import base64
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -147,3 +148,18 @@ def test_results(content: str | list[JsonValue], is_error: bool, wire: JsonValue
         wire = json.dumps(content)  # what has no other form is sent as JSON text
     assert part.get("content") == wire
     assert part.get("is_error") is (True if is_error else None)
+
+
+def test_no_image_is_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> bytes:
+        raise AssertionError
+
+    image = ImageBlock.from_bytes(b"\x89PNG\r\n\x1a\n")
+    for name in ("b64encode", "b64decode"):
+        monkeypatch.setattr(base64, name, never)
+    (part,) = parts(image)
+    assert part["source"] == {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": image.source.partition(",")[2],
+    }
