@@ -2,8 +2,9 @@
 
 Owns the meaning of Anthropic's events and of what endpoints make of them, one data line at a time;
 which block a piece belongs to is told in `blocks`. It never refuses what can be read: an odd field
-is read as far as it goes, a line that is no JSON is skipped and counted, and so is an event of a
-type that is not known. What an endpoint tells of its own failure is raised.
+is read as far as it goes, a line that is no JSON is skipped and told of, and an event of a type
+that is not known is passed over, as the protocol asks. What an endpoint tells of its own failure is
+raised.
 
 A message begins once. The same beginning again is passed over; another one after blocks came is
 raised, because gateways that lose their connection splice two answers together, and a history with
@@ -28,6 +29,7 @@ from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
     ModelRequest,
+    NoticeDelta,
     UsageDelta,
 )
 from agent_actors.domain.usage import Usage
@@ -83,6 +85,9 @@ _CHARACTERS_PER_TOKEN: Final = 4
 _SHOWN_WARNING: Final = 200
 """Characters of a skipped line kept to tell of it."""
 
+_MAX_NOTICES: Final = 8
+"""Notices of an answer: enough to see what is wrong, and no flood where every line is."""
+
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 
 
@@ -108,6 +113,7 @@ class MessageDecoder:
         "_counted",
         "_endpoint",
         "_finish",
+        "_notices",
         "_opening",
         "_request",
         "_usage",
@@ -128,6 +134,7 @@ class MessageDecoder:
         self._usage = Usage()
         # True once the tokens of the whole answer were counted, and not only those of the prompt.
         self._counted = False
+        self._notices = 0
         self._opening: list[WireObject] = []
         self.model: str = ""
         self.response_id: str = ""
@@ -156,8 +163,7 @@ class MessageDecoder:
         try:
             events = read_events(data)
         except NotJsonError:
-            self._skip(data)
-            return _NOTHING
+            return self._skip_broken(data)
         if len(events) == 1:
             return self._take(events[0], name, data)
         return [delta for event in events for delta in self._take(event, name, data)]
@@ -288,11 +294,22 @@ class MessageDecoder:
             estimated=True,
         )
 
-    def _skip(self, data: str | bytes) -> None:
+    def _skip_broken(self, data: str | bytes) -> Sequence[ModelDelta]:
+        """A line that is no JSON: a piece of the answer may be lost with it, so that is told."""
+        line = self._skip(data)
+        self._notices += 1
+        if self._notices > _MAX_NOTICES:
+            return _NOTHING
+        last = "; further ones are not told of" if self._notices == _MAX_NOTICES else ""
+        return [NoticeDelta(f"a data line that is no JSON was skipped{last}: {line!r}")]
+
+    def _skip(self, data: str | bytes) -> str:
+        """Count a line that is not read; return its beginning."""
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        line = text[:_SHOWN_WARNING]
         self.skipped += 1
-        if not self.first_skipped:
-            text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-            self.first_skipped = text[:_SHOWN_WARNING]
+        self.first_skipped = self.first_skipped or line
+        return line
 
 
 def _type_of(delta: Delta) -> str | None:

@@ -9,6 +9,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.model import (
+    NoticeDelta,
     TextDelta,
     ToolCallDelta,
 )
@@ -78,6 +79,30 @@ def test_blocks_in_the_beginning_count_if_no_others_come() -> None:
 def test_events_of_unknown_types_are_passed_over() -> None:
     odd = {"type": "new_event", "index": 0, "delta": {"type": "text_delta", "text": "no"}}
     assert told(answer(odd, begin(), {"x": 1}, *HELLO[1:], 7, None, "x").blocks) == ["Hello"]
+
+
+def notices(body: bytes) -> list[str]:
+    """What a person is told of a body's stream."""
+    seen, found = read_all([body])
+    assert told(found.blocks) == ["Hello"]
+    return [delta.text for delta in seen if isinstance(delta, NoticeDelta)]
+
+
+@pytest.mark.feature("OAS-072")
+def test_a_line_that_is_no_json_is_skipped_and_told_of() -> None:
+    first, rest = sse(HELLO[0]), sse(*HELLO[1:])
+    assert notices(first + b"data: {broken\xff\n\n" + rest) == [
+        "a data line that is no JSON was skipped: '{broken\ufffd'"
+    ]
+    assert notices(first + sse({"type": "new_event"}) + rest) == []
+
+
+def test_of_many_lines_that_are_no_json_a_few_are_told_of() -> None:
+    found = notices(sse(HELLO[0]) + (b"data: {" + b"x" * 500 + b"\n\n") * 20 + sse(*HELLO[1:]))
+    assert len(found) == 8
+    assert "further ones are not told of" in found[-1]
+    assert "further" not in found[0]
+    assert max(map(len, found)) < 300
 
 
 def test_an_array_of_events_is_read_one_by_one() -> None:
