@@ -55,19 +55,22 @@ class ToolUseBlock:
         name: The tool's name, as the model wrote it.
         input: The arguments, parsed.
         raw_arguments: The arguments as they were sent; empty if they never were text.
+        repaired: True if what was sent was no JSON, and `input` is what it most likely means.
     """
 
     id: str
     name: str
     input: JsonObject
     raw_arguments: str = ""
+    repaired: bool = attrs.field(default=False, kw_only=True)
     extra: Mapping[str, JsonValue] = attrs.field(default=_NO_EXTRA, kw_only=True)
     type: ClassVar[Literal["tool_use"]] = "tool_use"
 
     @property
     def arguments_text(self) -> str:
-        """The arguments as JSON text: as they were sent, else made from `input`."""
-        return self.raw_arguments or json.dumps(self.input, ensure_ascii=False)
+        """The arguments as JSON text: as they were sent, if as JSON, else made from `input`."""
+        sent = "" if self.repaired else self.raw_arguments
+        return sent or json.dumps(self.input, ensure_ascii=False)
 
 
 @attrs.frozen

@@ -172,12 +172,13 @@ class AssistantMessage(Event):
 
 @attrs.frozen
 class ToolUse(Event):
-    """A tool is about to be called."""
+    """A tool is about to be called; `repaired` if the model's arguments were no JSON."""
 
     type: ClassVar[str] = "tool.use"
     tool_use_id: str
     name: str
     input: JsonObject
+    repaired: bool = False
 
 
 @attrs.frozen
@@ -307,7 +308,10 @@ class Notification(Event):
 
 @attrs.frozen
 class ResultEvent(Event):
-    """The run has ended with a result; the last event of its stream."""
+    """The run has ended with a result; the last event of its stream.
+
+    Where the agent names an `output_type`, `output` is the output as JSON; None if there is none.
+    """
 
     type: ClassVar[str] = "result"
     text: str
@@ -316,6 +320,7 @@ class ResultEvent(Event):
     iterations: int
     duration: float
     cost: float | None = None
+    output: JsonValue = None
 
 
 @attrs.frozen

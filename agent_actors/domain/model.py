@@ -44,6 +44,8 @@ class ModelSettings:
         tool_choice: `auto`, `none`, `required` or the name of a tool.
         parallel_tool_calls: Whether one answer may hold several calls.
         extra_body: Further fields of the request's body, sent as they are.
+        lenient_tool_json: Whether a call's arguments that are nearly JSON are read as what they
+            mean, and the call is marked; of the reading, not of the sampling, and not sent.
     """
 
     model: str
@@ -57,6 +59,7 @@ class ModelSettings:
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     extra_body: Mapping[str, JsonValue] = _EMPTY
+    lenient_tool_json: bool = False
 
 
 @attrs.frozen
@@ -173,9 +176,17 @@ class NoticeDelta:
     text: str
 
 
+@attrs.frozen
+class ProgressDelta:
+    """The answer goes on with what no reader is shown, such as a tool that the provider runs.
+
+    It keeps the stream from counting as silent, and is no part of the answer.
+    """
+
+
 # What an answer is made of, and with it what is said about its stream.
 AnswerDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | UsageDelta | FinishDelta
-ModelDelta: TypeAlias = AnswerDelta | NoticeDelta
+ModelDelta: TypeAlias = AnswerDelta | NoticeDelta | ProgressDelta
 
 
 @attrs.frozen

@@ -1,7 +1,8 @@
 r"""Arguments of a tool call: from the text that came to one JSON object, or to why there is none.
 
 Owns the meaning of argument text, and knows nothing of slots, streams or tools. What does not parse
-whole is never guessed at: it becomes `BadArguments`, which no tool ever sees. What endpoints do to
+whole becomes `BadArguments`, which no tool ever sees, and is never guessed at unless the caller
+asked for that. What endpoints do to
 well-formed arguments is undone:
 
 - nothing, blanks and `null` mean no arguments;
@@ -19,6 +20,7 @@ import attrs
 import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.protocol.lenient import repair_object
 from agent_actors.protocol.text import mend_json, mend_surrogates
 
 _MAX_WRAPPINGS: Final = 3
@@ -32,10 +34,12 @@ class GoodArguments:
     Attributes:
         input: The object.
         raw: Its text as it came; empty where no text came that says exactly this.
+        repaired: True if the text was no JSON, and `input` is what it most likely means.
     """
 
     input: JsonObject
     raw: str = ""
+    repaired: bool = False
 
 
 @attrs.frozen
@@ -54,9 +58,20 @@ class BadArguments:
 ParsedArguments: TypeAlias = GoodArguments | BadArguments
 
 
-def parse_arguments(text: str) -> tuple[ParsedArguments, ...]:
-    """Parse the arguments of one call; more than one result means that several calls were in it."""
-    return _parse(mend_surrogates(text), _MAX_WRAPPINGS)
+def parse_arguments(text: str, *, lenient: bool = False) -> tuple[ParsedArguments, ...]:
+    """Parse the arguments of one call; more than one result means that several calls were in it.
+
+    Args:
+        text: The text as it came.
+        lenient: Whether text that is nearly JSON is read as what it means; see `lenient`.
+    """
+    text = mend_surrogates(text)
+    found = _parse(text, _MAX_WRAPPINGS)
+    if lenient and any(isinstance(parsed, BadArguments) for parsed in found):
+        repaired = repair_object(text)
+        if repaired is not None:
+            return (GoodArguments(repaired, text, repaired=True),)
+    return found
 
 
 def is_complete_object(text: str) -> bool:

@@ -36,6 +36,7 @@ from agent_actors.domain.model import (
     ModelFinished,
     ModelRequest,
     NoticeDelta,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -109,12 +110,14 @@ class Assembler:
         known_call_ids: The ids of the session's earlier calls.
         cumulative: True if the endpoint is known to repeat all the text in each piece.
         prompt: What was asked, to estimate its size by if the endpoint does not count.
+        lenient: Whether arguments that are nearly JSON are read as what they mean.
     """
 
     __slots__ = (
         "_finish",
         "_ids",
         "_last_touched",
+        "_lenient",
         "_parts",
         "_prompt",
         "_slots",
@@ -130,11 +133,13 @@ class Assembler:
         known_call_ids: AbstractSet[str] = frozenset(),
         cumulative: bool = False,
         prompt: ModelRequest | None = None,
+        lenient: bool = False,
     ) -> None:
         self._ids = CallIds(turn=turn, known=known_call_ids)
         self._text = TextFlow(cumulative=cumulative)
         self._thinking = TextFlow(cumulative=cumulative)
         self._prompt = prompt
+        self._lenient = lenient
         self._slots = SlotTable()
         # If a flow holds something back, the last part is the block that it belongs to.
         self._parts: list[_Prose | Slot] = []
@@ -150,6 +155,7 @@ class Assembler:
             known_call_ids=request.known_call_ids,
             cumulative=cumulative,
             prompt=request,
+            lenient=request.settings.lenient_tool_json,
         )
 
     @property
@@ -174,7 +180,7 @@ class Assembler:
         if isinstance(delta, UsageDelta):
             self._usage = delta.usage
             return (delta,)
-        if isinstance(delta, NoticeDelta):
+        if isinstance(delta, NoticeDelta | ProgressDelta):
             return (delta,)
         if _WEIGHT[delta.reason] >= _WEIGHT[self._finish]:
             self._finish = delta.reason
@@ -300,12 +306,16 @@ class Assembler:
         if slot.is_empty:
             return
         extra = mend_object(slot.extra)
-        for number, parsed in enumerate(parse_arguments(slot.arguments)):
+        # What was cut is not repaired: it may look whole and have been the start of more.
+        lenient = self._lenient and not cut
+        for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
             fault = _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
-                yield ToolUseBlock(call_id, slot.name, parsed.input, raw, extra=extra)
+                yield ToolUseBlock(
+                    call_id, slot.name, parsed.input, raw, repaired=parsed.repaired, extra=extra
+                )
             else:
                 raw_data = parsed.raw or mend_surrogates(slot.arguments) or None
                 yield ToolUseError(fault, raw_data, call_id, slot.name, extra=extra)

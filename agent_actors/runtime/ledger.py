@@ -129,7 +129,15 @@ class Ledger:
                 return [message, self.enter_usage(answer.usage)]
             case CallEntry(call=call):
                 self._calls[call.id] = None
-                return [partial(ToolUse, tool_use_id=call.id, name=call.name, input=call.input)]
+                return [
+                    partial(
+                        ToolUse,
+                        tool_use_id=call.id,
+                        name=call.name,
+                        input=call.input,
+                        repaired=call.repaired,
+                    )
+                ]
             case ResultEntry(result=result, synthetic=synthetic):
                 self._calls[result.id] = result
                 return [_result_draft(result, synthetic=synthetic)]

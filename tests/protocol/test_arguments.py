@@ -171,3 +171,16 @@ def test_an_object_is_complete_when_nothing_is_missing(text: str, *, complete: b
 
 def test_many_objects_in_a_row_take_no_quadratic_time() -> None:
     assert len(parse_arguments("".join(f'{{"n":{n}}}' for n in range(20_000)))) == 20_000
+
+
+def test_what_is_nearly_json_is_an_error_unless_that_was_asked_for() -> None:
+    (strict,) = parse_arguments("{'q': 'A'}")
+    assert isinstance(strict, BadArguments)
+    assert parse_arguments("{'q': 'A'}", lenient=True) == (
+        GoodArguments({"q": "A"}, "{'q': 'A'}", repaired=True),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"q": 1}', '"{}"', '{"q":1}{"q":2}', "{'q'", "[1]"])
+def test_leniency_changes_nothing_of_what_is_json_or_beyond_repair(text: str) -> None:
+    assert parse_arguments(text, lenient=True) == parse_arguments(text)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ProviderError, ProviderProtocolError
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.failure import in_band_text
@@ -56,11 +56,13 @@ class AnswerReader:
         self._sse = SSEDecoder()
         self._kind: _Kind = "unknown"
         self._body = bytearray()
+        # An error inside the stream: `finish` raises it, once what came before it is shown.
+        self._failure: ProviderError | None = None
 
     @property
     def done(self) -> bool:
         """True once the stream said that nothing more comes."""
-        return self._kind == "events" and self._message.ended
+        return self._failure is not None or (self._kind == "events" and self._message.ended)
 
     @property
     def paused(self) -> bool:
@@ -71,13 +73,14 @@ class AnswerReader:
         """Take a read's worth of the body; return what is to be shown.
 
         Raises:
-            ProviderInBandError: The endpoint told of an error.
             ProviderProtocolError: This is no answer of a model.
         """
         if self._kind == "unknown":
             data = self._begin(data)
         if self._kind == "events":
-            return self._events(data)
+            shown: list[ModelDelta] = []
+            self._events(data, shown)
+            return shown
         limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
         self._body += data[: limit - len(self._body)]
         if self._kind != "unknown" and len(self._body) >= limit:
@@ -98,15 +101,18 @@ class AnswerReader:
             raise self._no_answer()
         if self._kind == "events" and not self.done:
             # The last event, though the standard would drop it: some end without a blank line.
-            shown += self._events(b"\n\n")
+            self._events(b"\n\n", shown)
         return [*shown, *self._message.flush()]
 
     def finish(self) -> ModelFinished:
         """The whole answer; `close` was called before.
 
         Raises:
+            ProviderInBandError: The endpoint told of an error in its stream.
             ProviderProtocolError: Nothing came, or nothing whole and no reason for the end.
         """
+        if self._failure is not None:
+            raise self._failure
         answer = self._message.finish()
         if self._message.finish_hint is not None:
             return answer
@@ -124,17 +130,17 @@ class AnswerReader:
         self._kind = "page" if start == b"<" else _KINDS.get(start, "events")
         return data
 
-    def _events(self, data: bytes) -> Sequence[ModelDelta]:
+    def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
         try:
-            events = self._sse.feed(data)
+            for event in self._sse.feed(data):
+                if self._message.ended:
+                    break
+                shown += self._take(event)
         except SSELimitError as error:
-            raise ProviderProtocolError(str(error), endpoint=self._endpoint) from error
-        shown: list[ModelDelta] = []
-        for event in events:
-            if self._message.ended:
-                break
-            shown += self._take(event)
-        return shown
+            self._failure = ProviderProtocolError(str(error), endpoint=self._endpoint)
+            self._failure.__cause__ = error
+        except ProviderError as error:
+            self._failure = error
 
     def _take(self, event: ServerSentEvent) -> Sequence[ModelDelta]:
         if event.event == "error":

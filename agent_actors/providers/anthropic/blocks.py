@@ -50,10 +50,11 @@ class BlockTable:
         request: What was asked: ids of calls that are made up, or rewritten, depend on it.
     """
 
-    __slots__ = ("_by_index", "_calls", "_ids", "_last", "_parts")
+    __slots__ = ("_by_index", "_calls", "_ids", "_last", "_lenient", "_parts")
 
     def __init__(self, request: ModelRequest) -> None:
         self._ids = CallIds(turn=request.turn, known=request.known_call_ids)
+        self._lenient = request.settings.lenient_tool_json
         self._calls = 0
         self._parts: list[Part] = []
         self._by_index: dict[int, Part] = {}
@@ -126,7 +127,7 @@ class BlockTable:
             return ProsePart(begun, thinking=kind == "thinking")
         if kind == "tool_use":
             self._calls += 1
-            return CallPart(begun, self._calls - 1, self._ids)
+            return CallPart(begun, self._calls - 1, self._ids, lenient=self._lenient)
         return OpaquePart(begun)
 
     def _add_elsewhere(self, index: int | None, delta: Delta) -> Sequence[ModelDelta]:

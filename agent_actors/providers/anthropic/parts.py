@@ -20,7 +20,13 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_actors.domain.model import (
+    ModelDelta,
+    ProgressDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from agent_actors.protocol.arguments import (
     BadArguments,
     GoodArguments,
@@ -39,6 +45,8 @@ _LEAKED_TOKEN: Final = "<|"
 """Opens a control token of the model's chat format; what follows in a name is not the name."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
+# Nobody is shown what only the provider knows; but a stream that brings it is not silent.
+_PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 
 @attrs.frozen
@@ -106,6 +114,7 @@ class ProsePart:
             citations = self._extra.get("citations")
             known = citations if isinstance(citations, list) else []
             self._extra["citations"] = [*known, cast(JsonValue, delta.citation)]
+            return _PROGRESS
         return _NOTHING
 
     def flush(self) -> Sequence[ModelDelta]:
@@ -135,6 +144,7 @@ class CallPart:
         begun: The block as it began.
         number: Its place among the calls.
         ids: Gives the call its id.
+        lenient: Whether arguments that are nearly JSON are read as what they mean.
     """
 
     __slots__ = (
@@ -142,6 +152,7 @@ class CallPart:
         "_extra",
         "_given",
         "_ids",
+        "_lenient",
         "_name",
         "_number",
         "_pieces",
@@ -152,12 +163,15 @@ class CallPart:
         "fresh",
     )
 
-    def __init__(self, begun: WireObject, number: int, ids: CallIds) -> None:
+    def __init__(
+        self, begun: WireObject, number: int, ids: CallIds, *, lenient: bool = False
+    ) -> None:
         self.begun: WireObject = begun
         self.ended: bool = False
         self.fresh: bool = True
         self._number = number
         self._ids = ids
+        self._lenient = lenient
         self._call_id = ids.give(number, text_in(begun, "id"))
         self._name = text_in(begun, "name").partition(_LEAKED_TOKEN)[0].strip()
         self._extra = _extra(begun, {"type", "id", "name", "input"})
@@ -209,12 +223,16 @@ class CallPart:
         if not (self._name or self.arguments or text_in(self.begun, "id")):
             return
         extra = _mended_object(self._extra)
-        for place, parsed in enumerate(parse_arguments(self.arguments)):
+        # What was cut is not repaired: it may look whole and have been the start of more.
+        lenient = self._lenient and not (cut.why and (cut.here or not self.ended))
+        for place, parsed in enumerate(parse_arguments(self.arguments, lenient=lenient)):
             call_id = self._ids.give(self._number) if place else self._call_id
             fault = self._fault(parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if self._textual else ""
-                yield ToolUseBlock(call_id, self._name, parsed.input, raw, extra=extra)
+                yield ToolUseBlock(
+                    call_id, self._name, parsed.input, raw, repaired=parsed.repaired, extra=extra
+                )
             else:
                 raw_data = (parsed.raw or self.arguments) or None
                 yield ToolUseError(fault, raw_data, call_id, self._name, extra=extra)
@@ -261,27 +279,27 @@ class OpaquePart:
         return delta.type == "input_json_delta" and "input" in self.begun and not self.ended
 
     def begin(self) -> Sequence[ModelDelta]:
-        """Nothing: it is not for readers."""
-        return _NOTHING
+        """That something came: it is not for readers."""
+        return _PROGRESS
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
-        """Take what is added; nothing of it is shown."""
+        """Take what is added; of it only is shown that it came."""
         self.fresh = False
         if isinstance(delta, OddDelta):
-            self._grow({key: value for key, value in delta.raw.items() if key != "type"})
+            more = {key: value for key, value in delta.raw.items() if key != "type"}
         elif isinstance(delta.partial_json, str):
             self._pieces.append(delta.partial_json)
+            return _PROGRESS if delta.partial_json else _NOTHING
         else:
-            self._grow(
-                {
-                    "input": delta.partial_json,
-                    "text": delta.text,
-                    "thinking": delta.thinking,
-                    "signature": delta.signature,
-                    "citations": [delta.citation] if delta.citation else None,
-                }
-            )
-        return _NOTHING
+            more = {
+                "input": delta.partial_json,
+                "text": delta.text,
+                "thinking": delta.thinking,
+                "signature": delta.signature,
+                "citations": [delta.citation] if delta.citation else None,
+            }
+        self._grow(more)
+        return _PROGRESS if any(more.values()) else _NOTHING
 
     def flush(self) -> Sequence[ModelDelta]:
         """Nothing."""

@@ -1,6 +1,7 @@
 """What is shown of a stream that has something odd in it: nothing that came is lost."""
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,9 @@ from tests.providers.openai.answers import (
 )
 from tests.providers.openai.fake_exchange import FakeExchange
 from tests.providers.sinks import CollectingSink
+
+if TYPE_CHECKING:
+    from agent_actors.domain.json import JsonObject
 
 HELLO = (text("Hel"), text("lo"), chunk({}, "stop"))
 ERROR = {"error": {"message": "overloaded"}}
@@ -163,7 +167,7 @@ def test_quirk_48_halves_are_joined_in_names_and_reasoning_and_replaced_where_al
         chunk({}, "stop"),
     )
     grin = "\N{GRINNING FACE}"
-    extra = {"extra_content": {"k": "\ufffd"}}
+    extra: JsonObject = {"extra_content": {"k": "\ufffd"}}
     assert found.blocks[:2] == (
         ThinkingBlock(f"a{grin}\ufffd"),
         ToolUseBlock("i\ufffd", f"f{grin}", {"x": f"{grin}\ufffd"}, extra=extra),

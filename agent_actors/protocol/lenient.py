@@ -1,0 +1,207 @@
+"""Arguments that are nearly JSON, read all the same: on request, and where one reading only fits.
+
+Owns the few faults that are mended. Whatever has none of them, or more, or could mean two things,
+is not read at all, and neither is what is not whole: a repair never closes what is open, so that a
+call that was cut off does not run. Mended are:
+
+- a comma before a closing bracket: `{"a": [1, 2,],}`;
+- single quotes around names and texts: `{'a': 'b'}`;
+- Python's `True`, `False` and `None`;
+- a text that lost its quotes, or the first of them: `{"a": Pura 90}`, `{"a": Pura90"}`. It stands
+  in an object, since in an array nobody knows whether its commas part it; it ends where the object
+  goes on or ends; it begins with a letter; and it is not one of the words that are values;
+- a fence of code around the object, as in a chat: three backticks, maybe a language.
+
+Names without quotes, comments and missing commas are left to the model to mend.
+"""
+
+import re
+from typing import Final, NoReturn, cast
+
+import msgspec
+
+from agent_actors.domain.json import JsonObject, JsonValue
+
+_MAX_DEPTH: Final = 64
+"""Levels of objects and arrays: tools take a handful, and reading is by recursion."""
+
+_FENCE: Final = "```"
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+_DOUBLE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SINGLE: Final = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BARE: Final = re.compile(r'([^\W\d_][^"\'\\{}\[\],:`\x00-\x1f\x7f]*)"?')
+
+_WORDS: Final[dict[str, JsonValue]] = {
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "null": None,
+    "None": None,
+}
+_NO_TEXTS: Final = frozenset(
+    {"true", "false", "null", "none", "nan", "inf", "infinity", "undefined"}
+)
+"""Words that some language means a value by: where they stand, nobody knows what is meant."""
+
+
+class _NotRepairableError(ValueError):
+    """More is wrong than is mended here, or it could mean two things."""
+
+
+def repair_object(text: str) -> JsonObject | None:
+    """The object that this text means; None if it is not clear that it means one.
+
+    Args:
+        text: Text that is no JSON, without lone surrogates.
+    """
+    try:
+        return _Reader(_without_fence(text)).whole()
+    except (_NotRepairableError, msgspec.DecodeError):
+        return None
+
+
+def _without_fence(text: str) -> str:
+    """What stands in a fence of code, if the text is one; else the text."""
+    lines = text.strip().split("\n")
+    first, last = lines[0].strip(), lines[-1].strip()
+    language = first.removeprefix(_FENCE)
+    if len(lines) < 3 or last != _FENCE or language == first or "`" in language:
+        return text
+    return "\n".join(lines[1:-1])
+
+
+class _Reader:
+    """Reads one text from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def whole(self) -> JsonObject:
+        """The object, which is all that there is."""
+        self._skip_blanks()
+        if self._next() != "{":
+            self._refuse()
+        found = self._object(0)
+        self._skip_blanks()
+        if self._at != len(self._text):
+            self._refuse()
+        return found
+
+    def _value(self, depth: int, *, in_object: bool) -> JsonValue:
+        letter = self._next()
+        if letter == "{":
+            return self._object(depth)
+        if letter == "[":
+            return self._array(depth)
+        if letter in {'"', "'"}:
+            return self._quoted()
+        number = _NUMBER.match(self._text, self._at)
+        if number is not None:
+            return self._number(number)
+        return self._bare(in_object=in_object)
+
+    def _object(self, depth: int) -> JsonObject:
+        self._deeper(depth)
+        found: JsonObject = {}
+        while not self._closed("}"):
+            if self._next() not in {'"', "'"}:
+                self._refuse()
+            name = self._quoted()
+            self._skip_blanks()
+            if name in found or self._next() != ":":
+                self._refuse()  # of two values for one name, one would be lost
+            self._at += 1
+            self._skip_blanks()
+            found[name] = self._value(depth + 1, in_object=True)
+            self._part("}")
+        return found
+
+    def _array(self, depth: int) -> list[JsonValue]:
+        self._deeper(depth)
+        found: list[JsonValue] = []
+        while not self._closed("]"):
+            found.append(self._value(depth + 1, in_object=False))
+            self._part("]")
+        return found
+
+    def _deeper(self, depth: int) -> None:
+        if depth >= _MAX_DEPTH:
+            self._refuse()
+        self._at += 1
+
+    def _closed(self, bracket: str) -> bool:
+        """Whether the bracket is next, and then it is passed."""
+        self._skip_blanks()
+        if self._next() != bracket:
+            return False
+        self._at += 1
+        return True
+
+    def _part(self, bracket: str) -> None:
+        """Pass the comma after a value; without one the bracket must be next."""
+        self._skip_blanks()
+        if self._next() == ",":
+            self._at += 1
+        elif self._next() != bracket:
+            self._refuse()
+
+    def _quoted(self) -> str:
+        single = self._next() == "'"
+        found = (_SINGLE if single else _DOUBLE).match(self._text, self._at)
+        if found is None:
+            self._refuse()
+        self._at = found.end()
+        quoted = found.group()
+        if single:
+            inner = re.sub(r"\\(.)|\"", _as_double_quoted, quoted[1:-1], flags=re.DOTALL)
+            quoted = f'"{inner}"'
+        return msgspec.json.decode(quoted, type=str)
+
+    def _number(self, found: re.Match[str]) -> JsonValue:
+        self._at = found.end()
+        self._skip_blanks()
+        if self._next() not in {",", "}", "]"}:
+            self._refuse()
+        return cast(JsonValue, msgspec.json.decode(found.group()))
+
+    def _bare(self, *, in_object: bool) -> JsonValue:
+        found = _BARE.match(self._text, self._at)
+        if found is None:
+            self._refuse()
+        word = found.group(1).strip()
+        self._at = found.end()
+        if word in _WORDS and not found.group().endswith('"'):
+            return _WORDS[word]
+        if not in_object or word.lower() in _NO_TEXTS:
+            self._refuse()
+        self._skip_blanks()
+        if self._next() == ",":
+            self._expect_name()
+        return word
+
+    def _expect_name(self) -> None:
+        """Look behind a comma: unless the object goes on or ends there, it is part of the text."""
+        behind = _BLANKS.match(self._text, self._at + 1)
+        assert behind is not None
+        if self._text[behind.end() : behind.end() + 1] not in {'"', "'", "}"}:
+            self._refuse()
+
+    def _skip_blanks(self) -> None:
+        blanks = _BLANKS.match(self._text, self._at)
+        assert blanks is not None
+        self._at = blanks.end()
+
+    def _next(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _refuse(self) -> NoReturn:
+        raise _NotRepairableError
+
+
+def _as_double_quoted(found: re.Match[str]) -> str:
+    if found.group() == '"':
+        return '\\"'
+    return "'" if found.group(1) == "'" else found.group()

@@ -1,0 +1,65 @@
+"""Arguments that are nearly JSON, from the stream to the block; and what came before an error."""
+
+import attrs
+import pytest
+
+from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
+from agent_actors.domain.model import ModelDelta, ModelRequest, TextDelta
+from agent_actors.errors import ProviderInBandError
+from agent_actors.providers.anthropic import AnthropicMessages
+from tests.providers.anthropic.answers import (
+    REQUEST,
+    begin,
+    call_block,
+    end,
+    read,
+    sse,
+    text_block,
+)
+from tests.providers.openai.fake_exchange import FakeExchange
+from tests.providers.sinks import CollectingSink
+
+LENIENT: ModelRequest = attrs.evolve(
+    REQUEST, settings=attrs.evolve(REQUEST.settings, lenient_tool_json=True)
+)
+ODD = "{'q': 'A',}"
+
+
+def test_arguments_that_are_nearly_json_are_read_on_request_and_marked() -> None:
+    body = sse(begin(), *call_block(ODD), *end("tool_use"))
+    assert read(body, LENIENT).blocks == (
+        ToolUseBlock("a", "find", {"q": "A"}, ODD, repaired=True),
+    )
+    assert isinstance(read(body).blocks[0], ToolUseError)
+
+
+def test_the_call_that_was_cut_is_not_repaired_and_one_before_it_is() -> None:
+    for ending in (end("max_tokens"), []):
+        two = [*call_block(ODD), *call_block(ODD, call_id="b", index=1)]
+        if not ending:
+            del two[-1]  # the stream broke off before the second block had ended
+        first, second = read(sse(begin(), *two, *ending), LENIENT).blocks
+        assert isinstance(first, ToolUseBlock)
+        assert isinstance(second, ToolUseError)
+        assert "before the arguments of this call were whole" in second.error
+
+
+@pytest.mark.parametrize("cut", [0, 2])
+async def test_what_came_with_an_error_is_shown_before_it_is_raised(cut: int) -> None:
+    failed = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    body = sse(begin(), *text_block("Hello"), failed)
+    sink = CollectingSink.roomy()
+    exchange = FakeExchange([body[: len(body) - cut]])
+    with pytest.raises(ProviderInBandError, match="busy"):
+        await AnthropicMessages(base_url="http://h", exchange=exchange).stream(REQUEST, sink)
+    expected: list[ModelDelta] = [TextDelta("Hello")]
+    assert [delta for delta in sink.deltas if isinstance(delta, TextDelta)] == expected
+
+
+async def test_what_came_with_a_line_without_end_is_shown_before_it_is_raised() -> None:
+    sink = CollectingSink.roomy()
+    reads = [sse(begin(), *text_block("Hello")), b"data: " + b"x" * (9 * 1024 * 1024), b"x"]
+    chat = AnthropicMessages(base_url="http://h", exchange=FakeExchange(reads))
+    with pytest.raises(Exception, match="longer than"):
+        await chat.stream(REQUEST, sink)
+    assert TextDelta("Hello") in sink.deltas
