@@ -23,6 +23,7 @@ from agent_actors.domain.run import ToolCallResult as ToolCallResult
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError
+from agent_actors.errors import OutputError as OutputError
 from agent_actors.runtime.options import AgentOptions as AgentOptions
 from agent_actors.runtime.prompt import Prompt as Prompt
 from agent_actors.runtime.runtime import Runtime as Runtime
@@ -32,6 +33,7 @@ from agent_actors.tools import Tool as Tool
 from agent_actors.tools import ToolContext as ToolContext
 from agent_actors.tools import ToolOutput as ToolOutput
 from agent_actors.tools import tool as tool
+from agent_actors.tools.output_spec import OutputSpec as OutputSpec
 
 __all__ = [
     "AgentError",
@@ -42,6 +44,8 @@ __all__ = [
     "Message",
     "Messages",
     "OpaqueBlock",
+    "OutputError",
+    "OutputSpec",
     "Prices",
     "Prompt",
     "RunInfo",

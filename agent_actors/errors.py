@@ -20,6 +20,7 @@
     │   ├── SessionSuspended         it waits for answers
     │   ├── SessionStoreError        the log did not take, or did not give, its records
     │   └── SessionFenced            a newer lease wrote meanwhile
+    ├── OutputError                  a run has no output of the type that was asked for
     ├── HookError                    a hook raised or overran its deadline
     ├── PromptBlocked                a hook refused the prompt
     ├── RunStopped                   the run was ended from outside
@@ -34,7 +35,10 @@ A message says what was expected, what came, where, and what to do. Tool failure
 (a tool result with `is_error`), never exceptions of a run.
 """
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from agent_actors.domain.messages import Messages
 
 DeadlineKind = Literal["connect", "first_token", "idle", "total"]
 
@@ -222,6 +226,28 @@ class SessionStoreError(SessionError):
 
 class SessionFenced(SessionError):
     """A newer lease, or another writer, appended meanwhile; what this writer held back is void."""
+
+
+class OutputError(AgentError):
+    """The run ended without an answer of the agent's `output_type`; raised by `result.output`.
+
+    The run itself did not fail: its result has the usage and a history that is valid.
+
+    Attributes:
+        fault: What the last answer lacked, and at which path, or why there was none to look at.
+        stop_reason: How the run ended: `output_invalid` if the retries were used up.
+        text: The text of the last answer.
+        messages: The session's whole history after the run.
+    """
+
+    def __init__(
+        self, fault: str, *, stop_reason: str, text: str = "", messages: "Messages | None" = None
+    ) -> None:
+        super().__init__(f"the run ended with {str(stop_reason)!r} and has no output: {fault}")
+        self.fault = fault
+        self.stop_reason = stop_reason
+        self.text = text
+        self.messages = messages
 
 
 class HookError(AgentError):

@@ -1,12 +1,25 @@
 """Runs: why they stop, what a tool may know of its run, and what a caller gets at the end."""
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, cast
 
 import attrs
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
+from agent_actors.errors import OutputError
+
+if TYPE_CHECKING:
+    # Type checkers bring it along, so that the default asks for no package. With it, who wants no
+    # output type never meets the parameter: `RunResult` is `RunResult[str]`.
+    from typing_extensions import TypeVar
+
+    OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    OutputT_co = TypeVar("OutputT_co", covariant=True)
 
 
 class StopReason(StrEnum):
@@ -86,7 +99,20 @@ class ToolCallResult:
 
 
 @attrs.frozen
-class RunResult:
+class Output:
+    """What a run's answer came to, where it had to be of some type.
+
+    Attributes:
+        value: The output; it counts only without a fault.
+        fault: Why there is none; empty if there is one.
+    """
+
+    value: object = None
+    fault: str = ""
+
+
+@attrs.frozen
+class RunResult(Generic[OutputT_co]):
     """What a run came to.
 
     Attributes:
@@ -115,8 +141,21 @@ class RunResult:
     run_id: str
     request_id: str
     cost: float | None = None
+    _output: Output | None = None
 
     @property
-    def output(self) -> str:
-        """The text: the name that other runtimes use."""
-        return self.text
+    def output(self) -> OutputT_co:
+        """The answer in the agent's `output_type`; the text if it names none.
+
+        Raises:
+            OutputError: The run ended without such an answer; `stop_reason` says how.
+        """
+        output = Output(self.text) if self._output is None else self._output
+        if output.fault:
+            raise OutputError(
+                output.fault,
+                stop_reason=self.stop_reason,
+                text=self.text,
+                messages=self.messages,
+            )
+        return cast(OutputT_co, output.value)

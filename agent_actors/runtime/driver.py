@@ -57,6 +57,7 @@ from agent_actors.runtime.attempts import Attempts
 from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
 
 # Seconds for the last commit of a run, which no cancel interrupts.
@@ -110,7 +111,8 @@ class Driver:
         self._mailbox = mailbox
         self._scope = trio.CancelScope()
         self._cancel_reason: CancelReason | None = None
-        self._machine = TurnMachine(spec.options.max_iterations)
+        self._machine = TurnMachine(spec.options.max_iterations, spec.options.retries_of_output)
+        self._output = RunOutput(spec.options.output)
         self._ledger = Ledger(spec.options.prices)
         self._budget = Budget(spec.options, self._ledger)
         self._session: OpenSession | None = None
@@ -223,7 +225,10 @@ class Driver:
         stop_reason = await self._carry_out(commands, init)
         while stop_reason is None:
             answer = await self._call_model() if machine.state is State.MODEL else None
-            commands = machine.feed(answer) if answer else await self._await_calls()
+            if answer is None:
+                commands = await self._await_calls()
+            else:
+                commands = self._output.look(machine, machine.feed(answer))
             stop_reason = await self._carry_out(commands, answer=answer)
         return stop_reason
 
@@ -266,6 +271,7 @@ class Driver:
             tools=self._options.tool_specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
+            output=self._options.output_schema,
             memo=state.memo,
         )
         answer = await self._attempts.answer(request)
@@ -390,6 +396,7 @@ class Driver:
             iterations=self._ledger.model_calls,
             duration=trio.current_time() - self._started,
             cost=self._ledger.cost,
+            output=self._output.data,
         )
 
     def _result(self, stop_reason: str) -> RunResult:
@@ -408,6 +415,7 @@ class Driver:
             run_id=self._spec.node.run_id,
             request_id=self._spec.request_id,
             cost=ledger.cost,
+            output=self._output.of_result(),
         )
 
     # What others see of the run.

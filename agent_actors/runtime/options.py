@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, cast
 
 import attrs
 
@@ -16,11 +16,13 @@ from agent_actors.actors._deadlines import Deadlines
 from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits, fault_of
-from agent_actors.domain.model import ModelSettings, ToolChoice
+from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
+from agent_actors.domain.run import OutputT_co
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool, check_tools
+from agent_actors.tools.output_spec import OutputSpec, as_output_spec
 from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def _shown(url: str) -> str:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class AgentOptions:
+class AgentOptions(Generic[OutputT_co]):
     """The definition of an agent.
 
     Where its requests go is settled here, once: what is given counts first, then the environment
@@ -95,6 +97,11 @@ class AgentOptions:
         tool_timeout: For a tool call, unless the tool names its own deadline.
         reader_stall: How long a reader of events may take none.
         tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
+        output_type: What the last answer has to be: an attrs class, a dataclass, a TypedDict or a
+            list of such; an `OutputSpec` for what a type checker takes for no class (unions,
+            literals) and for a JSON Schema. `result.output` is then of that type. None: any text.
+        output_retries: How often a run asks again for an answer that does not fit, telling the
+            model what is wrong; each counts as an iteration.
         limits: What one run may use; it then ends with `budget:<what>` as its stop reason.
         session_limits: What all runs of the session may use together: `budget:session_<what>`.
         prices: What tokens cost; needed for a limit on cost and for a result's `cost`.
@@ -139,6 +146,8 @@ class AgentOptions:
     tool_timeout: float = DEFAULT_TOOL_TIMEOUT
     reader_stall: float = 60.0
     tool_deltas: bool = False
+    output_type: type[OutputT_co] | OutputSpec[OutputT_co] | None = None
+    output_retries: int = 2
     limits: UsageLimits = NO_LIMITS
     session_limits: UsageLimits = NO_LIMITS
     prices: Prices | None = None
@@ -149,6 +158,7 @@ class AgentOptions:
     settings: ModelSettings = attrs.field(init=False, repr=False)
     deadlines: Deadlines = attrs.field(init=False, repr=False)
     resolved: Resolved | None = attrs.field(init=False, repr=False)
+    output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         _set(self, "tools_by_name", {tool.name: tool for tool in self.tools})
@@ -158,6 +168,7 @@ class AgentOptions:
             raise ConfigError(f"AgentOptions: {fault}")
         _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
         _set(self, "settings", _settings_of(self))
+        _set(self, "output", as_output_spec(self.output_type))
         _set(
             self,
             "deadlines",
@@ -170,11 +181,22 @@ class AgentOptions:
         )
 
 
+    @property
+    def output_schema(self) -> OutputSchema | None:
+        """What a model is told of `output_type`; None if it names none."""
+        return None if self.output is None else self.output.schema
+
+    @property
+    def retries_of_output(self) -> int | None:
+        """How often an answer that does not fit is asked for again; None: any answer will do."""
+        return None if self.output is None else self.output_retries
+
+
 # A frozen class sets its derived fields this way, in `__attrs_post_init__` only.
 _set: Final = object.__setattr__
 
 
-def _resolve(options: AgentOptions) -> None:
+def _resolve(options: AgentOptions[object]) -> None:
     try:
         resolved = resolve_provider(options)
     except ConfigError as error:
@@ -184,7 +206,7 @@ def _resolve(options: AgentOptions) -> None:
         _set(options, "model", default_model() if resolved is None else resolved.model)
 
 
-def _settings_of(options: AgentOptions) -> ModelSettings:
+def _settings_of(options: AgentOptions[object]) -> ModelSettings:
     resolved = options.resolved
     # Chat completions obey their whole dialect, where the body is made; of Anthropic's protocol
     # this is all there is to obey.
@@ -224,7 +246,7 @@ def _no_base_url(resolved: Resolved) -> str:
     )
 
 
-def _fault_of(options: AgentOptions) -> str:
+def _fault_of(options: AgentOptions[object]) -> str:
     if not options.model.strip():
         return (
             "model is missing; pass the model's name as the endpoint knows it, or set "
@@ -234,6 +256,8 @@ def _fault_of(options: AgentOptions) -> str:
         return _no_base_url(options.resolved)
     if options.max_tokens is not None and options.max_tokens < 1:
         return f"max_tokens must be at least 1, or None to send none; got {options.max_tokens}"
+    if options.output_retries < 0:
+        return f"output_retries must not be negative; got {options.output_retries}"
     if options.max_iterations < 1:
         return f"max_iterations must be at least 1; got {options.max_iterations}"
     for name in _TIMEOUTS:

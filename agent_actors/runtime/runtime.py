@@ -7,7 +7,7 @@ and `ActorCrashed` is raised, bare, where it is left.
 
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import attrs
 import trio
@@ -45,6 +45,8 @@ from agent_actors.runtime.stream import RunStream, outcome_of
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+OutputT = TypeVar("OutputT")
+
 
 class Runtime:
     """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
@@ -65,13 +67,13 @@ class Runtime:
     async def run(
         self,
         prompt: Prompt,
-        options: AgentOptions,
+        options: AgentOptions[OutputT],
         *,
         session_id: str | None = None,
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
         model: str | None = None,
-    ) -> RunResult:
+    ) -> RunResult[OutputT]:
         """Run an agent on a session until it has an answer.
 
         Args:
@@ -94,22 +96,23 @@ class Runtime:
         tools have finished their `finally`, its connection is closed, the history is valid and
         committed. A result that was reached is returned.
         """
-        options = _with_model(options, model)
-        call = self._call(prompt, options, session_id, request_id, on_busy)
+        asked = _with_model(options, model)
+        call = self._call(prompt, asked, session_id, request_id, on_busy)
         request = await self._start(call, None)
         async with lending(current_call.get()):
-            return await outcome_of(request)
+            # The options named the type, and the run checked it.
+            return cast("RunResult[OutputT]", await outcome_of(request))
 
     def stream(
         self,
         prompt: Prompt,
-        options: AgentOptions,
+        options: AgentOptions[OutputT],
         *,
         session_id: str | None = None,
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
         model: str | None = None,
-    ) -> RunStream:
+    ) -> RunStream[OutputT]:
         """The same as `run`, with its events to read meanwhile.
 
         Use it as `async with runtime.stream(...) as events:` and iterate over `events`. Leaving
@@ -127,8 +130,8 @@ class Runtime:
             ConfigError: The prompt or the model is blank, or the policy is none. What `run` raises
                 besides is raised on entering, on iterating or on leaving.
         """
-        options = _with_model(options, model)
-        call = self._call(prompt, options, session_id, request_id, on_busy)
+        asked = _with_model(options, model)
+        call = self._call(prompt, asked, session_id, request_id, on_busy)
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
 
     def subscribe(
@@ -341,12 +344,14 @@ class Runtime:
             raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
 
 
-def _with_model(options: AgentOptions, model: str | None) -> AgentOptions:
+def _with_model(options: AgentOptions[object], model: str | None) -> AgentOptions:
+    # Only the face tells the output's type: inside, nothing depends on it.
+    asked = cast(AgentOptions, options)
     if model is None:
-        return options
+        return asked
     if not model.strip():
         raise ConfigError("the model is blank; pass its name, or None for that of the options")
-    return attrs.evolve(options, model=model)
+    return attrs.evolve(asked, model=model)
 
 
 @attrs.frozen(eq=False)

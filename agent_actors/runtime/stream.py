@@ -7,14 +7,14 @@ entered and left anywhere, and nothing of the run is alive afterwards.
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Generic, Self, cast
 
 import trio
 
 from agent_actors.actors._ask import Request, RequestCancelled
 from agent_actors.actors._nesting import current_call, lending
 from agent_actors.domain.events import Event
-from agent_actors.domain.run import CancelReason, RunResult
+from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
 from agent_actors.runtime.reader import EventMailbox
 
@@ -36,7 +36,7 @@ async def outcome_of(request: Request[RunResult]) -> RunResult:
         raise RuntimeShutdown from None
 
 
-class RunStream:
+class RunStream(Generic[OutputT_co]):
     """The events of one run, in order; the last is a `result` or an `error`.
 
     Iterating ends cleanly only after the `result` event; after an `error` event, or if the
@@ -61,7 +61,7 @@ class RunStream:
         self._lending = lending(current_call.get())
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[OutputT_co]:
         """What the run came to; once it has ended.
 
         Raises:
@@ -72,7 +72,8 @@ class RunStream:
             raise RuntimeError("the run has not ended; read its events first, or leave the block")
         self._raised = True
         try:
-            return self._request.result()
+            # Its options named the type, and the run checked it.
+            return cast("RunResult[OutputT_co]", self._request.result())
         except RequestCancelled:
             raise RuntimeError("the run was cancelled, and has no result") from None
 

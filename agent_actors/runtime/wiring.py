@@ -49,7 +49,7 @@ def make_store() -> SessionStore:
     return MemoryStore()
 
 
-def resolve_provider(options: "AgentOptions") -> ResolvedProvider | None:
+def resolve_provider(options: "AgentOptions[object]") -> ResolvedProvider | None:
     """Where the requests of these options go; None if the caller brought a provider.
 
     Raises:

@@ -1,0 +1,139 @@
+"""Schemas in the form that strict endpoints take: narrower than the schema, or there is none."""
+
+from typing import Final, cast
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.codec.schema import hint_schema
+from agent_actors.codec.strict_schema import strict_form
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+
+TEXT: Final[JsonObject] = {"type": "string"}
+
+
+def of(properties: JsonObject, *required: str, **more: JsonValue) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+def closed(properties: JsonObject, **more: JsonValue) -> JsonObject:
+    return {**of(properties, *properties, additionalProperties=False), **more}
+
+
+def test_an_object_is_closed_and_what_was_closed_stays_as_it_is() -> None:
+    assert strict_form(of({"a": TEXT}, "a")) == closed({"a": TEXT})
+    assert strict_form(closed({"a": TEXT})) == closed({"a": TEXT})
+
+
+def test_a_property_with_a_default_is_required_and_told_its_default() -> None:
+    schema = of({"a": {"type": "string", "default": "ü"}, "b": {"description": "B.", "default": 1}})
+    cast(JsonObject, cast(JsonObject, schema["properties"])["b"])["type"] = "integer"
+    assert strict_form(schema) == closed(
+        {
+            "a": {"type": "string", "description": 'Default: "ü"'},
+            "b": {"type": "integer", "description": "B. Default: 1"},
+        }
+    )
+
+
+def test_objects_are_closed_wherever_they_stand() -> None:
+    inner = of({"a": TEXT}, "a")
+    schema = of(
+        {"list": {"type": "array", "items": inner}, "one": {"anyOf": [inner, {"type": "null"}]}},
+        "list",
+        "one",
+    ) | {"$defs": {"D": inner}}
+    good = closed({"a": TEXT})
+    assert strict_form(schema) == closed(
+        {"list": {"type": "array", "items": good}, "one": {"anyOf": [good, {"type": "null"}]}},
+    ) | {"$defs": {"D": good}}
+
+
+def test_nothing_stands_beside_a_reference() -> None:
+    held: JsonObject = {"$ref": "#/$defs/D", "description": "D.", "default": None}
+    schema = of({"d": held}) | {"$defs": {"D": closed({})}}
+    assert strict_form(schema) == closed({"d": {"$ref": "#/$defs/D"}}) | {
+        "$defs": {"D": closed({})}
+    }
+
+
+def test_what_says_nothing_of_what_fits_is_left_out() -> None:
+    noise: JsonObject = {"$schema": "x", "$comment": "x", "examples": [{}]}
+    assert strict_form({**closed({}), **noise}) == closed({})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "additionalProperties": TEXT},
+        {"type": ["object", "null"]},
+        of({"a": TEXT}),
+        of({"a": TEXT}, "a", additionalProperties=True),
+        of({"a": {}}, "a"),
+        of({"a": True}),
+        of({"a": True}, "a"),
+        of({"a": {"type": "array"}}, "a"),
+        of({"a": {"type": "array", "items": TEXT, "uniqueItems": True}}, "a"),
+        of({"a": {"type": "string", "minLength": 3}}, "a"),
+        of({"a": {"anyOf": TEXT}}, "a"),
+        of({}) | {"$defs": {"D": {}}},
+        of({}) | {"$defs": []},
+        {"type": "object", "properties": {}, "required": "a"},
+        {"type": "object", "properties": []},
+        {"properties": {"a": TEXT}, "required": ["a"]},
+    ],
+)
+def test_what_cannot_be_narrowed_has_no_strict_form(schema: JsonObject) -> None:
+    assert strict_form(schema) is None
+
+
+def test_a_schema_without_an_end_has_none() -> None:
+    schema: JsonObject = {"type": "array"}
+    schema["items"] = schema
+    assert strict_form(schema) is None
+
+
+def test_an_object_without_a_type_in_a_union_is_one_all_the_same() -> None:
+    assert strict_form({"enum": [1], "properties": {}}) == {
+        "enum": [1],
+        "properties": {},
+        "required": [],
+        "additionalProperties": False,
+    }
+
+
+HINTS = st.sampled_from(
+    [str, int, float, bool, None, set[str], dict[str, int], list[int], list[set[str]], int | str]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    hints=st.dictionaries(st.sampled_from("abc"), HINTS, max_size=3),
+    defaults=st.sets(st.sampled_from("abc")),
+    value=st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3),
+)
+def test_what_fits_the_strict_form_fits_the_schema(
+    hints: dict[str, object], defaults: set[str], value: JsonObject
+) -> None:
+    properties: JsonObject = {name: hint_schema(hint, name=name) for name, hint in hints.items()}
+    for name in defaults & properties.keys():
+        cast(JsonObject, properties[name])["default"] = None
+    schema = of(properties, *(properties.keys() - defaults))
+    before = copy_object(schema)
+    strict = strict_form(schema)
+    assert schema == before
+    if strict is None:
+        return
+    assert strict["additionalProperties"] is False
+    if jsonschema_rs.is_valid(strict, value):
+        assert jsonschema_rs.is_valid(schema, value)
