@@ -11,6 +11,10 @@ from agent_actors.testing.demo import demo_script as demo_script
 from agent_actors.testing.endpoint import EndpointScript as EndpointScript
 from agent_actors.testing.endpoint import ReplyTurn as ReplyTurn
 from agent_actors.testing.endpoint import ScriptedEndpoint as ScriptedEndpoint
+from agent_actors.testing.law import Reading as Reading
+from agent_actors.testing.law import assembled as assembled
+from agent_actors.testing.law import check_capture as check_capture
+from agent_actors.testing.law import check_law as check_law
 from agent_actors.testing.model import ModelScript as ModelScript
 from agent_actors.testing.model import ScriptedModel as ScriptedModel
 from agent_actors.testing.model import ScriptExhausted as ScriptExhausted

@@ -1,388 +1,315 @@
-"""What endpoints make of Anthropic's protocol, one quirk at a time, to be mixed at will.
+"""The quirks of endpoints and gateways that speak Anthropic's Messages, to be mixed at will.
 
-Each quirk was seen at an endpoint or a gateway, or is one small step from one that was. All of them
-leave the answer what it was: whoever reads a distorted stream must find the blocks of the clean
-one. `EXCLUDED` holds the pairs that would lose something, each with the reason.
-
-A quirk changes the events of a stream (`_EVENTS`, applied in the order of that table) or the way in
-which they are written (`_WRITTEN`).
+`MESSAGES_QUIRKS` holds them in the order in which they are applied. Each was seen at an endpoint or
+a gateway, or is one small step from one that was. What the changes do stands in `_messages_events`.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import combinations
-from typing import Final, TypeAlias, cast
+from typing import Final
 
-import attrs
-
-from agent_actors.domain.json import JsonObject, JsonValue, copy_object
-from agent_actors.testing._wire import encode_json
-from agent_actors.testing.bodies import body_of
-from agent_actors.testing.script import Interleave, Step, Turn, steps_of
-
-Events: TypeAlias = list[JsonObject]
-
-_TEXT_OF: Final = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "input_json_delta": "partial_json",
-}
-"""Where a delta of each type has its text."""
-
-
-def distorted(turn: Turn, quirks: Iterable[str] = ()) -> bytes:
-    """The body of an answer that says this turn, with these quirks.
-
-    Calls without an id get `call_0_<slot>`. Pauses and the like are left out.
-
-    Args:
-        turn: What is said.
-        quirks: Names out of `QUIRKS`.
-
-    Raises:
-        ValueError: A quirk is unknown, or a pair of them is in `EXCLUDED`.
-    """
-    chosen = frozenset(quirks)
-    if unknown := chosen - QUIRKS:
-        raise ValueError(f"unknown quirks {sorted(unknown)}; expected some of {sorted(QUIRKS)}")
-    for pair, reason in EXCLUDED.items():
-        if pair <= chosen:
-            raise ValueError(f"{' and '.join(sorted(pair))} do not go together: {reason}")
-    steps = steps_of(turn)
-    if chosen & _NEED_ORDER:
-        steps = tuple(_in_order(steps))
-    if "whole_document" in chosen:
-        return body_of(steps, "messages", stream=False)
-    events = _events_of(steps)
-    for name, change in _EVENTS.items():
-        if name in chosen:
-            events = change(events)
-    return _written(events, chosen)
-
-
-def compatible(quirks: Iterable[str]) -> frozenset[str]:
-    """As many of these quirks as go together, the first ones first."""
-    kept: list[str] = []
-    for quirk in quirks:
-        if all(frozenset((quirk, other)) not in EXCLUDED for other in kept):
-            kept.append(quirk)
-    return frozenset(kept)
-
-
-def _in_order(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps without calls whose fragments come in turns."""
-    for step in steps:
-        if isinstance(step, Interleave):
-            yield from step.calls
-        else:
-            yield step
-
-
-def _events_of(steps: tuple[Step, ...]) -> Events:
-    lines = body_of(steps, "messages").splitlines()
-    found = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
-    return [event for event in found if event != {"type": "ping"}]
-
-
-# ---- what is written ----
-
-
-def _written(events: Events, quirks: frozenset[str]) -> bytes:
-    lines = [_frame(event, quirks) for event in events]
-    if "junk_lines" in quirks:
-        lines = [line for one in lines for line in (b"data: {no json\n\n", one)]
-    if "comments" in quirks:
-        lines = [line for one in lines for line in (b": keep-alive\n\n", one)]
-    body = b"".join(lines)
-    if "done_marker" in quirks:
-        body += b"data: [DONE]\n\n"
-    if "no_last_blank_line" in quirks:
-        body = body.rstrip(b"\n")
-    if "blanks_first" in quirks:
-        body = b"\xef\xbb\xbf\n\n" + body
-    if "no_space" in quirks:
-        body = body.replace(b"\ndata: ", b"\ndata:")
-    if "crlf" in quirks:
-        body = body.replace(b"\n", b"\r\n")
-    return body.replace(b"\n", b"\r") if "cr" in quirks else body
-
-
-def _frame(event: JsonObject, quirks: frozenset[str]) -> bytes:
-    name = b"" if "no_event_names" in quirks else b"event: %b\n" % str(event["type"]).encode()
-    if "no_types" in quirks:
-        event = {key: value for key, value in event.items() if key != "type"}
-    return b"%bdata: %b\n\n" % (name, encode_json(event))
-
-
-_WRITTEN: Final = frozenset(
-    {
-        "no_event_names",
-        "no_types",
-        "junk_lines",
-        "comments",
-        "done_marker",
-        "no_last_blank_line",
-        "blanks_first",
-        "no_space",
-        "crlf",
-        "cr",
-        "whole_document",
-    }
+from agent_actors.domain.json import JsonObject
+from agent_actors.testing import _messages_events as events
+from agent_actors.testing.quirks import (
+    ERROR_MESSAGE,
+    Hidden,
+    Quirk,
+    QuirkBook,
+    book_of,
+    excluded_pairs,
+    in_order,
+    one_of,
 )
 
-
-# ---- what is changed in the events ----
-
-
-def _each(change: Callable[[JsonObject], Iterable[JsonObject]]) -> Callable[[Events], Events]:
-    """A change of the events one by one, into any number each."""
-    return lambda events: [new for event in events for new in change(event)]
-
-
-def _of_type(
-    kind: str, change: Callable[[JsonObject], Iterable[JsonObject]]
-) -> Callable[[Events], Events]:
-    return _each(lambda event: change(event) if event["type"] == kind else (event,))
-
-
-def _without(kind: str) -> Callable[[Events], Events]:
-    return _of_type(kind, lambda _: ())
-
-
-def _twice(kind: str) -> Callable[[Events], Events]:
-    return _of_type(kind, lambda event: (event, event))
-
-
-def _with(event: JsonObject, key: str, **more: JsonValue) -> JsonObject:
-    """The event with these fields in the object under `key`."""
-    return {**event, key: {**cast(JsonObject, event[key]), **more}}
-
-
-def _text_of(event: JsonObject) -> tuple[str, str] | None:
-    """The key and the text of a delta that has some."""
-    if event["type"] != "content_block_delta":
-        return None
-    delta = cast(JsonObject, event["delta"])
-    key = _TEXT_OF.get(str(delta["type"]))
-    text = delta.get(key) if key else None
-    return (key, text) if key and isinstance(text, str) else None
-
-
-def _cut(cut: Callable[[str], Iterable[str]]) -> Callable[[Events], Events]:
-    """Deltas with text, cut into several."""
-
-    def change(event: JsonObject) -> Iterable[JsonObject]:
-        found = _text_of(event)
-        if found is None:
-            return (event,)
-        key, text = found
-        return (_with(event, "delta", **{key: piece}) for piece in cut(text))
-
-    return _each(change)
-
-
-def _halves(text: str) -> Iterator[str]:
-    """The text, cut in the middle of each character that UTF-16 has two units for."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    piece = ""
-    for at in range(0, len(units), 2):
-        unit = units[at : at + 2].decode("utf-16-le", "surrogatepass")
-        if "\udc00" <= unit <= "\udfff":
-            yield piece
-            piece = ""
-        piece += unit
-    yield piece
-
-
-def _calls(events: Events) -> dict[JsonValue, str]:
-    """The argument text of each call, by its index."""
-    texts: dict[JsonValue, str] = {}
-    for event in events:
-        found = _text_of(event)
-        if found is not None and found[0] == "partial_json":
-            texts[event["index"]] = texts.get(event["index"], "") + found[1]
-    return texts
-
-
-def _arguments(
-    at_start: Callable[[str], JsonValue], later: Callable[[str], JsonValue]
-) -> Callable[[Events], Events]:
-    """Arguments that stand at the start of their block, or in one piece after it, or both."""
-
-    def change(events: Events) -> Events:
-        texts = _calls(events)
-        changed: Events = []
-        for event in events:
-            found = _text_of(event)
-            if event["type"] == "content_block_start" and event["index"] in texts:
-                text = texts[event["index"]]
-                changed.append(_with(event, "content_block", input=at_start(text)))
-                piece = later(text)
-                if piece is not None:
-                    delta: JsonObject = {"type": "input_json_delta", "partial_json": piece}
-                    index = event["index"]
-                    changed.append({"type": "content_block_delta", "index": index, "delta": delta})
-            elif found is None or found[0] != "partial_json":
-                changed.append(event)
-        return changed
-
-    return change
-
-
-def _loaded(text: str) -> JsonValue:
-    return cast(JsonValue, json.loads(text))
-
-
-def _text_in_start(events: Events) -> Events:
-    """The first text of each block stands in its beginning."""
-    begun: dict[JsonValue, JsonObject] = {}
-    changed: Events = []
-    for event in events:
-        found = _text_of(event)
-        start = begun.pop(event.get("index"), None) if found else None
-        if found is not None and start is not None:
-            start[found[0]] = found[1]
-            continue
-        copy = copy_object(event)
-        if event["type"] == "content_block_start":
-            block = cast(JsonObject, copy["content_block"])
-            if block["type"] != "tool_use":
-                begun[event["index"]] = block
-        changed.append(copy)
-    return changed
-
-
-def _renumbered(number: Callable[[int], JsonValue]) -> Callable[[Events], Events]:
-    return _each(
-        lambda event: (
-            ({**event, "index": number(cast(int, event["index"]))} if "index" in event else event),
-        )
-    )
-
-
-def _no_prose_start(event: JsonObject) -> Iterable[JsonObject]:
-    block = cast(JsonObject, event["content_block"])
-    return (event,) if block["type"] == "tool_use" else ()
-
-
-def _nulls(event: JsonObject) -> Iterable[JsonObject]:
-    if event["type"] == "content_block_start":
-        event = _with(event, "content_block", citations=None, caller=None)
-    elif event["type"] == "content_block_delta":
-        event = _with(event, "delta", citation=None, signature_hint=None)
-    return ({**event, "usage": event.get("usage"), "error": None},)
-
-
-def _reason(words: Mapping[str, str]) -> Callable[[Events], Events]:
-    def change(event: JsonObject) -> Iterable[JsonObject]:
-        word = str(cast(JsonObject, event["delta"]).get("stop_reason"))
-        return (_with(event, "delta", stop_reason=words.get(word, word)),)
-
-    return _of_type("message_delta", change)
-
-
-def _state_at_start(events: Events) -> Events:
-    """What ends the answer is told at its beginning too."""
-    ends = [cast(JsonObject, one["delta"]) for one in events if one["type"] == "message_delta"]
-    return _of_type("message_start", lambda one: (_with(one, "message", **ends[0]),))(events)
-
-
-_EVENTS: Final[Mapping[str, Callable[[Events], Events]]] = {
-    # Arguments: where they stand, and in what form.
-    "input_in_start": _arguments(_loaded, lambda _: None),
-    "input_twice": _arguments(_loaded, lambda text: text),
-    "input_wrapped": _arguments(lambda _: {}, json.dumps),
-    "input_as_object": _arguments(lambda _: {}, _loaded),
-    "input_after_empty": _arguments(lambda _: {}, lambda text: "{}" + text),
-    # Texts: in what pieces.
-    "small_pieces": _cut(lambda text: list(text) or [""]),
-    "split_characters": _cut(_halves),
-    "empty_pieces": _cut(lambda text: ["", text, ""]),
-    "text_in_start": _text_in_start,
-    # Numbers of blocks.
-    "index_from_one": _renumbered(lambda index: index + 1),
-    "index_as_text": _renumbered(str),
-    "index_as_float": _renumbered(float),
-    "same_index": _renumbered(lambda _: 0),
-    "no_index": _each(lambda one: ({k: v for k, v in one.items() if k != "index"},)),
-    # Beginnings and ends.
-    "no_prose_start": _of_type("content_block_start", _no_prose_start),
-    "start_twice": _twice("content_block_start"),
-    "no_block_stop": _without("content_block_stop"),
-    "block_stop_twice": _twice("content_block_stop"),
-    "message_start_twice": _twice("message_start"),
-    "no_message_start": _without("message_start"),
-    "message_delta_twice": _twice("message_delta"),
-    "no_message_delta": _without("message_delta"),
-    "no_message_stop": _without("message_stop"),
-    "state_at_start": _state_at_start,
-    "reason_end_turn": _reason({"tool_use": "end_turn"}),
-    "reason_of_openai": _reason({"end_turn": "stop", "tool_use": "tool_calls"}),
-    # What is in between.
-    "nulls": _each(_nulls),
-    "no_delta_types": _of_type(
-        "content_block_delta", lambda one: (_with(one, "delta", type=None),)
-    ),
-    "pings": _each(lambda one: (one, {"type": "ping"})),
-    "unknown_events": _each(lambda one: ({"type": "vendor_metrics", "index": 0, "n": 1}, one)),
+_RAW: Final[frozenset[Hidden]] = frozenset({"raw"})
+_REASON: Final[frozenset[Hidden]] = frozenset({"reason"})
+_REASON_AND_USAGE: Final[frozenset[Hidden]] = frozenset({"reason", "usage"})
+_ONE_BY_ONE: Final = "calls one by one"
+_ERROR: Final[JsonObject] = {
+    "type": "error",
+    "error": {"type": "overloaded_error", "message": ERROR_MESSAGE},
 }
-
-QUIRKS: Final = frozenset(_EVENTS) | _WRITTEN
-"""The names of all quirks."""
-
-_NEED_ORDER: Final = frozenset({"same_index", "no_index"})
-"""Quirks that cannot tell apart calls whose fragments come in turns."""
-
-
-def _pairs(reason: str, *groups: Iterable[str]) -> dict[frozenset[str], str]:
-    """Each pair out of two different groups."""
-    return {
-        frozenset((one, other)): reason
-        for left, right in combinations([list(group) for group in groups], 2)
-        for one in left
-        for other in right
-    }
-
 
 _ARGUMENTS: Final = (
-    "input_in_start",
-    "input_twice",
-    "input_wrapped",
-    "input_as_object",
-    "input_after_empty",
+    Quirk(
+        name="input_in_start",
+        about="The arguments stand in the beginning of the call's block.",
+        change=events.arguments(events.loaded, lambda _: None),
+        hides=_RAW,
+    ),
+    Quirk(
+        name="input_twice",
+        about="The arguments stand in the beginning of the call's block, and come after it too.",
+        change=events.arguments(events.loaded, lambda text: text),
+    ),
+    Quirk(
+        name="input_wrapped",
+        about="The arguments are encoded twice: a JSON string that holds JSON.",
+        change=events.arguments(lambda _: {}, json.dumps),
+    ),
+    Quirk(
+        name="input_as_object",
+        about="The arguments are an object and not its text.",
+        change=events.arguments(lambda _: {}, events.loaded),
+        hides=_RAW,
+    ),
+    Quirk(
+        name="input_after_empty",
+        about="An empty object comes before the real arguments.",
+        change=events.arguments(lambda _: {}, lambda text: "{}" + text),
+    ),
 )
-_INDEXES: Final = ("index_from_one", "index_as_text", "index_as_float", "same_index", "no_index")
 
-EXCLUDED: Final[Mapping[frozenset[str], str]] = {
-    **_pairs("arguments stand in one place", *([one] for one in _ARGUMENTS)),
-    **_pairs("an index has one form", *([one] for one in _INDEXES)),
-    **_pairs("a line has one end", ["crlf"], ["cr"]),
-    **_pairs("there is one reason", ["reason_end_turn"], ["reason_of_openai"]),
-    **_pairs("nothing would tell what an event is", ["no_types"], ["no_event_names"]),
-    **_pairs("nothing would tell that it ended", ["no_message_delta"], ["no_message_stop"]),
-    **_pairs("what stands in the start would be lost", ["no_prose_start"], ["text_in_start"]),
-    **_pairs("nothing would part two thoughts in a row", ["no_prose_start"], _NEED_ORDER),
-    **_pairs(
+_TEXTS: Final = (
+    Quirk(
+        name="small_pieces",
+        about="Texts and arguments come a character at a time.",
+        change=events.cut(lambda text: list(text) or [""]),
+    ),
+    Quirk(
+        name="split_characters",
+        about="A character outside the Basic Multilingual Plane is cut into two deltas.",
+        change=events.cut(events.halves),
+    ),
+    Quirk(
+        name="empty_pieces",
+        about="There are deltas of empty text.",
+        change=events.cut(lambda text: ["", text, ""]),
+    ),
+    Quirk(
+        name="text_in_start",
+        about="The first text of a block stands in its beginning.",
+        change=events.text_in_start,
+    ),
+    Quirk(
+        name="signature_late",
+        about="A seal comes after its block ended.",
+        change=events.signature_late,
+    ),
+)
+
+_INDEXES: Final = (
+    Quirk(
+        name="index_from_one",
+        about="The first block has the number 1.",
+        change=events.renumbered(lambda index: index + 1),
+    ),
+    Quirk(
+        name="index_as_text",
+        about="The number of a block is a text.",
+        change=events.renumbered(str),
+    ),
+    Quirk(
+        name="index_as_float",
+        about="The number of a block has a fraction of nothing.",
+        change=events.renumbered(float),
+    ),
+    Quirk(
+        name="same_index",
+        about="Every block has the number 0.",
+        change=events.renumbered(lambda _: 0),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="no_index",
+        about="No block has a number.",
+        change=events.each(lambda one: ({k: v for k, v in one.items() if k != "index"},)),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+)
+
+_ENDS: Final = (
+    Quirk(
+        name="no_prose_start",
+        about="Texts and thoughts come without the beginning of their block.",
+        change=events.of_type("content_block_start", events.no_prose_start),
+    ),
+    Quirk(
+        name="start_twice",
+        about="The beginning of each block comes twice.",
+        change=events.twice("content_block_start"),
+    ),
+    Quirk(
+        name="no_block_stop",
+        about="No block is said to end.",
+        change=events.without("content_block_stop"),
+    ),
+    Quirk(
+        name="block_stop_twice",
+        about="The end of each block comes twice.",
+        change=events.twice("content_block_stop"),
+    ),
+    Quirk(
+        name="message_start_twice",
+        about="The message begins twice.",
+        change=events.twice("message_start"),
+    ),
+    Quirk(
+        name="no_message_start",
+        about="The message does not begin.",
+        change=events.without("message_start"),
+    ),
+    Quirk(
+        name="no_counts_at_start",
+        about="The beginning of the message counts nothing.",
+        change=events.of_type("message_start", events.no_counts_at_start),
+    ),
+    Quirk(
+        name="message_delta_twice",
+        about="Reason and counts come twice.",
+        change=events.twice("message_delta"),
+    ),
+    Quirk(
+        name="no_message_delta",
+        about="Neither a reason nor counts come.",
+        change=events.without("message_delta"),
+        hides=_REASON_AND_USAGE,
+    ),
+    Quirk(
+        name="no_message_stop",
+        about="The message does not end.",
+        change=events.without("message_stop"),
+    ),
+    Quirk(
+        name="state_at_start",
+        about="The reason stands in the beginning of the message already.",
+        change=events.state_at_start,
+    ),
+    Quirk(
+        name="reason_end_turn",
+        about="An answer with calls ends with `end_turn`.",
+        change=events.reason({"tool_use": "end_turn"}),
+    ),
+    Quirk(
+        name="reason_of_openai",
+        about="The reason is a word of chat completions.",
+        change=events.reason({"end_turn": "stop", "tool_use": "tool_calls"}),
+    ),
+)
+
+_BETWEEN: Final = (
+    Quirk(
+        name="nulls",
+        about="Fields that need not be there are null.",
+        change=events.each(events.nulls),
+    ),
+    Quirk(
+        name="no_delta_types",
+        about="Deltas do not say of what type they are.",
+        change=events.of_type(
+            "content_block_delta", lambda one: (events.with_fields(one, "delta", type=None),)
+        ),
+    ),
+    Quirk(
+        name="pings",
+        about="There is a ping after each event.",
+        change=events.each(lambda one: (one, {"type": "ping"})),
+    ),
+    Quirk(
+        name="unknown_events",
+        about="Between the events come some of a type that nobody knows.",
+        change=events.each(lambda one: ({"type": "vendor_metrics", "index": 0, "n": 1}, one)),
+    ),
+    Quirk(
+        name="error_event",
+        about="The stream ends with an `error` event, such as an overload.",
+        change=events.ends_with(_ERROR),
+        outcome="error",
+    ),
+)
+
+_LINES: Final = (
+    Quirk(
+        name="no_types",
+        about="What an event is stands in its name only, not in its data.",
+        write=events.without_types,
+    ),
+    Quirk(
+        name="no_event_names",
+        about="What an event is stands in its data only: it has no name.",
+        write=events.without_names,
+    ),
+    Quirk(
+        name="junk_lines",
+        about="Between the events come data lines that are no JSON.",
+        write=events.before_each(b"data: {no json\n\n"),
+    ),
+    Quirk(
+        name="comments",
+        about="Comments keep the connection alive.",
+        write=events.before_each(b": keep-alive\n\n"),
+    ),
+    Quirk(
+        name="done_marker",
+        about="The stream ends with `[DONE]`, which belongs to another protocol.",
+        write=lambda frames: [*frames, b"data: [DONE]\n\n"],
+    ),
+    Quirk(
+        name="whole_document",
+        about="A whole message comes though a stream was asked.",
+        hides=_RAW,
+        whole=True,
+    ),
+    Quirk(
+        name="error_document",
+        about="The body is an error and no stream, though the status is 200.",
+        write=lambda _: [json.dumps(_ERROR).encode()],
+        whole=True,
+        outcome="error",
+    ),
+    Quirk(
+        name="no_last_blank_line",
+        about="The last event has no blank line behind it.",
+        write=events.no_last_blank_line,
+    ),
+    Quirk(
+        name="blanks_first",
+        about="The body begins with a byte order mark and blank lines.",
+        write=lambda frames: [b"\xef\xbb\xbf\n\n", *frames],
+    ),
+    Quirk(
+        name="no_space",
+        about="There is no blank behind `data:` and `event:`.",
+        write=events.no_space,
+    ),
+    Quirk(
+        name="crlf",
+        about="Lines end in CR LF.",
+        write=events.replaced(b"\n", b"\r\n"),
+    ),
+    Quirk(
+        name="cr",
+        about="Lines end in CR.",
+        write=events.replaced(b"\n", b"\r"),
+    ),
+)
+
+_QUIRKS: Final = book_of((*_ARGUMENTS, *_TEXTS, *_INDEXES, *_ENDS, *_BETWEEN, *_LINES))
+
+# ---- what does not go together ----
+
+_NEED_ORDER: Final = ("same_index", "no_index")
+
+_EXCLUDED: Final = {
+    **one_of("arguments stand in one place", [one.name for one in _ARGUMENTS]),
+    **one_of("an index has one form", [one.name for one in _INDEXES]),
+    **one_of("a line has one end", ("crlf", "cr")),
+    **one_of("there is one reason", ("reason_end_turn", "reason_of_openai")),
+    **one_of("nothing would tell what an event is", ("no_types", "no_event_names")),
+    **one_of("nothing would tell that it ended", ("no_message_delta", "no_message_stop")),
+    **one_of("what stands in the start would be lost", ("no_prose_start", "text_in_start")),
+    **excluded_pairs("nothing would part two thoughts in a row", ["no_prose_start"], _NEED_ORDER),
+    **excluded_pairs(
         "two equal blocks in a row could not be told from one that is begun twice",
         ["no_block_stop"],
         _NEED_ORDER,
     ),
-    **_pairs("it needs the end that it copies", ["state_at_start"], ["no_message_delta"]),
-    **_pairs("there is no stream to be odd", ["whole_document"], QUIRKS - {"whole_document"}),
+    **one_of("it needs the end that it copies", ("state_at_start", "no_message_delta")),
+    **excluded_pairs("there is no stream to be odd", ["whole_document", "error_document"], _QUIRKS),
 }
-"""Pairs of quirks that lose what the turn was, or say two things of one, and why."""
 
-
-@attrs.frozen
-class DistortedTurn:
-    """A turn as an odd endpoint sends it.
-
-    Attributes:
-        turn: What is said.
-        quirks: How the endpoint is odd.
-        body: The body of its answer.
-    """
-
-    turn: tuple[Step, ...]
-    quirks: frozenset[str]
-    body: bytes
+MESSAGES_QUIRKS: Final = QuirkBook(
+    "messages", _QUIRKS, _EXCLUDED, events.events_of, events.frames_of, events.document_of
+)
+"""All of them, and which of them do not go together."""

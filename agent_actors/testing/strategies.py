@@ -13,6 +13,7 @@ Example:
 
 import json
 from collections.abc import Collection, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -27,13 +28,10 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, assistant, system, user
-from agent_actors.domain.model import ModelDelta, ToolCallDelta
-from agent_actors.testing.quirks_messages import (
-    QUIRKS,
-    DistortedTurn,
-    compatible,
-    distorted,
-)
+from agent_actors.domain.model import FinishReason, ModelDelta, ToolCallDelta
+from agent_actors.testing.law import QUIRKS
+from agent_actors.testing.quirks import DistortedTurn, map_calls
+from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import (
     Call,
     Interleave,
@@ -41,6 +39,7 @@ from agent_actors.testing.script import (
     Step,
     Think,
     call,
+    finish,
     interleave,
     play,
     say,
@@ -51,6 +50,33 @@ from agent_actors.testing.script import (
 # Integers that every JSON reader keeps: those that a double can hold (RFC 8259, section 6).
 _SAFE_INTEGER: Final = 2**53 - 1
 _NAME_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+# Texts that a reader may take for something else: lines and words of the protocols, JSON in text,
+# control tokens, characters that some think end a line or need two units of UTF-16, and repeats.
+_NASTY: Final = (
+    "data: [DONE]",
+    "\n\ndata: {}\n\n",
+    "event: error\n",
+    "error: {}",
+    ": comment",
+    '{"a": 1}',
+    "{}",
+    "}{",
+    '"',
+    "\\",
+    "\\u0000",
+    "\\ud83d",
+    "<|channel|>commentary",
+    "null",
+    "\r\n",
+    "\r",
+    "\u2028\x85\x0b\x00",
+    "\ufeff",
+    "\U0001f600",
+    "e\u0301\u200d",
+    "ha",
+    "The quick brown fox jumps over the lazy dog.",
+)
+_REASONS: Final[tuple[FinishReason | None, ...]] = (None, None, "stop", "length", "refused")
 # Enough to tell slots from each other; more only slows the search.
 _MOST_CALLS: Final = 4
 _MOST_ROUNDS: Final = 2
@@ -59,6 +85,9 @@ _MOST_ROUNDS: Final = 2
 def texts(*, min_size: int = 0) -> st.SearchStrategy[str]:
     """Text that UTF-8 can hold: any character but lone surrogates."""
     return st.text(st.characters(codec="utf-8"), min_size=min_size, max_size=40)
+
+
+_PIECES: Final = st.one_of(texts(), st.sampled_from(_NASTY))
 
 
 def _containers(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue]:
@@ -74,19 +103,22 @@ def json_values(*, max_leaves: int = 8) -> st.SearchStrategy[JsonValue]:
         st.booleans(),
         st.integers(-_SAFE_INTEGER, _SAFE_INTEGER),
         st.floats(allow_nan=False, allow_infinity=False),
-        texts(),
+        _PIECES,
     )
     return st.recursive(scalars, _containers, max_leaves=max_leaves)
 
 
 def json_objects(*, max_leaves: int = 8) -> st.SearchStrategy[JsonObject]:
     """JSON objects, as tools take for arguments."""
-    return st.dictionaries(texts(), json_values(max_leaves=max_leaves), max_size=4)
+    return st.dictionaries(_PIECES, json_values(max_leaves=max_leaves), max_size=4)
 
 
 def tool_names() -> st.SearchStrategy[str]:
-    """Names that every endpoint takes for a tool."""
-    return st.text(_NAME_LETTERS, min_size=1, max_size=12)
+    """Names that every endpoint takes for a tool; some come again and again."""
+    return st.one_of(
+        st.sampled_from(("find", "now", "edit_file")),
+        st.text(_NAME_LETTERS, min_size=1, max_size=12),
+    )
 
 
 def call_ids() -> st.SearchStrategy[str]:
@@ -99,12 +131,26 @@ def calls() -> st.SearchStrategy[Call]:
     return st.builds(_call, tool_names(), json_objects(), st.lists(st.integers(0, 200), max_size=4))
 
 
-def turns(*, max_steps: int = 4) -> st.SearchStrategy[list[Step]]:
-    """Whole answers of a model: text, thoughts, calls one by one and interleaved, and usage."""
-    pieces = st.lists(texts(), min_size=1, max_size=4)
+def turns(*, max_steps: int = 4, finishes: bool = False) -> st.SearchStrategy[list[Step]]:
+    """Whole answers of a model: text, thoughts, calls one by one and interleaved, and usage.
+
+    Args:
+        max_steps: The most of them.
+        finishes: Whether the turn may say why it ended. One that ends at the token limit has no
+            call without arguments: nobody could tell whether that is whole.
+    """
+    if finishes:
+        reasons = st.sampled_from(_REASONS)
+        return st.tuples(_steps(max_steps), reasons).map(_ended)
+    return _steps(max_steps)
+
+
+@cache  # building it takes longer than drawing from it
+def _steps(max_steps: int) -> st.SearchStrategy[list[Step]]:
+    pieces = st.lists(_PIECES, min_size=1, max_size=4)
     steps: st.SearchStrategy[Step] = st.one_of(
         pieces.map(_say),
-        pieces.map(_think),
+        st.builds(_think, pieces, st.sampled_from(("", "c2VhbA==", "seal \u2028 of it"))),
         calls(),
         st.lists(calls(), min_size=2, max_size=_MOST_CALLS).map(_interleave),
         st.builds(usage, st.integers(0, 9_999), st.integers(0, 9_999)),
@@ -193,19 +239,36 @@ def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
 
 @st.composite
 def distorted_turns(
-    draw: st.DrawFn, quirks: Collection[str] = QUIRKS, *, max_quirks: int = 6
+    draw: st.DrawFn,
+    quirks: Collection[str] | None = None,
+    *,
+    protocol: Protocol = "chat",
+    max_quirks: int = 6,
 ) -> DistortedTurn:
-    """Turns as odd endpoints of Anthropic's protocol send them, in any mix of quirks.
+    """Turns as odd endpoints send them, in any mix of quirks.
 
     Args:
         draw: Hypothesis' own.
-        quirks: The quirks to mix.
-        max_quirks: The most of one mix; pairs that do not go together are left out of it.
+        quirks: The quirks to mix; None: all of the protocol.
+        protocol: `chat` for chat completions, `messages` for Anthropic's.
+        max_quirks: The most of one mix; those that do not go together are left out of it.
     """
-    turn = tuple(draw(turns()))
-    drawn = draw(st.lists(st.sampled_from(sorted(quirks)), max_size=max_quirks, unique=True))
-    chosen = compatible(drawn)
-    return DistortedTurn(turn, chosen, distorted(turn, chosen))
+    book = QUIRKS[protocol]
+    names = st.sampled_from(tuple(book.quirks) if quirks is None else sorted(quirks))
+    drawn = draw(st.lists(names, max_size=max_quirks))
+    return book.distorted(draw(turns(finishes=True)), book.compatible(drawn))
+
+
+@st.composite
+def cuts(draw: st.DrawFn, body: bytes, *, most: int = 12) -> list[int]:
+    """Places at which a body is cut, as `check_law` takes them.
+
+    Args:
+        draw: Hypothesis' own.
+        body: What is cut.
+        most: The most places.
+    """
+    return draw(st.lists(st.integers(0, len(body)), max_size=most))
 
 
 def _call(name: str, arguments: JsonObject, places: Sequence[int]) -> Call:
@@ -218,8 +281,22 @@ def _say(pieces: Sequence[str]) -> Say:
     return say(*pieces)
 
 
-def _think(pieces: Sequence[str]) -> Think:
-    return think(*pieces)
+def _think(pieces: Sequence[str], signature: str) -> Think:
+    # A seal without a thought is kept, but no step says so.
+    return think(*pieces, signature=signature if any(pieces) else "")
+
+
+def _ended(drawn: tuple[list[Step], FinishReason | None]) -> list[Step]:
+    steps, reason = drawn
+    if reason is None:
+        return steps
+    if reason in {"length", "refused"}:
+        steps = list(map_calls(tuple(steps), _with_arguments))
+    return [*steps, finish(reason)]
+
+
+def _with_arguments(_place: int, one: Call) -> Call:
+    return call(one.name, {"q": 1}) if one.arguments == "{}" else one
 
 
 def _interleave(several: Sequence[Call]) -> Interleave:

@@ -1,0 +1,292 @@
+"""The quirks of tool calls in chat completions: what is odd, and which turns can be said so.
+
+`CALL_QUIRKS` holds them in the order in which they are applied: arguments, names, ids, what later
+fragments say, and last the index, by which all others find their call.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from agent_actors.domain.json import JsonValue
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.testing import _chat_calls as calls
+from agent_actors.testing._chat_stream import reason_becomes
+from agent_actors.testing.quirks import Hidden, Quirk, Steps, in_order, map_calls
+from agent_actors.testing.script import Call, Step
+
+KNOWN_CALL_ID: Final = "call_before"
+"""An id that an earlier turn of the session had; the law reads every answer as if it did."""
+
+_IDS: Final[frozenset[Hidden]] = frozenset({"ids"})
+_RAW: Final[frozenset[Hidden]] = frozenset({"raw"})
+_SIGNATURE: Final[Mapping[str, JsonValue]] = {
+    "extra_content": {"google": {"thought_signature": "c2VhbA=="}}
+}
+_ONE_BY_ONE: Final = "calls one by one"
+
+
+# ---- turns that an endpoint can say ----
+
+
+def _distinct_names(steps: Steps) -> Steps:
+    """No two calls of one tool; the id of each is its name."""
+
+    def renamed(place: int, call: Call) -> Call:
+        name = f"{call.name}_{place}"
+        return attrs.evolve(call, name=name, id=name)
+
+    return map_calls(steps, renamed)
+
+
+def _short_ids(steps: Steps) -> Steps:
+    return map_calls(steps, lambda place, call: attrs.evolve(call, id=f"Id{place:07d}"))
+
+
+def _one_call(steps: Steps) -> Steps:
+    found: list[Step] = []
+    called = False
+    for step in in_order(steps):
+        if not (isinstance(step, Call) and called):
+            found.append(step)
+        called = called or isinstance(step, Call)
+    return tuple(found)
+
+
+_CALLS: Final = (
+    Quirk(
+        name="arguments_empty",
+        number=18,
+        about="A call without parameters has no arguments, but an empty text.",
+        change=calls.parameterless(arguments=""),
+        hides=_RAW,
+    ),
+    Quirk(
+        name="arguments_absent",
+        number=18,
+        about="A call without parameters has no field for its arguments.",
+        change=calls.parameterless(),
+        hides=_RAW,
+    ),
+    Quirk(
+        name="arguments_null",
+        number=18,
+        about="The arguments of a call without parameters are null.",
+        change=calls.parameterless(arguments=None),
+        hides=_RAW,
+    ),
+    Quirk(
+        name="arguments_object",
+        number=16,
+        about="The arguments are an object and not its text.",
+        change=calls.pieces(lambda text, _: [calls.loaded(text)]),
+        hides=_RAW,
+    ),
+    Quirk(
+        name="arguments_wrapped",
+        number=17,
+        about="The arguments are encoded twice: a JSON string that holds JSON.",
+        change=calls.pieces(lambda text, _: [json.dumps(text)]),
+    ),
+    Quirk(
+        name="arguments_again",
+        number=15,
+        about="After the pieces of the arguments they come once more, whole.",
+        change=calls.pieces(lambda text, pieces: [*pieces, text]),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="empty_object_first",
+        number=19,
+        about="An empty object comes before the real arguments.",
+        change=calls.pieces(lambda _, pieces: ["{}", *pieces]),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="cut_short",
+        number=28,
+        about="The last call's arguments are cut by the token limit, and nothing says so.",
+        change=calls.on_last_call(calls.cut_short),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+        outcome="fault",
+        hides=_RAW,
+    ),
+    Quirk(
+        name="quote_lost",
+        number=26,
+        about="A value in the last call's arguments lost its quotation mark.",
+        change=calls.on_last_call(calls.without_quotes),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+        outcome="fault",
+        hides=_RAW,
+    ),
+    Quirk(
+        name="head_with_arguments",
+        number=20,
+        about="The first fragment of a call has a piece of the arguments already.",
+        change=calls.on_calls(calls.head_takes_first),
+    ),
+    Quirk(
+        name="whole_call",
+        number=21,
+        about="Each call comes whole, in one fragment.",
+        change=calls.on_calls(calls.head_takes_all),
+    ),
+    Quirk(
+        name="leaked_token",
+        number=24,
+        about="A control token of the chat format stands in the call's name.",
+        change=calls.on_calls(calls.leaked_token),
+    ),
+    Quirk(
+        name="name_in_two",
+        number=13,
+        about="The name comes in two fragments.",
+        change=calls.on_calls(calls.name_in_two),
+    ),
+    Quirk(
+        name="name_late",
+        number=14,
+        about="The name comes after the arguments.",
+        change=calls.on_calls(calls.name_late),
+    ),
+    Quirk(
+        name="no_ids",
+        number=11,
+        about="Calls have no id.",
+        change=calls.heads(calls.without_id),
+        hides=_IDS,
+    ),
+    Quirk(
+        name="id_is_name",
+        number=22,
+        about="The id of a call is the name of its tool.",
+        shape=_distinct_names,
+        turns="calls of different tools",
+    ),
+    Quirk(
+        name="id_known",
+        number=22,
+        about="The first call has the id of a call of an earlier turn.",
+        change=calls.renamed_first(KNOWN_CALL_ID),
+        hides=_IDS,
+    ),
+    Quirk(
+        name="short_ids",
+        number=23,
+        about="Ids are nine letters and digits, and only such are taken back.",
+        shape=_short_ids,
+        dialect=ChatDialect(short_call_ids=True),
+    ),
+    Quirk(
+        name="empty_id_later",
+        number=7,
+        about="Later fragments of a call have a type and an empty id.",
+        change=calls.later({"id": "", "type": "function"}),
+    ),
+    Quirk(
+        name="empty_names_later",
+        number=8,
+        about="Later fragments of a call have an empty id and an empty name.",
+        change=calls.later({"id": ""}, name=""),
+    ),
+    Quirk(
+        name="nulls_later",
+        number=9,
+        about="Later fragments of a call have null for id, type and name.",
+        change=calls.later({"id": None, "type": None}, name=None),
+    ),
+    Quirk(
+        name="head_repeated",
+        number=12,
+        about="Every fragment has id, type and name, and a stray name beside its function.",
+        change=calls.on_calls(calls.head_repeated),
+    ),
+    Quirk(
+        name="extra_content",
+        number=40,
+        about="A call brings what must be sent back with it.",
+        change=calls.heads(lambda head: {**head, **_SIGNATURE}),
+        extra=_SIGNATURE,
+    ),
+    Quirk(
+        name="joined_calls",
+        number=15,
+        about="A second call of one tool comes as a second object in the arguments of the first.",
+        change=calls.joined_calls,
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+        hides=_IDS,
+    ),
+    Quirk(
+        name="index_of_next",
+        number=6,
+        about="The fragments after a call's first have another index than that.",
+        change=calls.on_calls(calls.index_of_next),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="calls_in_one_list",
+        about="Fragments of several calls come in one delta.",
+        change=calls.calls_in_one_list,
+    ),
+    Quirk(
+        name="function_call",
+        number=50,
+        about="The call comes in the legacy form, as `function_call`.",
+        change=lambda events: reason_becomes("function_call", only="tool_calls")(
+            calls.legacy(events)
+        ),
+        shape=_one_call,
+        turns="at most one call",
+        hides=_IDS,
+    ),
+)
+
+_INDEXES: Final = (
+    Quirk(
+        name="no_index",
+        number=1,
+        about="Fragments of calls have no index.",
+        change=calls.on_fragments(calls.without_index),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="index_zero",
+        number=2,
+        about="The index of every call is 0.",
+        change=calls.renumbered(lambda _: 0),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="index_negative",
+        number=3,
+        about="The index of every call is -1.",
+        change=calls.renumbered(lambda _: -1),
+        shape=in_order,
+        turns=_ONE_BY_ONE,
+    ),
+    Quirk(
+        name="index_sparse",
+        number=4,
+        about="Indexes start at 1 and leave some out.",
+        change=calls.renumbered(lambda index: 3 * index + 1),
+    ),
+    Quirk(
+        name="index_as_text",
+        about="The index is a text.",
+        change=calls.renumbered(str),
+    ),
+)
+
+CALL_QUIRKS: Final = (*_CALLS, *_INDEXES)
+"""All of them, in the order in which they are applied."""

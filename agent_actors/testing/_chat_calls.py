@@ -1,0 +1,367 @@
+"""What endpoints make of the tool calls in chat completion chunks.
+
+Pure functions of chunks, put to use by `quirks_chat`. They rely on what the clean chunks are: one
+choice with one delta each, a call's first fragment (its head) with id, name and no arguments, and
+the call's place among the calls as the index of all its fragments. Whatever changes an index
+therefore comes after whatever looks for a call.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.testing.quirks import Events
+
+Change = Callable[[Events], Events]
+Fragments = list[JsonObject]
+
+
+def delta_of(chunk: JsonObject) -> JsonObject:
+    """The delta of a chunk; an empty one if it has no choice."""
+    choices = cast("list[JsonObject]", chunk["choices"])
+    return cast(JsonObject, choices[0].get("delta") or {}) if choices else {}
+
+
+def with_delta(chunk: JsonObject, delta: JsonValue) -> JsonObject:
+    """The chunk with another delta in its choice."""
+    return with_choice(chunk, delta=delta)
+
+
+def with_choice(chunk: JsonObject, **fields: JsonValue) -> JsonObject:
+    """The chunk with these fields in its choice."""
+    (choice,) = cast("list[JsonObject]", chunk["choices"])
+    return {**chunk, "choices": [{**choice, **fields}]}
+
+
+def entry_of(chunk: JsonObject) -> JsonObject | None:
+    """The fragment of a call that this chunk brings."""
+    calls = delta_of(chunk).get("tool_calls")
+    return cast("list[JsonObject]", calls)[0] if calls else None
+
+
+def function_of(fragment: JsonObject) -> JsonObject:
+    """Name and arguments of a fragment."""
+    return cast(JsonObject, fragment["function"])
+
+
+def with_function(fragment: JsonObject, **fields: JsonValue) -> JsonObject:
+    """The fragment with these fields in its function."""
+    return {**fragment, "function": {**function_of(fragment), **fields}}
+
+
+def on_fragments(change: Callable[[JsonObject], JsonObject]) -> Change:
+    """A change of fragments one by one, wherever they stand."""
+
+    def changed(event: JsonObject) -> JsonObject:
+        delta = delta_of(event)
+        entries = cast("list[JsonObject]", delta.get("tool_calls") or [])
+        if not entries:
+            return event
+        return with_delta(event, {**delta, "tool_calls": [change(entry) for entry in entries]})
+
+    return lambda events: [*map(changed, events)]
+
+
+def on_calls(change: Callable[[Fragments], Fragments]) -> Change:
+    """A change of each call's fragments; they stay where they were among those of others.
+
+    Those that are more than before stand right behind the last.
+    """
+
+    def changed(events: Events) -> Events:
+        fragments: dict[JsonValue, Fragments] = {}
+        for event in events:
+            entry = entry_of(event)
+            if entry is not None:
+                fragments.setdefault(entry["index"], []).append(entry)
+        waiting = {place: change(found) for place, found in fragments.items()}
+        left = {place: len(found) for place, found in fragments.items()}
+        made: Events = []
+        for event in events:
+            entry = entry_of(event)
+            if entry is None:
+                made.append(event)
+                continue
+            place = entry["index"]
+            left[place] -= 1
+            count = 1 if left[place] else len(waiting[place])
+            made += [with_delta(event, {"tool_calls": [one]}) for one in waiting[place][:count]]
+            del waiting[place][:count]
+        return made
+
+    return changed
+
+
+def on_last_call(change: Callable[[Fragments], Fragments]) -> Change:
+    """A change of the fragments of the last call alone."""
+
+    def changed(events: Events) -> Events:
+        entries = [entry for event in events if (entry := entry_of(event)) is not None]
+        if not entries:
+            return events
+        last = entries[-1]["index"]
+        return on_calls(lambda found: change(found) if found[0]["index"] == last else found)(events)
+
+    return changed
+
+
+def heads_apart(events: Events) -> Events:
+    """Calls whose first fragment has no arguments yet, as OpenAI sends them."""
+    found: Events = []
+    for event in events:
+        entry = entry_of(event)
+        piece = function_of(entry)["arguments"] if entry else ""
+        if entry is None or "type" not in entry or not piece:
+            found.append(event)
+            continue
+        more: JsonObject = {"index": entry["index"], "function": {"arguments": piece}}
+        for one in (with_function(entry, arguments=""), more):
+            found.append(with_delta(event, {"tool_calls": [one]}))
+    return found
+
+
+# ---- arguments ----
+
+
+def pieces_of(found: Fragments) -> list[JsonValue]:
+    """The pieces of a call's arguments."""
+    return [function_of(one)["arguments"] for one in found[1:]]
+
+
+def text_of(found: Fragments) -> str:
+    """The text of a call's arguments."""
+    return "".join(map(str, pieces_of(found)))
+
+
+def with_pieces(found: Fragments, pieces: Iterable[JsonValue]) -> Fragments:
+    """The call with its arguments in these pieces."""
+    head = found[0]
+    return [
+        head,
+        *({"index": head["index"], "function": {"arguments": piece}} for piece in pieces),
+    ]
+
+
+def pieces(change: Callable[[str, list[JsonValue]], Iterable[JsonValue]]) -> Change:
+    """A change of the pieces of each call's arguments; it gets the whole text, too."""
+    return on_calls(
+        lambda found: with_pieces(found, change(text_of(found), pieces_of(found))),
+    )
+
+
+def loaded(text: str) -> JsonValue:
+    """The value that this JSON text says."""
+    return cast(JsonValue, json.loads(text))
+
+
+def parameterless(**head: JsonValue) -> Change:
+    """Calls with an empty object send nothing after their head, which has these fields."""
+
+    def change(found: Fragments) -> Fragments:
+        if text_of(found) != "{}":
+            return found
+        function = {**function_of(found[0]), **head}
+        if not head:
+            del function["arguments"]
+        return [{**found[0], "function": cast(JsonValue, function)}]
+
+    return on_calls(change)
+
+
+def cut_short(found: Fragments) -> Fragments:
+    """The call without the last character of its arguments."""
+    text = text_of(found)
+    return with_pieces(found, [text[:-1]])
+
+
+def without_quotes(found: Fragments) -> Fragments:
+    """The call with a value of its arguments that lost its quotation mark."""
+    text = text_of(found)
+    return with_pieces(found, [text[:-1], (", " if text != "{}" else "") + '"hvd": Pura90"}'])
+
+
+# ---- heads ----
+
+
+def head_takes_first(found: Fragments) -> Fragments:
+    """The head has the first piece of the arguments."""
+    head, *rest = found
+    if not rest:
+        return found
+    return [with_function(head, arguments=function_of(rest[0])["arguments"]), *rest[1:]]
+
+
+def head_takes_all(found: Fragments) -> Fragments:
+    """The call is one fragment."""
+    head, *rest = found
+    if not rest:
+        return found
+    values = [function_of(one).get("arguments") for one in rest]
+    odd = [value for value in values if isinstance(value, dict)]
+    return [with_function(head, arguments=odd[0] if odd else "".join(map(str, values)))]
+
+
+def name_in_two(found: Fragments) -> Fragments:
+    """The name comes in two fragments, before the arguments."""
+    head, *rest = found
+    name = str(function_of(head)["name"])
+    first, second = name[: len(name) // 2], name[len(name) // 2 :]
+    if not first or first == second:
+        return found  # a name that is said twice is said once
+    more: JsonObject = {"index": head["index"], "function": {"name": second}}
+    return [with_function(head, name=first), more, *rest]
+
+
+def name_late(found: Fragments) -> Fragments:
+    """The name comes after the arguments."""
+    head, *rest = found
+    function = {key: value for key, value in function_of(head).items() if key != "name"}
+    late: JsonObject = {"index": head["index"], "function": {"name": function_of(head)["name"]}}
+    return [{**head, "function": cast(JsonValue, function)}, *rest, late]
+
+
+def leaked_token(found: Fragments) -> Fragments:
+    """A control token of the model's chat format stands in the name."""
+    head, *rest = found
+    return [with_function(head, name=f"{function_of(head)['name']}<|channel|>commentary"), *rest]
+
+
+def head_repeated(found: Fragments) -> Fragments:
+    """Every fragment has id, type and name, and a stray name beside."""
+    head, *rest = found
+    name = function_of(head)["name"]
+    told: JsonObject = {"type": "function", "name": None}
+    if "id" in head:
+        told["id"] = head["id"]
+    return [
+        {**head, "name": None},
+        *(
+            {**one, **told, "function": {"name": name, "arguments": function_of(one)["arguments"]}}
+            for one in rest
+        ),
+    ]
+
+
+def later(fields: Mapping[str, JsonValue], **function: JsonValue) -> Change:
+    """All fragments but the head have these fields, and these in their function."""
+
+    def change(found: Fragments) -> Fragments:
+        return [
+            found[0],
+            *({**fields, **one, "function": {**function, **function_of(one)}} for one in found[1:]),
+        ]
+
+    return on_calls(change)
+
+
+def heads(change: Callable[[JsonObject], JsonObject]) -> Change:
+    """A change of each call's head."""
+    return on_calls(lambda found: [change(found[0]), *found[1:]])
+
+
+def renamed_first(call_id: str) -> Change:
+    """The first call has this id."""
+
+    def change(found: Fragments) -> Fragments:
+        head, *rest = found
+        return [{**head, "id": call_id}, *rest] if head["index"] == 0 else found
+
+    return on_calls(change)
+
+
+def without_id(head: JsonObject) -> JsonObject:
+    """The head without its id."""
+    return {key: value for key, value in head.items() if key != "id"}
+
+
+# ---- places ----
+
+
+def renumbered(number: Callable[[int], JsonValue]) -> Change:
+    """Another index for each call."""
+    return on_fragments(lambda one: {**one, "index": number(cast(int, one["index"]))})
+
+
+def without_index(fragment: JsonObject) -> JsonObject:
+    """The fragment without its index."""
+    return {key: value for key, value in fragment.items() if key != "index"}
+
+
+def index_of_next(found: Fragments) -> Fragments:
+    """What follows the head has the index after it."""
+    head, *rest = found
+    return [head, *({**one, "index": cast(int, one["index"]) + 1} for one in rest)]
+
+
+def calls_in_one_list(events: Events) -> Events:
+    """Fragments of different calls that follow each other stand in one delta."""
+    found: Events = []
+    places: list[JsonValue] = []
+    for event in events:
+        entry = entry_of(event)
+        if entry is None:
+            places = []
+            found.append(event)
+        elif places and entry["index"] not in places:
+            places.append(entry["index"])
+            listed = cast("list[JsonValue]", delta_of(found[-1])["tool_calls"])
+            found[-1] = with_delta(found[-1], {"tool_calls": [*listed, entry]})
+        else:
+            places = [entry["index"]]
+            found.append(event)
+    return found
+
+
+def joined_calls(events: Events) -> Events:
+    """A call of the same tool as the one before it goes on under its index, with a second object.
+
+    Only if both have arguments and not the same ones: nothing else tells the two apart.
+    """
+    found: Events = []
+    texts = _texts(events)
+    joined: dict[JsonValue, JsonValue] = {}
+    before: JsonObject = {}
+    for event in events:
+        entry = entry_of(event)
+        if entry is None:
+            before = {}
+            found.append(event)
+            continue
+        place = entry["index"]
+        if "type" in entry:
+            text = texts[place]
+            if before.get("name") == function_of(entry)["name"] and text not in {
+                "{}",
+                *cast("list[str]", before["texts"]),
+            }:
+                joined[place] = before["place"]
+                cast("list[str]", before["texts"]).append(text)
+                continue
+            name = function_of(entry)["name"]
+            before = {} if text == "{}" else {"name": name, "place": place, "texts": [text]}
+        index = joined.get(place, place)
+        found.append(with_delta(event, {"tool_calls": [{**entry, "index": index}]}))
+    return found
+
+
+def _texts(events: Events) -> dict[JsonValue, str]:
+    texts: dict[JsonValue, str] = {}
+    for event in events:
+        entry = entry_of(event)
+        if entry is not None:
+            piece = function_of(entry)["arguments"]
+            texts[entry["index"]] = texts.get(entry["index"], "") + str(piece)
+    return texts
+
+
+def legacy(events: Events) -> Events:
+    """The call comes as `function_call`."""
+
+    def changed(event: JsonObject) -> JsonObject:
+        entry = entry_of(event)
+        if entry is None:
+            return event
+        return with_delta(event, {"role": "assistant", "function_call": entry["function"]})
+
+    return [*map(changed, events)]

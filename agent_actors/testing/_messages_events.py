@@ -1,0 +1,281 @@
+"""What endpoints make of the events of Anthropic's Messages, and of their lines.
+
+Pure functions of events or of frames, put to use by `quirks_messages`. A frame is the text of one
+event, blank line included.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, cast
+
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.testing._wire import encode_json
+from agent_actors.testing.bodies import body_of
+from agent_actors.testing.quirks import Events, Frames, Steps
+
+Change = Callable[[Events], Events]
+
+_TEXT_OF: Final = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "input_json_delta": "partial_json",
+}
+"""Where a delta of each type has its text."""
+
+
+# ---- clean ----
+
+
+def events_of(steps: Steps) -> Events:
+    """The events of a clean stream, but for its ping."""
+    lines = body_of(steps, "messages").splitlines()
+    found = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
+    return [event for event in found if event != {"type": "ping"}]
+
+
+def frames_of(events: Events) -> Frames:
+    """The frames of these events."""
+    return [
+        b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), encode_json(event))
+        for event in events
+    ]
+
+
+def document_of(steps: Steps) -> bytes:
+    """The turn as one message."""
+    return body_of(steps, "messages", stream=False)
+
+
+# ---- lines ----
+
+
+def before_each(text: bytes) -> Callable[[Frames], Frames]:
+    """This stands before each event."""
+    return lambda frames: [new for one in frames for new in (text, one)]
+
+
+def replaced(old: bytes, new: bytes) -> Callable[[Frames], Frames]:
+    """Other bytes for these, in each event."""
+    return lambda frames: [one.replace(old, new) for one in frames]
+
+
+def without_names(frames: Frames) -> Frames:
+    """No event has a name."""
+    return [one.partition(b"\n")[2] for one in frames]
+
+
+def without_types(frames: Frames) -> Frames:
+    """No event's data has its type."""
+    found: Frames = []
+    for one in frames:
+        name, _, data = one.partition(b"\ndata: ")
+        event = {key: value for key, value in json.loads(data).items() if key != "type"}
+        found.append(b"%b\ndata: %b\n\n" % (name, encode_json(event)))
+    return found
+
+
+def no_space(frames: Frames) -> Frames:
+    """No blank behind the name of a field."""
+    return [
+        (b"\n" + one).replace(b"\ndata: ", b"\ndata:").replace(b"\nevent: ", b"\nevent:")[1:]
+        for one in frames
+    ]
+
+
+def no_last_blank_line(frames: Frames) -> Frames:
+    """The last event has no blank line behind it."""
+    return [*frames[:-1], frames[-1].rstrip(b"\n")]
+
+
+# ---- what is changed in the events ----
+
+
+def each(change: Callable[[JsonObject], Iterable[JsonObject]]) -> Change:
+    """A change of the events one by one, into any number each."""
+    return lambda events: [new for event in events for new in change(event)]
+
+
+def of_type(kind: str, change: Callable[[JsonObject], Iterable[JsonObject]]) -> Change:
+    """A change of the events of one type."""
+    return each(lambda event: change(event) if event["type"] == kind else (event,))
+
+
+def without(kind: str) -> Change:
+    """No event of this type."""
+    return of_type(kind, lambda _: ())
+
+
+def twice(kind: str) -> Change:
+    """Each event of this type twice."""
+    return of_type(kind, lambda event: (event, event))
+
+
+def with_fields(event: JsonObject, key: str, **more: JsonValue) -> JsonObject:
+    """The event with these fields in the object under `key`."""
+    return {**event, key: {**cast(JsonObject, event[key]), **more}}
+
+
+def _text_of(event: JsonObject) -> tuple[str, str] | None:
+    """The key and the text of a delta that has some."""
+    if event["type"] != "content_block_delta":
+        return None
+    delta = cast(JsonObject, event["delta"])
+    key = _TEXT_OF.get(str(delta["type"]))
+    text = delta.get(key) if key else None
+    return (key, text) if key and isinstance(text, str) else None
+
+
+def cut(pieces: Callable[[str], Iterable[str]]) -> Change:
+    """Deltas with text, cut into several."""
+
+    def change(event: JsonObject) -> Iterable[JsonObject]:
+        found = _text_of(event)
+        if found is None:
+            return (event,)
+        key, text = found
+        return (with_fields(event, "delta", **{key: piece}) for piece in pieces(text))
+
+    return each(change)
+
+
+def halves(text: str) -> Iterator[str]:
+    """The text, cut in the middle of each character that UTF-16 has two units for."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    piece = ""
+    for at in range(0, len(units), 2):
+        unit = units[at : at + 2].decode("utf-16-le", "surrogatepass")
+        if "\udc00" <= unit <= "\udfff":
+            yield piece
+            piece = ""
+        piece += unit
+    yield piece
+
+
+def _calls(events: Events) -> dict[JsonValue, str]:
+    """The argument text of each call, by its index."""
+    texts: dict[JsonValue, str] = {}
+    for event in events:
+        found = _text_of(event)
+        if found is not None and found[0] == "partial_json":
+            texts[event["index"]] = texts.get(event["index"], "") + found[1]
+    return texts
+
+
+def arguments(at_start: Callable[[str], JsonValue], later: Callable[[str], JsonValue]) -> Change:
+    """Arguments that stand at the start of their block, or in one piece after it, or both."""
+
+    def change(events: Events) -> Events:
+        texts = _calls(events)
+        changed: Events = []
+        for event in events:
+            found = _text_of(event)
+            if event["type"] == "content_block_start" and event["index"] in texts:
+                text = texts[event["index"]]
+                changed.append(with_fields(event, "content_block", input=at_start(text)))
+                piece = later(text)
+                if piece is not None:
+                    delta: JsonObject = {"type": "input_json_delta", "partial_json": piece}
+                    index = event["index"]
+                    changed.append({"type": "content_block_delta", "index": index, "delta": delta})
+            elif found is None or found[0] != "partial_json":
+                changed.append(event)
+        return changed
+
+    return change
+
+
+def loaded(text: str) -> JsonValue:
+    """The value that this JSON text says."""
+    return cast(JsonValue, json.loads(text))
+
+
+def text_in_start(events: Events) -> Events:
+    """The first text of each block stands in its beginning."""
+    begun: dict[JsonValue, JsonObject] = {}
+    changed: Events = []
+    for event in events:
+        found = _text_of(event)
+        start = begun.pop(event.get("index"), None) if found else None
+        if found is not None and start is not None:
+            start[found[0]] = found[1]
+            continue
+        copy = copy_object(event)
+        if event["type"] == "content_block_start":
+            block = cast(JsonObject, copy["content_block"])
+            if block["type"] != "tool_use":
+                begun[event["index"]] = block
+        changed.append(copy)
+    return changed
+
+
+def renumbered(number: Callable[[int], JsonValue]) -> Change:
+    """Another number for each block."""
+    return each(
+        lambda event: (
+            ({**event, "index": number(cast(int, event["index"]))} if "index" in event else event),
+        )
+    )
+
+
+def no_prose_start(event: JsonObject) -> Iterable[JsonObject]:
+    """Only calls begin."""
+    block = cast(JsonObject, event["content_block"])
+    return (event,) if block["type"] == "tool_use" else ()
+
+
+def nulls(event: JsonObject) -> Iterable[JsonObject]:
+    """The event with null in fields that it need not have."""
+    if event["type"] == "content_block_start":
+        event = with_fields(event, "content_block", citations=None, caller=None)
+    elif event["type"] == "content_block_delta":
+        event = with_fields(event, "delta", citation=None, signature_hint=None)
+    return ({**event, "usage": event.get("usage"), "error": None},)
+
+
+def reason(words: Mapping[str, str]) -> Change:
+    """Other words for the end."""
+
+    def change(event: JsonObject) -> Iterable[JsonObject]:
+        word = str(cast(JsonObject, event["delta"]).get("stop_reason"))
+        return (with_fields(event, "delta", stop_reason=words.get(word, word)),)
+
+    return of_type("message_delta", change)
+
+
+def state_at_start(events: Events) -> Events:
+    """What ends the answer is told at its beginning too."""
+    ends = [cast(JsonObject, one["delta"]) for one in events if one["type"] == "message_delta"]
+    return of_type("message_start", lambda one: (with_fields(one, "message", **ends[0]),))(events)
+
+
+def signature_late(events: Events) -> Events:
+    """A seal comes after its block ended."""
+    found: Events = []
+    late: Events = []
+    for event in events:
+        delta = cast(JsonObject, event.get("delta") or {})
+        if delta.get("type") == "signature_delta":
+            late.append(event)
+            continue
+        found.append(event)
+        if event["type"] == "content_block_stop":
+            found += late
+            late = []
+    return found
+
+
+def no_counts_at_start(event: JsonObject) -> Iterable[JsonObject]:
+    """Without the counts that a message begins with."""
+    message = cast(JsonObject, event["message"])
+    kept = {key: value for key, value in message.items() if key != "usage"}
+    return ({**event, "message": kept},)
+
+
+def ends_with(value: JsonObject) -> Change:
+    """In place of its end the answer has this."""
+
+    def changed(events: Events) -> Events:
+        ends = {"message_delta", "message_stop"}
+        return [*(event for event in events if event["type"] not in ends), value]
+
+    return changed

@@ -1,0 +1,476 @@
+"""The quirks of endpoints that speak OpenAI's chat completions, to be mixed at will.
+
+`CHAT_QUIRKS` holds each with its number in the catalogue of what was seen, in the order in which
+they are applied: calls first, then text, ends, counts, and last the lines that all of it is
+written in. What the changes do stands in `_chat_calls` and `_chat_stream`.
+"""
+
+import json
+from typing import Final
+
+import attrs
+
+from agent_actors.domain.json import JsonObject
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.testing import _chat_stream as stream
+from agent_actors.testing._chat_call_quirks import CALL_QUIRKS
+from agent_actors.testing.quirks import (
+    ERROR_MESSAGE,
+    Hidden,
+    Quirk,
+    QuirkBook,
+    Steps,
+    book_of,
+    excluded_pairs,
+    in_order,
+    one_of,
+)
+from agent_actors.testing.script import Call, Interleave, Say, Step, Think
+
+_REASON: Final[frozenset[Hidden]] = frozenset({"reason"})
+_USAGE: Final[frozenset[Hidden]] = frozenset({"usage"})
+
+_ERROR: Final[JsonObject] = {"error": {"message": ERROR_MESSAGE, "code": 502}}
+_ERROR_TEXT: Final = json.dumps(_ERROR).encode()
+
+
+def _as_document(steps: Steps) -> Steps:
+    """Thoughts, then text, then calls: a document has no other order."""
+    ranks: dict[type, int] = {Think: 0, Say: 1, Call: 2, Interleave: 2}
+    return tuple(sorted(in_order(steps), key=lambda step: ranks.get(type(step), 3)))
+
+
+def _no_repeats(steps: Steps) -> Steps:
+    """Without pieces of text that begin with all the text so far."""
+    so_far = ""
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Say):
+            kept: list[str] = []
+            for piece in step.pieces:
+                if not (so_far and piece.startswith(so_far)):
+                    kept.append(piece)
+                    so_far += piece
+            found.append(attrs.evolve(step, pieces=tuple(kept)))
+        else:
+            found.append(step)
+    return tuple(found)
+
+
+_PROSE: Final = (
+    Quirk(
+        name="small_pieces",
+        about="Text comes a character at a time.",
+        change=stream.cut(stream.letters),
+    ),
+    Quirk(
+        name="split_characters",
+        number=48,
+        about="A character outside the Basic Multilingual Plane is cut into two deltas.",
+        change=stream.cut(stream.halves),
+    ),
+    Quirk(
+        name="empty_pieces",
+        about="There are deltas of empty text.",
+        change=stream.cut(lambda text: ["", text, ""]),
+    ),
+    Quirk(
+        name="message_beside",
+        number=41,
+        about="A whole message grows beside the deltas.",
+        change=stream.message_beside,
+    ),
+    Quirk(
+        name="cumulative",
+        number=41,
+        about="Each delta repeats all the text so far.",
+        change=stream.cumulative,
+        dialect=ChatDialect(cumulative=True),
+    ),
+    Quirk(
+        name="text_again",
+        number=41,
+        about="A last delta repeats all the text.",
+        change=stream.text_again,
+        shape=_no_repeats,
+        turns="no piece of text begins with all the text so far",
+        dialect=ChatDialect(cumulative=True),
+    ),
+    Quirk(
+        name="text_parts",
+        number=39,
+        about="Text comes as a list of typed parts.",
+        change=stream.on_prose("content", stream.text_in_parts),
+    ),
+    Quirk(
+        name="reasoning",
+        number=37,
+        about="Thoughts come as `reasoning`, beside an empty content.",
+        change=stream.on_prose(stream.THOUGHT, lambda text: ({"reasoning": text, "content": ""},)),
+    ),
+    Quirk(
+        name="reasoning_twice",
+        number=37,
+        about="Thoughts come under both their names.",
+        change=stream.on_prose(
+            stream.THOUGHT, lambda text: ({"reasoning": text, "reasoning_content": text},)
+        ),
+    ),
+    Quirk(
+        name="reasoning_object",
+        number=38,
+        about="A thought is an object with a text.",
+        change=stream.on_prose(
+            stream.THOUGHT, lambda text: ({"reasoning_content": {"text": text}},)
+        ),
+    ),
+    Quirk(
+        name="reasoning_parts",
+        number=39,
+        about="Thoughts are parts of the content.",
+        change=stream.on_prose(stream.THOUGHT, stream.thought_in_parts),
+    ),
+    Quirk(
+        name="null_tool_calls",
+        number=10,
+        about="Deltas without a call have null for their calls.",
+        change=stream.on_deltas(tool_calls=None),
+    ),
+    Quirk(
+        name="null_role",
+        number=9,
+        about="Deltas have null for their role.",
+        change=stream.on_deltas(role=None, refusal=None, function_call=None),
+    ),
+    Quirk(
+        name="text_beside_calls",
+        number=49,
+        about="Text and a call come in one delta.",
+        change=stream.text_beside_calls,
+    ),
+    Quirk(
+        name="tools_in_choice_one",
+        number=5,
+        about="Calls stand in a choice with another index than the text's.",
+        change=stream.tools_in_choice_one,
+    ),
+)
+
+_ENDS: Final = (
+    Quirk(
+        name="reason_stop",
+        number=27,
+        about="An answer with calls ends with `stop`.",
+        change=stream.reason_becomes("stop", only="tool_calls"),
+    ),
+    Quirk(
+        name="reason_empty",
+        number=29,
+        about="The reason of every chunk is an empty text.",
+        change=stream.every_reason("", end_too=True),
+        hides=_REASON,
+    ),
+    Quirk(
+        name="reason_null_text",
+        number=30,
+        about="Until it ends the reason is the text `null`.",
+        change=stream.every_reason("null", end_too=False),
+    ),
+    Quirk(
+        name="reason_absent",
+        number=30,
+        about="Until it ends there is no field for the reason.",
+        change=stream.no_reason_between,
+    ),
+    Quirk(
+        name="reason_early",
+        number=31,
+        about="The reason stands on the first chunk already.",
+        change=stream.reason_early,
+    ),
+    Quirk(
+        name="reason_twice",
+        number=31,
+        about="The chunk with the reason comes twice.",
+        change=stream.reason_twice,
+    ),
+    Quirk(
+        name="reason_with_last",
+        number=31,
+        about="The reason stands on the last chunk that brings something.",
+        change=stream.reason_with_last,
+    ),
+    Quirk(
+        name="no_reason",
+        number=32,
+        about="No chunk has a reason.",
+        change=stream.no_reason,
+        hides=_REASON,
+    ),
+    Quirk(
+        name="no_usage",
+        about="Nothing is counted.",
+        change=stream.without_counts,
+        hides=_USAGE,
+    ),
+    Quirk(
+        name="usage_everywhere",
+        number=35,
+        about="Every chunk has counts.",
+        change=stream.counts_everywhere,
+    ),
+    Quirk(
+        name="usage_then_empty",
+        number=35,
+        about="After the counts come empty ones.",
+        change=stream.counts_then_empty,
+    ),
+    Quirk(
+        name="usage_in_choice",
+        number=36,
+        about="The counts stand in the last choice.",
+        change=stream.counts_in_choice,
+    ),
+)
+
+_BESIDE: Final = (
+    Quirk(
+        name="filter_first",
+        number=33,
+        about="The first chunk has no choices, and what a content filter found.",
+        change=stream.first(
+            {"id": "", "choices": [], "created": 0, "model": "", "prompt_filter_results": []}
+        ),
+    ),
+    Quirk(
+        name="null_deltas",
+        number=34,
+        about="Between the chunks come some whose delta is null.",
+        change=stream.between({"index": 0, "delta": None}),
+    ),
+    Quirk(
+        name="no_deltas",
+        number=34,
+        about="Between the chunks come some whose choice has no delta.",
+        change=stream.between({"index": 0, "finish_reason": None}),
+    ),
+    Quirk(
+        name="whole_document",
+        number=47,
+        about="A whole completion comes though a stream was asked.",
+        shape=_as_document,
+        turns="thoughts, then text, then calls one by one",
+        whole=True,
+    ),
+    Quirk(
+        name="data_over_lines",
+        about="The JSON of an event stands on several data lines.",
+        write=stream.over_lines,
+    ),
+    Quirk(
+        name="chunks_in_arrays",
+        about="The data of each event is an array of one chunk.",
+        write=stream.in_arrays,
+    ),
+    Quirk(
+        name="null_lines",
+        number=34,
+        about="Between the chunks come some that are null.",
+        write=stream.before_each(b"data: null\n\n"),
+    ),
+    Quirk(
+        name="junk_lines",
+        about="Between the chunks come data lines that are no JSON.",
+        write=stream.before_each(b"data: {no json\n\n"),
+    ),
+    Quirk(
+        name="event_names",
+        number=43,
+        about="Each event has a name.",
+        write=stream.named_events,
+    ),
+    Quirk(
+        name="spaced_done",
+        about="There are blanks around `[DONE]`.",
+        write=stream.spaced_done,
+    ),
+)
+
+_ERRORS: Final = (
+    Quirk(
+        name="error_chunk",
+        number=45,
+        about="The stream ends with a chunk that is an error.",
+        change=stream.ends_with_error(_ERROR),
+        outcome="error",
+    ),
+    Quirk(
+        name="error_beside_choices",
+        number=45,
+        about="The stream ends with an error beside empty choices.",
+        change=stream.ends_with_error({"id": "x", "choices": [], **_ERROR}),
+        outcome="error",
+    ),
+    Quirk(
+        name="error_event",
+        number=43,
+        about="The stream ends with an event called `error`.",
+        change=stream.ends_with_error(),
+        write=stream.error_frame(b"event: error\ndata: %b\n\n" % _ERROR_TEXT),
+        outcome="error",
+    ),
+    Quirk(
+        name="error_field",
+        number=46,
+        about="The stream ends with a line that begins with `error:`.",
+        change=stream.ends_with_error(),
+        write=stream.error_frame(b"error: %b\n\n" % _ERROR_TEXT),
+        outcome="error",
+    ),
+    Quirk(
+        name="error_document",
+        number=47,
+        about="The body is an error and no stream, though the status is 200.",
+        write=stream.error_document,
+        whole=True,
+        outcome="error",
+    ),
+)
+
+_LINES: Final = (
+    Quirk(
+        name="comments",
+        number=42,
+        about="Comments keep the connection alive.",
+        write=stream.before_each(b": OPENROUTER PROCESSING\n\n"),
+    ),
+    Quirk(
+        name="bare_comments",
+        number=42,
+        about="Comments of nothing but a colon keep the connection alive.",
+        write=stream.before_each(b":\n\n"),
+    ),
+    Quirk(
+        name="blank_lines",
+        number=42,
+        about="Blank lines keep the connection alive.",
+        write=stream.before_each(b"\n\n\n"),
+    ),
+    Quirk(
+        name="no_done",
+        number=32,
+        about="The stream ends without `[DONE]`.",
+        write=stream.no_done,
+    ),
+    Quirk(
+        name="no_last_blank_line",
+        about="The last event has no blank line behind it.",
+        write=stream.no_last_blank_line,
+    ),
+    Quirk(
+        name="byte_order_mark",
+        about="The body begins with a byte order mark and blank lines.",
+        write=stream.marked_first,
+    ),
+    Quirk(
+        name="no_space",
+        number=43,
+        about="There is no blank behind `data:`.",
+        write=stream.no_space,
+    ),
+    Quirk(
+        name="crlf",
+        number=44,
+        about="Lines end in CR LF.",
+        write=stream.replaced(b"\n", b"\r\n"),
+    ),
+    Quirk(
+        name="cr",
+        number=44,
+        about="Lines end in CR.",
+        write=stream.replaced(b"\n", b"\r"),
+    ),
+)
+
+_STREAM: Final = (*_PROSE, *_ENDS, *_ERRORS, *_BESIDE, *_LINES)
+_QUIRKS: Final = book_of((*CALL_QUIRKS, *_STREAM))
+
+# ---- what does not go together ----
+
+_NO_PARAMETERS: Final = ("arguments_empty", "arguments_absent", "arguments_null")
+_FAULTS: Final = tuple(quirk.name for quirk in CALL_QUIRKS if quirk.outcome == "fault")
+_ARGUMENTS: Final = (
+    *_NO_PARAMETERS,
+    "arguments_object",
+    "arguments_wrapped",
+    "arguments_again",
+    "empty_object_first",
+    *_FAULTS,
+)
+_IN_HEAD: Final = ("head_with_arguments", "whole_call")
+_LATER: Final = ("empty_id_later", "empty_names_later", "nulls_later", "head_repeated")
+_IDS: Final = ("no_ids", "id_is_name", "id_known", "short_ids")
+_INDEXES: Final = tuple(quirk.name for quirk in CALL_QUIRKS if "index" in quirk.name)
+_NO_PLACES: Final = ("no_index", "index_zero", "index_negative")
+_THOUGHTS: Final = ("reasoning", "reasoning_twice", "reasoning_object", "reasoning_parts")
+_CUTS: Final = ("small_pieces", "split_characters")
+_NO_REASONS: Final = ("reason_empty", "no_reason")
+_REASONS: Final = (*_NO_REASONS, "reason_stop", "reason_early", "reason_twice", "reason_with_last")
+_COUNTS: Final = ("no_usage", "usage_everywhere", "usage_then_empty", "usage_in_choice")
+_OF_CALLS: Final = tuple(quirk.name for quirk in CALL_QUIRKS)
+
+_EXCLUDED: Final = {
+    **one_of("arguments have one form", _ARGUMENTS),
+    **one_of("a call begins in one way", _IN_HEAD),
+    **one_of("later fragments have one form", _LATER),
+    **one_of("ids have one form", _IDS),
+    **one_of("an index has one form", _INDEXES),
+    **one_of("a thought has one form", _THOUGHTS),
+    **one_of("there is one end", _REASONS),
+    **one_of(
+        "what stands until the end has one form",
+        ("reason_empty", "reason_null_text", "reason_absent"),
+    ),
+    **one_of("counts stand in one place", _COUNTS),
+    **one_of("an answer fails in one way", [e.name for e in _ERRORS]),
+    **one_of("a line has one end", ("crlf", "cr")),
+    **one_of("data has one form", ("data_over_lines", "chunks_in_arrays")),
+    **one_of("a name comes in one way", ("name_in_two", "name_late", "head_repeated")),
+    **excluded_pairs("a name is whole before arguments come", ["name_in_two"], _IN_HEAD),
+    **excluded_pairs(
+        "a name under another index begins another call",
+        ["index_of_next"],
+        ["name_in_two", "name_late"],
+    ),
+    **excluded_pairs(
+        "half a character cannot be told from the whole one that repeats it",
+        ["cumulative"],
+        ["split_characters"],
+    ),
+    **one_of("text is repeated in one way", ("cumulative", "text_again")),
+    **excluded_pairs("an answer that fails has no end", [e.name for e in _ERRORS], _REASONS),
+    **excluded_pairs("nothing would part two calls", ["no_ids"], (*_NO_PLACES, "index_of_next")),
+    **excluded_pairs(
+        "two calls in one have one head",
+        ["joined_calls"],
+        set(_OF_CALLS) - {"joined_calls", *_INDEXES},
+    ),
+    **excluded_pairs(
+        "a `function_call` has neither id nor index, and is one",
+        ["function_call"],
+        {*_IDS, *_LATER, *_INDEXES, "extra_content", "calls_in_one_list"},
+    ),
+    **excluded_pairs("a letter that is repeated looks like the text so far", ["text_again"], _CUTS),
+    **excluded_pairs("nothing would tell that it ended", ["no_done"], _NO_REASONS),
+    **excluded_pairs("an answer fails in one way", _FAULTS, [e.name for e in _ERRORS]),
+    **excluded_pairs(
+        "there is no stream to be odd",
+        ["whole_document", "error_document"],
+        set(_QUIRKS) - {"byte_order_mark"},
+    ),
+}
+
+CHAT_QUIRKS: Final = QuirkBook(
+    "chat", _QUIRKS, _EXCLUDED, stream.events_of, stream.frames_of, stream.document_of
+)
+"""All of them, and which of them do not go together."""

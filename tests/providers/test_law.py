@@ -1,0 +1,101 @@
+"""The law of decoding, over both protocols: the same turn in, the same blocks out.
+
+Every quirk alone, every pair that goes together, and random mixes, under any split. `make
+test-deep` draws at least `DEEP_EXAMPLES` of the random ones, and tells how many held.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_actors.testing import call, check_law, interleave, say, think, usage
+from agent_actors.testing.law import QUIRKS, read_body
+from agent_actors.testing.quirks import DistortedTurn
+from agent_actors.testing.replies import Protocol
+from agent_actors.testing.script import Step
+from agent_actors.testing.strategies import cuts, distorted_turns
+
+# One of everything, with what is hard about each.
+TURN: Final[tuple[Step, ...]] = (
+    think("Let me", " th\U0001f600ink", signature="seal"),
+    think("again"),
+    say("I look", "."),
+    call("find", {"q": "é\U0001f600\n", "n": [1, {}]}, chunks=2),
+    interleave(call("now", id="b", chunks=2), call("find", {"q": 2}, id="c", chunks=2)),
+    call("find", {"q": 3}),
+    say("Ha", "Ha"),
+    call("now"),
+    usage(30, 12, cache_read_tokens=8, reasoning_tokens=2),
+)
+EACH: Final = [(protocol, name) for protocol, book in QUIRKS.items() for name in book.quirks]
+PAIRED: Final = {
+    (protocol, name): [b for a, b in book.pairs() if a == name]
+    for protocol, book in QUIRKS.items()
+    for name in book.quirks
+}
+DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+DEEP_EXAMPLES: Final = 100_000
+# Derandomised, every shard would draw the same; deep ones are many, so that all workers have some.
+EXAMPLES: Final = settings().max_examples if DEEP else 200
+SHARDS: Final = -(-DEEP_EXAMPLES // len(QUIRKS) // EXAMPLES) if DEEP else 1
+
+
+def check(found: DistortedTurn, split: range | list[int]) -> None:
+    check_law(found.turn, found.body, split, protocol=found.protocol, quirks=found.quirks)
+
+
+def ways(body: bytes) -> Iterator[range]:
+    """Whole, byte by byte, and cut amid whatever there is."""
+    yield range(0)
+    yield range(1, len(body))
+    yield range(5, len(body), 11)
+
+
+@pytest.mark.parametrize(("protocol", "quirk"), EACH)
+def test_a_quirk_alone_changes_no_block(protocol: Protocol, quirk: str) -> None:
+    found = QUIRKS[protocol].distorted(TURN, [quirk])
+    for split in ways(found.body):
+        check(found, split)
+
+
+@pytest.mark.parametrize(("protocol", "quirk"), EACH)
+def test_a_pair_of_quirks_changes_no_block(protocol: Protocol, quirk: str) -> None:
+    for other in PAIRED[protocol, quirk]:
+        found = QUIRKS[protocol].distorted(TURN, [quirk, other])
+        for split in ways(found.body) if DEEP else [range(5, len(found.body), 11)]:
+            check(found, split)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("protocol", QUIRKS)
+def test_no_mix_of_quirks_and_no_split_changes_a_block(
+    protocol: Protocol, shard: int, record_property: Callable[[str, object], None]
+) -> None:
+    held = 0
+
+    @settings(max_examples=EXAMPLES)
+    @given(distorted_turns(protocol=protocol), st.data())
+    def law(found: DistortedTurn, data: st.DataObject) -> None:
+        nonlocal held
+        check(found, data.draw(cuts(found.body)))
+        held += 1
+
+    law()
+    assert held >= EXAMPLES
+    record_property("law_examples", held)  # the end of the run tells their sum
+
+
+@given(st.sampled_from(tuple(QUIRKS)), st.data())
+def test_how_the_bytes_are_split_changes_nothing_that_is_shown(
+    protocol: Protocol, data: st.DataObject
+) -> None:
+    found = data.draw(distorted_turns(protocol=protocol))
+    whole, bytewise, _ = (
+        read_body(found.body, protocol=protocol, dialect=found.traits.dialect, split=split)
+        for split in ways(found.body)
+    )
+    assert whole == bytewise

@@ -1,0 +1,209 @@
+"""What the law says of answers that break it, and of captures."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agent_actors.domain.blocks import TextBlock, ToolUseBlock
+from agent_actors.domain.model import ModelDelta
+from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.providers.openai.answer import AnswerReader
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.testing import (
+    assembled,
+    body_of,
+    call,
+    check_capture,
+    check_law,
+    finish,
+    hang,
+    say,
+    think,
+    usage,
+)
+from agent_actors.testing.law import QUIRKS, pieces, read_body
+from agent_actors.testing.replies import Protocol
+from agent_actors.testing.script import Step, Turn
+
+TURN: list[Step] = [
+    think("Hm."),
+    say("Hello", "!"),
+    call("find", {"q": 1}, id="a"),
+    call("now", id="b"),
+    usage(3, 4),
+]
+BODY = body_of(TURN)
+
+
+def broken(turn: Turn, body: bytes = BODY, split: Sequence[int] = (), **more: str) -> str:
+    quirks = [more["quirk"]] if "quirk" in more else []
+    with pytest.raises(AssertionError) as caught:
+        check_law(turn, body, split, quirks=quirks)
+    return str(caught.value)
+
+
+class Forgetful(AnswerReader):
+    """Loses what is shown by a read that begins with a quotation mark."""
+
+    def feed(self, data: bytes) -> Sequence[ModelDelta]:
+        shown = super().feed(data)
+        return () if data.startswith(b'"') else shown
+
+
+class Hasty(AnswerReader):
+    """Fails at a read that ends amid a line."""
+
+    def feed(self, data: bytes) -> Sequence[ModelDelta]:
+        if data.endswith(b'"con'):
+            raise ProviderProtocolError("too short", endpoint=self._endpoint)
+        return super().feed(data)
+
+
+@pytest.mark.parametrize("protocol", QUIRKS)
+def test_the_blocks_of_an_answer_are_those_of_its_turn(protocol: Protocol) -> None:
+    body = body_of(TURN, protocol)
+    blocks = assembled(body, protocol=protocol, split=[5, 9, 3])
+    assert blocks[1:] == (
+        TextBlock("Hello!"),
+        ToolUseBlock("a", "find", {"q": 1}, '{"q":1}'),
+        ToolUseBlock("b", "now", {}, "{}"),
+    )
+    check_law(TURN, body, [7], protocol=protocol)
+
+
+def test_what_is_no_answer_is_raised() -> None:
+    with pytest.raises(ProviderProtocolError):
+        assembled(b"<html>")
+    with pytest.raises(ProviderInBandError):
+        assembled(b'{"error":{"message":"no"}}')
+
+
+def test_a_body_is_cut_only_within_itself() -> None:
+    assert pieces(b"abc", [2, 0, 2]) == [b"", b"ab", b"c"]
+    for places in ([4], [-1, 2]):
+        with pytest.raises(ValueError, match="cannot be cut"):
+            assembled(b"abc", split=places)
+
+
+def test_a_turn_that_never_ends_has_no_law() -> None:
+    with pytest.raises(ValueError, match="hangs"):
+        check_law([say("Hi"), hang()], BODY)
+
+
+@pytest.mark.parametrize(
+    ("turn", "wrong"),
+    [
+        ([*TURN, say("more")], "blocks: expected"),
+        ([think("Hm"), *TURN[1:]], "shown thoughts: expected 'Hm', got 'Hm.'"),
+        ([TURN[0], say("Hello"), *TURN[2:]], "shown text: expected 'Hello', got 'Hello!'"),
+        ([*TURN, finish("length")], "reason: expected 'length', got 'tool_calls'"),
+        ([*TURN, usage(3, 5)], "usage: expected Usage(input_tokens=3, output_tokens=5"),
+        ([*TURN[:3], call("now", id="c")], "ids: expected ['a', 'c'], got ['a', 'b']"),
+        ([*TURN[:3], call("now", {"x": 1}, id="b")], "('call', 'now', {'x': 1}"),
+        (TURN[:3], "blocks: expected"),
+    ],
+)
+def test_whatever_differs_from_the_turn_is_told(turn: list[Step], wrong: str) -> None:
+    assert wrong in broken(turn)
+
+
+def test_ids_that_nobody_knows_are_not_compared_but_must_be_fit() -> None:
+    check_law([*TURN[:2], call("find", {"q": 1}), call("now", id="")], BODY)
+    check_law(call("f"), BODY_WITHOUT_ID, quirks=["no_ids"])
+    check_law(
+        call("f", id="call_before"), body_of(call("f", id="call_before")), quirks=["id_known"]
+    )
+
+
+BODY_WITHOUT_ID = body_of(call("f", id=""))
+
+
+def test_a_failure_is_told() -> None:
+    assert "it failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
+
+
+def test_a_quirk_that_fails_must_fail() -> None:
+    assert "expected the endpoint's error, got Reading(" in broken(TURN, quirk="error_chunk")
+    other = b'data: {"error":"something else"}\n\n'
+    assert "got 'ProviderInBandError" in broken("Hi", other, quirk="error_chunk")
+    found = QUIRKS["chat"].distorted("Hi", ["error_chunk"])
+    assert "never said" in broken("Hello", found.body, quirk="error_chunk")
+    check_law("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
+
+
+def test_a_quirk_that_spoils_the_last_call_must_spoil_it() -> None:
+    assert "('fault', 'now')" in broken(TURN, quirk="cut_short")
+
+
+def test_an_answer_of_which_nothing_can_be_found_may_be_one_or_none() -> None:
+    check_law([], b"data: [DONE]\n\n", quirks=["no_reason"])
+    check_law([], body_of([]), quirks=["no_reason"])
+
+
+def test_extras_that_no_quirk_brings_are_told() -> None:
+    found = QUIRKS["chat"].distorted(TURN, ["extra_content"])
+    check_law(found.turn, found.body, quirks=found.quirks)
+    assert "thought_signature" in broken(TURN, found.body)
+    assert "blocks" in broken(TURN, quirk="extra_content")
+
+
+def test_the_fewest_cuts_that_break_the_law_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Forgetful)
+    at = BODY.index(b'"Hello"') + len(b'"Hello')
+    told = broken(TURN, split=[1, 30, 90, at, at + 50])
+    assert "shown text: expected 'Hello!', got ''" in told
+    assert told.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
+    check_law(TURN, BODY, [1, 30, 90])
+
+
+def test_a_law_that_breaks_without_a_cut_shows_none() -> None:
+    assert broken("Hi", split=[3, 9]).endswith(f"({len(BODY)} bytes, in one read)")
+
+
+@pytest.mark.parametrize("protocol", QUIRKS)
+def test_a_capture_is_the_same_however_it_is_split(protocol: Protocol) -> None:
+    found = check_capture(body_of(TURN, protocol), protocol=protocol)
+    assert (found.text, found.thinking, found.finish_reason) == ("Hello!", "Hm.", "tool_calls")
+    assert (found.usage.input_tokens, found.error, len(found.blocks)) == (3, "", 4)
+
+
+def test_a_capture_that_fails_the_same_each_time_is_one_too() -> None:
+    body = QUIRKS["chat"].distorted(TURN, ["error_chunk"]).body
+    assert "the model gave up" in check_capture(body).error
+    assert "held no answer" in check_capture(b"").error
+    assert check_capture(b"{").error
+
+
+def test_a_capture_may_need_to_be_told_of_its_endpoint() -> None:
+    body = QUIRKS["chat"].distorted(say("ha", "haha"), ["cumulative"]).body
+    assert check_capture(body).text != "hahaha"
+    assert check_capture(body, dialect=ChatDialect(cumulative=True)).text == "hahaha"
+    assert read_body(body, dialect=ChatDialect(cumulative=True), split=[9]).text == "hahaha"
+
+
+def test_a_capture_that_depends_on_its_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Forgetful)
+    with pytest.raises(AssertionError, match="how the answer is split changes it") as caught:
+        check_capture(BODY)
+    assert str(caught.value).count(" | ") == 1
+
+
+def test_a_capture_that_fails_at_some_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Hasty)
+    with pytest.raises(AssertionError, match="too short"):
+        check_capture(BODY)
+
+
+def test_a_large_capture_is_cut_at_places_all_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_actors.testing.law.EVERY_PLACE_BYTES", 16)
+    read: list[int] = []
+
+    class Counting(AnswerReader):
+        def close(self) -> Sequence[ModelDelta]:
+            read.append(1)
+            return super().close()
+
+    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Counting)
+    body = body_of("Hi")
+    check_capture(body, random_splits=5)
+    assert 16 <= len(read) <= 16 + 7
