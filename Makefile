@@ -108,6 +108,31 @@ bench-peers: $(BENCH_STAMP) ## the benchmarks against other agent SDKs, each in 
 soak: $(BENCH_STAMP) ## 100,000 runs; fails if memory, descriptors or tasks grow
 	$(PY) -m benchmarks.soak --runs 100000
 
+# Servers that others wrote, each kind in an environment of its own; their programs are wheels and
+# scripts, so nothing is built, and npm runs none of its packages' own scripts.
+FOREIGN       := tests/foreign_llm
+FOREIGN_VENV  := .venv-foreign
+FOREIGN_NODE  := .node-foreign
+PYTHON_STAMP  := $(FOREIGN_VENV)/.installed
+NODE_STAMP    := $(FOREIGN_NODE)/.installed
+
+$(PYTHON_STAMP): $(FOREIGN)/requirements.txt
+	@echo "Installing servers into $(FOREIGN_VENV) ..."
+	@$(PYTHON) -m venv $(FOREIGN_VENV)
+	@$(FOREIGN_VENV)/bin/python -m pip install --quiet --only-binary :all: --requirement $<
+	@touch $@
+$(NODE_STAMP): $(FOREIGN)/package.json $(FOREIGN)/package-lock.json
+	@command -v npm >/dev/null || { echo "One of the servers needs node 20 and npm; install them." >&2; exit 1; }
+	@echo "Installing servers into $(FOREIGN_NODE) ..."
+	@mkdir -p $(FOREIGN_NODE)
+	@cp $^ $(FOREIGN_NODE)
+	@npm ci --prefix $(FOREIGN_NODE) --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
+.PHONY: foreign
+foreign: $(DEV_STAMP) $(PYTHON_STAMP) $(NODE_STAMP) ## the client against model servers that others wrote, which it installs
+	FOREIGN_REQUIRED=1 $(PY) -m pytest $(FOREIGN)
+
 .PHONY: docs
 docs: $(DEV_STAMP) ## write the generated parts of the documentation anew
 	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name"; $(PY) -m scripts.$$name; done
@@ -118,6 +143,6 @@ lowest: ## the tests with the lowest versions that pyproject.toml allows
 
 .PHONY: clean
 clean: ## remove environments, caches, coverage and build products
-	rm -rf $(VENV) .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
+	rm -rf $(VENV) $(FOREIGN_VENV) $(FOREIGN_NODE) .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
 	rm -f .coverage .coverage.* coverage.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

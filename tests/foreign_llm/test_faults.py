@@ -1,0 +1,182 @@
+"""What servers that others wrote do wrong, or what is done to their bytes on the way to us.
+
+Each is a typed error in time, and the session goes on.
+"""
+
+import json
+
+import attrs
+import pytest
+import trio
+
+from agent_actors import StopReason, open_runtime
+from agent_actors.domain.events import StreamNotice
+from agent_actors.errors import (
+    ProviderConnectError,
+    ProviderDeadlineError,
+    ProviderError,
+    ProviderInBandError,
+    ProviderProtocolError,
+    ProviderStatusError,
+)
+from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
+from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, answer, chunk, faulty
+from tests.foreign_llm.servers import ServerName
+from tests.foreign_llm.tiny_model import GREETING
+from tests.runtime.joinkit import check_history, check_quiet
+
+# Seconds; short, and long enough for a machine that is busy with other tests.
+SHORT = 0.5
+
+OVERLOADED = json.dumps({"message": "overloaded", "type": "overloaded_error"})
+
+
+async def failure_of(
+    face: Face, deed: Deed, *faults: Fault, nursery: trio.Nursery, idle: float = LONG
+) -> ProviderError:
+    """The error of one run that asks for this; the session then answers as ever."""
+    await face.prepare(deed)
+    url = await faulty(nursery, face.url, *faults)
+    async with open_runtime() as runtime:
+        once = face.options(url=url, idle_timeout=idle, max_retries=0)
+        with trio.fail_after(LONG), pytest.raises(ProviderError) as caught:
+            await runtime.run(deed, once, session_id="s")
+        check_quiet(runtime)
+        await face.prepare("greet")
+        again = await runtime.run("greet", face.options(url=url), session_id="s")
+        check_history(again.messages)
+    assert again.text == GREETING
+    assert url in caught.value.endpoint
+    return caught.value
+
+
+def told_in_band(face: Face) -> bytes:
+    """An error as this protocol tells of it after the answer has begun."""
+    if face.protocol == "openai":
+        return chunk(b'data: {"error": %b}\n\n' % OVERLOADED.encode())
+    return chunk(b'event: error\ndata: {"type": "error", "error": %b}\n\n' % OVERLOADED.encode())
+
+
+def limits(face: Face, seconds: int) -> list[Fault]:
+    """A refusal before llama.cpp's server, which has no limit of its own."""
+    body = json.dumps({"error": {"message": "slow down"}}).encode()
+    headers = ["content-type: application/json", f"retry-after: {seconds}", "connection: close"]
+    return [answer("429 Too Many Requests", headers, body)] if face.server == "llama.cpp" else []
+
+
+@attrs.frozen
+class Broken:
+    fault: Fault
+    error: type[ProviderError]
+
+
+BROKEN = {
+    "closed between two events": Broken(Fault(4, then="close"), ProviderConnectError),
+    "closed within an event": Broken(Fault(4, more=40, then="close"), ProviderConnectError),
+    "reset within an event": Broken(Fault(4, more=40, then="reset"), ProviderConnectError),
+    "closed before the first event": Broken(Fault(0, then="close"), ProviderConnectError),
+    "ended properly without an event": Broken(
+        Fault(0, insert=LAST_CHUNK, then="close"), ProviderProtocolError
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_an_answer_that_breaks_off_is_no_answer(
+    face: Face, name: str, nursery: trio.Nursery
+) -> None:
+    broken = BROKEN[name]
+    error = await failure_of(face, "greet", broken.fault, nursery=nursery)
+    assert type(error) is broken.error, error
+
+
+@pytest.mark.parametrize("then", ["hold", "ping"])
+async def test_silence_ends_at_its_deadline_with_comments_or_without(
+    face: Face, then: str, nursery: trio.Nursery
+) -> None:
+    fault = Fault(5, then="ping" if then == "ping" else "hold")
+    error = await failure_of(face, "greet", fault, nursery=nursery, idle=SHORT)
+    assert isinstance(error, ProviderDeadlineError)
+    assert (error.kind, error.seconds) == ("idle", SHORT)
+
+
+async def test_an_error_inside_a_200_is_told(face: Face, nursery: trio.Nursery) -> None:
+    fault = Fault(5, insert=told_in_band(face) + LAST_CHUNK, then="close")
+    error = await failure_of(face, "greet", fault, nursery=nursery)
+    assert isinstance(error, ProviderInBandError)
+    assert "overloaded" in str(error)
+
+
+async def test_a_limit_is_told_with_how_long_to_wait(face: Face, nursery: trio.Nursery) -> None:
+    error = await failure_of(face, "limit", *limits(face, RETRY_AFTER), nursery=nursery)
+    assert isinstance(error, ProviderStatusError)
+    assert error.status == 429
+    assert error.headers["retry-after"] == str(RETRY_AFTER)
+    assert error.body_message
+
+
+OWN: list[tuple[tuple[ServerName, Protocol], Deed, type[ProviderError]]] = [
+    (("aimock", "openai"), "cut", ProviderConnectError),
+    (("aimock", "anthropic"), "cut", ProviderConnectError),
+    (("aimock", "openai"), "stall", ProviderDeadlineError),
+    (("aimock", "anthropic"), "stall", ProviderDeadlineError),
+    (("aimock", "openai"), "garble", ProviderProtocolError),
+    (("aimock", "anthropic"), "garble", ProviderProtocolError),
+    (("llmock", "openai"), "cut", ProviderConnectError),
+    (("llmock", "anthropic"), "cut", ProviderConnectError),
+    (("llmock", "openai"), "stall", ProviderDeadlineError),
+    (("llmock", "anthropic"), "stall", ProviderDeadlineError),
+]
+
+
+@pytest.mark.parametrize(
+    ("face", "deed", "error"),
+    OWN,
+    ids=["-".join((*face, deed)) for face, deed, _ in OWN],
+    indirect=["face"],
+)
+async def test_a_fault_of_the_server_itself_is_a_typed_error(
+    face: Face, deed: Deed, error: type[ProviderError], nursery: trio.Nursery
+) -> None:
+    raised = await failure_of(face, deed, nursery=nursery, idle=SHORT)
+    assert type(raised) is error, raised
+
+
+async def test_what_ends_properly_but_without_a_reason_is_kept(
+    face: Face, nursery: trio.Nursery
+) -> None:
+    # Some endpoints never tell a reason, so what they said cannot be told from what is cut here.
+    await face.prepare("end")
+    # llmock does so itself.
+    early = [] if face.server == "llmock" else [Fault(5, insert=LAST_CHUNK, then="close")]
+    url = await faulty(nursery, face.url, *early)
+    async with open_runtime() as runtime:
+        result = await runtime.run("greet", face.options(url=url), session_id="s")
+        await face.prepare("greet")
+        again = await runtime.run("greet", face.options(url=url), session_id="s")
+    assert result.text
+    assert result.text != GREETING
+    assert GREETING.startswith(result.text)
+    assert again.text == GREETING
+    check_history(again.messages)
+
+
+@pytest.mark.feature("OAS-072")
+@pytest.mark.parametrize(
+    "face", [("llmock", "openai"), ("llmock", "anthropic")], ids="-".join, indirect=True
+)
+async def test_a_line_that_is_no_json_is_skipped_and_told_of(face: Face) -> None:
+    await face.prepare("garble")
+    async with (
+        open_runtime() as runtime,
+        runtime.stream("greet", face.options(), session_id="s") as events,
+    ):
+        seen = [event async for event in events]
+        result = events.result
+    (notice,) = [event.text for event in seen if isinstance(event, StreamNotice)]
+    assert "no JSON was skipped" in notice
+    assert result.stop_reason == StopReason.COMPLETED
+    # The word of that line is lost, and every other is there.
+    assert result.text != GREETING
+    assert all(word in GREETING for word in result.text.split())
+    assert result.text.endswith("until it is all said.")

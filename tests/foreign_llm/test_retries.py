@@ -1,0 +1,82 @@
+"""Servers that others wrote fail once and then answer: the run gets its answer, as it should be."""
+
+import time
+
+import pytest
+import trio
+
+from agent_actors import StopReason, open_runtime
+from agent_actors.domain.events import AssistantDelta, AttemptRestarted, Event
+from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face
+from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, faulty
+from tests.foreign_llm.test_faults import limits, told_in_band
+from tests.foreign_llm.tiny_model import GREETING
+from tests.runtime.joinkit import check_history, check_quiet
+
+LLMOCK = [("llmock", "openai"), ("llmock", "anthropic")]
+
+
+async def greeted(face: Face, deed: Deed, url: str) -> list[Event]:
+    """One run that is greeted in the end, and what its reader saw."""
+    with trio.fail_after(LONG):
+        async with open_runtime() as runtime:
+            async with runtime.stream(deed, face.options(url=url), session_id="s") as events:
+                seen = [event async for event in events]
+                result = events.result
+            check_quiet(runtime)
+    assert (result.text, result.stop_reason) == (GREETING, StopReason.COMPLETED)
+    check_history(result.messages)
+    assert [message.content for message in result.messages] == [deed, GREETING]
+    return seen
+
+
+def shown(events: list[Event]) -> list[str]:
+    """What each attempt showed, as text."""
+    texts = [""]
+    for event in events:
+        if isinstance(event, AttemptRestarted):
+            texts.append("")
+        elif isinstance(event, AssistantDelta):
+            texts[-1] += event.text
+    return texts
+
+
+@pytest.mark.feature("OAS-113")
+async def test_a_limit_is_waited_out(face: Face, nursery: trio.Nursery) -> None:
+    await face.prepare("recover")
+    url = await faulty(nursery, face.url, *limits(face, RETRY_AFTER))
+    began = time.monotonic()
+    seen = await greeted(face, "recover", url)
+    assert time.monotonic() - began >= RETRY_AFTER
+    assert shown(seen) == [GREETING]
+
+
+@pytest.mark.parametrize("then", ["close", "reset"])
+async def test_an_answer_that_breaks_off_is_made_again(
+    face: Face, then: str, nursery: trio.Nursery
+) -> None:
+    await face.prepare("greet", "greet")
+    fault = Fault(5, more=40, then="close" if then == "close" else "reset")
+    url = await faulty(nursery, face.url, fault)
+    broken, whole = shown(await greeted(face, "greet", url))
+    assert whole == GREETING
+    assert GREETING.startswith(broken)
+    assert 0 < len(broken) < len(GREETING)
+
+
+async def test_an_overload_told_inside_a_200_is_gone_through(
+    face: Face, nursery: trio.Nursery
+) -> None:
+    await face.prepare("greet", "greet")
+    fault = Fault(5, insert=told_in_band(face) + LAST_CHUNK, then="close")
+    url = await faulty(nursery, face.url, fault)
+    assert shown(await greeted(face, "greet", url))[-1] == GREETING
+
+
+@pytest.mark.parametrize("face", LLMOCK, ids="-".join, indirect=True)
+@pytest.mark.parametrize("deeds", [["recover"], ["cut", "greet"]], ids="-".join)
+async def test_a_judge_of_clients_finds_nothing(face: Face, deeds: list[Deed]) -> None:
+    # llmock looks at each attempt, its pause and whether it was right to make it.
+    await face.prepare(*deeds)
+    await greeted(face, deeds[0], face.url)
+    assert await face.findings() == []

@@ -1,0 +1,85 @@
+"""What is started for these tests ends with them, and what is missing is named."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.foreign_llm import servers
+from tests.foreign_llm.servers import REQUIRED, served
+from tests.foreign_llm.tiny_model import ANSWER, CITIES, GREETING, LOOKING, vocabulary
+
+HELD = Path(servers.__file__).parent / "held.py"
+# A program with a child of its own; both hold the standard output open.
+FAMILY = "import subprocess, sys; print(1, flush=True); subprocess.run(['sleep', '600'])"
+
+
+def held(program: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(HELD), sys.executable, "-c", program]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_a_program_and_its_children_end_with_the_standard_input() -> None:
+    with held(FAMILY) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.stdin.close()
+        # Ends only when nobody is left who could write to it.
+        assert process.stdout.read() == b""
+    assert process.returncode != 0
+
+
+def test_the_end_of_a_program_is_told() -> None:
+    with held("raise SystemExit(3)") as process:
+        assert process.wait() == 3
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = Path("/nowhere")
+    monkeypatch.setattr(servers, "PYTHON", nowhere)
+    monkeypatch.setattr(servers, "AIMOCK", nowhere)
+    monkeypatch.delenv(REQUIRED, raising=False)
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("name", ["aimock", "llmock", "llama.cpp"])
+def test_a_server_that_is_missing_is_named(
+    name: servers.ServerName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        pytest.raises(pytest.skip.Exception, match=f"{name} .*not installed"),
+        served(name, tmp_path),
+    ):
+        pass
+    monkeypatch.setenv(REQUIRED, "1")
+    with (
+        pytest.raises(pytest.fail.Exception, match=f"{name} .*not installed"),
+        served(name, tmp_path),
+    ):
+        pass
+
+
+def test_the_model_goes_through_each_of_its_texts_and_no_token_twice() -> None:
+    tokens, kinds, paths = vocabulary()
+    assert len(tokens) == len(set(tokens)) == len(kinds)
+    inner = [token for path in paths for token in path[:-1]]
+    assert len(inner) == len(set(inner))
+    texts = [text_of(path[1:-1]) for path in paths]
+    assert texts[0] == GREETING
+    assert texts[1].startswith(LOOKING)
+    assert [texts[1].count(city) for city in CITIES] == [1, 1]
+    assert texts[2] == ANSWER
+
+
+def text_of(tokens: list[str]) -> str:
+    """What a tokenizer makes of them."""
+    found = b""
+    for token in tokens:
+        if token.startswith("<0x"):
+            found += bytes([int(token[1:-1], 16)])
+        else:
+            found += token.replace("\u2581", " ").encode()
+    return found.decode()

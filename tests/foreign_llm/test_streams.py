@@ -1,0 +1,125 @@
+"""Answers, tools and whole loops, at servers that others wrote, in both protocols."""
+
+import pytest
+import trio
+
+from agent_actors import AgentOptions, StopReason, ThinkingBlock, Tool, open_runtime, tool
+from agent_actors.domain.events import AssistantDelta, AssistantThinking
+from tests.foreign_llm.faces import LONG, THOUGHT, Deed, Face
+from tests.foreign_llm.fault_proxy import Fault, faulty
+from tests.foreign_llm.tiny_model import ANSWER, CITIES, GREETING, LOOKING
+from tests.runtime.joinkit import check_history, check_quiet
+
+
+def barometer() -> Tool:
+    """A tool whose calls wait for each other: alone, one would never end."""
+    both = trio.Event()
+    asked: list[str] = []
+
+    @tool
+    async def weather(city: str) -> str:
+        """Tell the weather."""
+        asked.append(city)
+        if len(asked) == len(CITIES):
+            both.set()
+        await both.wait()
+        return f"{city}: fine"
+
+    return weather
+
+
+async def check_loop(options: AgentOptions) -> None:
+    """One run that looks after the weather, to its end."""
+    with trio.fail_after(LONG):
+        async with open_runtime() as runtime:
+            result = await runtime.run("look", options, session_id="s")
+            check_history(result.messages)
+            check_quiet(runtime)
+    assert (result.text, result.stop_reason) == (ANSWER, StopReason.COMPLETED)
+    assert result.iterations == 2
+    assert [call.input for call in result.tool_calls] == [{"city": city} for city in CITIES]
+    assert [call.content for call in result.tool_calls] == [f"{city}: fine" for city in CITIES]
+    asking = result.messages[1]
+    assert asking.content.strip() == LOOKING
+    assert len({call.id for call in asking.tool_calls}) == len(CITIES)
+
+
+async def test_an_answer_streams_as_it_is_made(face: Face) -> None:
+    await face.prepare("greet")
+    async with (
+        open_runtime() as runtime,
+        runtime.stream("greet", face.options(), session_id="s") as events,
+    ):
+        seen = [event async for event in events]
+        result = events.result
+    deltas = [event.text for event in seen if isinstance(event, AssistantDelta)]
+    assert "".join(deltas) == result.text == GREETING
+    assert len(deltas) > 5
+    assert result.stop_reason == StopReason.COMPLETED
+    assert result.usage.output_tokens > 0
+
+
+async def test_tools_run_at_once_and_the_loop_comes_to_its_end(face: Face) -> None:
+    await face.prepare("look")
+    await check_loop(face.options(tools=[barometer()]))
+
+
+async def test_what_comes_byte_by_byte_is_the_same(face: Face, nursery: trio.Nursery) -> None:
+    await face.prepare("look")
+    slow = Fault(piece=1)
+    url = await faulty(nursery, face.url, slow, slow)
+    await check_loop(face.options(url=url, tools=[barometer()]))
+
+
+async def test_a_server_takes_back_the_history_that_it_made(face: Face) -> None:
+    await face.prepare("greet", "look", "greet")
+    async with open_runtime() as runtime:
+        first = await runtime.run("greet", face.options(), session_id="s")
+        then = await runtime.run("look", face.options(tools=[barometer()]), session_id="s")
+        last = await runtime.run("greet", face.options(), session_id="s")
+    assert [first.text, then.text, last.text] == [GREETING, ANSWER, GREETING]
+    check_history(last.messages)
+    roles = [message.role for message in last.messages]
+    looked = ["user", "assistant", "tool", "tool", "assistant"]
+    assert roles == ["user", "assistant", *looked, "user", "assistant"]
+
+
+async def test_sessions_at_once_get_each_an_answer(face: Face) -> None:
+    greetings: list[Deed] = ["greet"] * 20
+    await face.prepare(*greetings)
+    options, texts = face.options(), list[str]()
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+
+        async def one(number: int) -> None:
+            result = await runtime.run("greet", options, session_id=f"s{number}")
+            texts.append(result.text)
+
+        for number in range(20):
+            nursery.start_soon(one, number)
+    assert texts == [GREETING] * 20
+
+
+async def test_an_answer_at_its_longest_says_so(face: Face) -> None:
+    # llama.cpp's counts tokens; the others do as they are told.
+    await face.prepare("length")
+    async with open_runtime() as runtime:
+        result = await runtime.run("length", face.options(max_tokens=5), session_id="s")
+    assert result.stop_reason == StopReason.LENGTH
+    assert GREETING.startswith(result.text)
+    check_history(result.messages)
+
+
+@pytest.mark.parametrize(
+    "face", [("aimock", "openai"), ("aimock", "anthropic")], ids="-".join, indirect=True
+)
+async def test_thoughts_are_told_apart_and_go_back(face: Face) -> None:
+    async with open_runtime() as runtime:
+        async with runtime.stream("think", face.options(), session_id="s") as events:
+            seen = [event async for event in events]
+            result = events.result
+        again = await runtime.run("greet", face.options(), session_id="s")
+    thoughts = [event.text for event in seen if isinstance(event, AssistantThinking)]
+    assert "".join(thoughts) == THOUGHT
+    assert (result.text, again.text) == (GREETING, GREETING)
+    kept = [block for block in result.messages[-1].blocks if isinstance(block, ThinkingBlock)]
+    assert [block.thinking for block in kept] == [THOUGHT]
