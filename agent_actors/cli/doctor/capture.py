@@ -16,6 +16,10 @@ from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, Tool
 MAX_KEPT: Final = 8 * 1024 * 1024
 """Bytes of an answer that are kept: a long list of models fits, an endless stream does no harm."""
 
+_LAST_WORDS: Final = (b"[DONE]", b"message_stop")
+_TAIL: Final = 512
+"""Bytes in which the last word is looked for."""
+
 
 @attrs.define(eq=False)
 class Capture:
@@ -98,7 +102,10 @@ class _Copied:
 
     @property
     def done(self) -> bool:
-        return self._sink.done or len(self._capture.body) >= MAX_KEPT
+        # A reader may have enough before the stream says that it ends; how it ends is to be seen,
+        # for as long as the reader lets it.
+        told = any(word in self._capture.body[-_TAIL:] for word in _LAST_WORDS)
+        return (self._sink.done and told) or len(self._capture.body) >= MAX_KEPT
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         self._capture.start(status, headers)
@@ -106,7 +113,8 @@ class _Copied:
 
     def feed(self, data: bytes) -> bool | None:
         self._capture.take(data)
-        self._sink.feed(data)
+        if not self._sink.done:
+            self._sink.feed(data)
         return None
 
     async def wait_room(self) -> None:

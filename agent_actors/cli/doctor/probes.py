@@ -83,7 +83,7 @@ class Examination:
         try:
             capture = await self._asker.models()
         except ProviderConnectError as error:
-            self._fail("reachable", error)
+            self._unreachable(error)
             return False
         except ProviderError as error:
             # Another path may do better; the plain answer will tell.
@@ -101,7 +101,7 @@ class Examination:
             self._put("reachable", "works", f"HTTP {outcome.capture.status}")
         if answer is None:
             if not outcome.capture.status:
-                self._fail("reachable", outcome.failure)
+                self._unreachable(outcome.failure)
             self._fail("answer", outcome.failure)
             return False
         self._first_token = outcome.first_token
@@ -201,6 +201,12 @@ class Examination:
 
     def _fail(self, name: str, failure: ProviderError | None) -> None:
         self._put(name, "fails", self._said(failure))
+
+    def _unreachable(self, failure: ProviderError | None) -> None:
+        # A server without TLS waits for a request that never comes, and says nothing of it.
+        secure = self._asker.target.base_url.startswith("https:")
+        doubt = "; does it really speak https?" if secure else ""
+        self._put("reachable", "fails", f"{self._said(failure)}{doubt}")
 
     def _said(self, failure: ProviderError | None) -> str:
         assert failure is not None  # an outcome without an answer has one

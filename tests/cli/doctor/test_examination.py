@@ -1,0 +1,472 @@
+"""Endpoints of many kinds, examined over real sockets."""
+
+from functools import partial
+
+import attrs
+import pytest
+import trio
+
+from agent_actors.cli.doctor.report import CHECKS
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.providers.profile import ProviderProfile
+from agent_actors.providers.profiles import builtin_profiles
+from agent_actors.testing import (
+    EndpointRequest,
+    Reply,
+    ReplyTurn,
+    ScriptedEndpoint,
+    Step,
+    body,
+    call,
+    finish,
+    hang,
+    hang_up,
+    html,
+    in_band_error,
+    not_http,
+    reply,
+    say,
+    silent,
+    status,
+    usage,
+)
+from agent_actors.testing.quirks_chat import CHAT_QUIRKS
+from tests.cli.doctor.kit import (
+    KEY,
+    LAST,
+    ONE,
+    PLAIN,
+    TWO,
+    answering,
+    as_reply,
+    checks_of,
+    examined,
+    good,
+    statuses,
+)
+from tests.cli.kit import PATIENCE
+
+
+async def test_an_endpoint_that_does_all_works_in_all() -> None:
+    tried: list[str] = []
+    async with ScriptedEndpoint(good) as endpoint:
+        report = await examined(endpoint.base_url, tell=tried.append)
+
+    assert statuses(report) == dict.fromkeys(CHECKS, "works")
+    assert report.usable
+    assert (report.sightings, report.remedies) == ((), ())
+    told = {name: check.told for name, check in checks_of(report).items()}
+    assert told["models"] == "1 listed, scripted among them"
+    assert told["answer"] == "one, two, three, four, five."
+    assert told["usage"] == "7 tokens in, 9 out"
+    assert told["reasoning"] == "18 characters of thought in reasoning_content"
+    assert told["tool call"] == 'get_weather({"city": "Paris"})'
+    assert told["tool result"] == "It is sunny in Paris."
+    assert told["parallel calls"] == "2 calls in one answer"
+    assert told["wrong model"] == "HTTP 404: there is no such model"
+    assert told["wrong key"] == "HTTP 401: this is no key of ours"
+    assert report.figures.deltas == 7
+    assert report.figures.first_token_ms is not None
+    assert tried == ["reachable", "answer", *CHECKS[6:]]
+
+
+async def test_anthropics_protocol_is_examined_too() -> None:
+    async with ScriptedEndpoint(good) as endpoint:
+        report = await examined(endpoint.base_url, profile=builtin_profiles()["anthropic"])
+
+    assert report.usable
+    assert (report.protocol, report.sightings) == ("anthropic", ())
+    assert set(statuses(report).values()) == {"works"}
+    listing = endpoint.requests[0]
+    assert (listing.path, listing.headers["x-api-key"]) == ("/v1/models", KEY)
+
+
+async def test_the_list_of_models_is_asked_with_the_key_in_its_header() -> None:
+    profile = ProviderProfile(name="mine", api_key_header="x-mine")
+    async with ScriptedEndpoint(good) as endpoint:
+        await examined(f"{endpoint.base_url}/chat/completions", profile=profile)
+
+    listing = endpoint.requests[0]
+    assert (listing.path, listing.headers["x-mine"]) == ("/v1/models", KEY)
+
+
+READABLE = [name for name, quirk in CHAT_QUIRKS.quirks.items() if quirk.outcome == "same"]
+
+
+@pytest.mark.parametrize("name", READABLE)
+async def test_a_quirk_is_seen_by_its_number_and_does_no_harm(name: str) -> None:
+    quirk = CHAT_QUIRKS.quirks[name]
+
+    def render(steps: tuple[Step, ...]) -> Reply:
+        turn = (*steps, usage(7, 9))
+        return body(CHAT_QUIRKS.distorted(turn, [name]).body, framing="chunked", split=[60])
+
+    async with ScriptedEndpoint(partial(good, render=render)) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    # One wants tools of different names, and so finds none that it was offered.
+    assert report.usable == (name != "id_is_name")
+    found = {one.number for one in report.sightings}
+    # Two of them need more than these answers: a call without parameters, and a character beyond
+    # the Basic Multilingual Plane; and one is an id that the doctor does not know from before.
+    rare = {"arguments_empty", "arguments_absent", "arguments_null", "split_characters", "id_known"}
+    if quirk.number and name not in rare:
+        assert quirk.number in found
+
+
+def picky(request: EndpointRequest) -> ReplyTurn:
+    if "max_tokens" in request.body:
+        told = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        return status(400, {"error": {"message": told}})
+    if "stream_options" in request.body:
+        return status(422, {"error": {"message": "stream_options: Extra inputs not permitted"}})
+    if "temperature" in request.body:
+        return status(400, {"error": {"message": "`temperature` is deprecated for this model."}})
+    if "parallel_tool_calls" in request.body:
+        return status(400, {"error": {"message": 'Unknown name "parallel_tool_calls"'}})
+    return good(request)
+
+
+async def test_what_is_refused_is_left_out_and_told() -> None:
+    async with ScriptedEndpoint(picky) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert report.usable
+    assert {one.name: one.value for one in report.remedies} == {
+        "max_tokens_field": "max_completion_tokens",
+        "include_usage": False,
+        "refuses": ("parallel_tool_calls", "temperature"),
+    }
+
+
+async def test_thoughts_that_must_come_back_and_short_ids_are_found_out() -> None:
+    def strict(request: EndpointRequest) -> ReplyTurn:
+        said = [one for one in request.messages if one.get("role") == "assistant"]
+        for one in said:
+            if "reasoning_content" not in one:
+                told = "The reasoning_content in the thinking mode must be passed back."
+                return status(400, {"error": {"message": told}})
+        if any(len(str(result["tool_call_id"])) != 9 for result in request.new_results):
+            told = "Tool call id must be a-z, A-Z, 0-9, with a length of 9."
+            return status(400, {"message": told})
+        return good(request, lambda steps: as_reply((PLAIN[0], *steps)))
+
+    async with ScriptedEndpoint(strict) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert {one.name: one.value for one in report.remedies} == {
+        "echo_reasoning": "reasoning_content",
+        "short_call_ids": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        (
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
+            "tags",
+        ),
+        (
+            '<|channel|>commentary to=functions.get_weather<|message|>{"city": "Paris"}',
+            "harmony",
+        ),
+    ],
+)
+async def test_calls_in_the_text_are_read_once_that_is_known(written: str, kind: str) -> None:
+    def in_text(request: EndpointRequest) -> ReplyTurn:
+        calls = request.tool_names and not request.new_results
+        return good(request, lambda steps: as_reply((say(written),) if calls else steps))
+
+    async with ScriptedEndpoint(in_text) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert {one.name: one.value for one in report.remedies} == {"text_tool_calls": kind}
+    assert [one.number for one in report.sightings] == [25]
+
+
+async def test_text_that_repeats_itself_is_a_field_to_set() -> None:
+    def render(steps: tuple[Step, ...]) -> Reply:
+        return body(CHAT_QUIRKS.distorted(steps, ["cumulative"]).body)
+
+    async with ScriptedEndpoint(partial(good, render=render)) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert {one.name: one.value for one in report.remedies} == {"cumulative": True}
+
+
+async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
+    def talker(request: EndpointRequest) -> ReplyTurn:
+        return good(request, lambda _: as_reply(LAST))
+
+    async with ScriptedEndpoint(talker) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert not report.usable
+    found = statuses(report)
+    assert (found["answer"], found["tool call"], found["tool result"]) == (
+        "works",
+        "fails",
+        "untried",
+    )
+    assert found["wrong key"] == "works"
+    assert "but: It is sunny in Paris." in checks_of(report)["tool call"].told
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ((call("get_weather", {"town": "Paris"}),), "expected get_weather with a city"),
+        ((call("search", {"city": "Paris"}),), "expected get_weather with a city, got search("),
+        ((call("get_weather", '{"city": '),), "no call that can be carried out"),
+        ((), "no call that can be carried out, but: nothing"),
+    ],
+)
+async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str) -> None:
+    def other(request: EndpointRequest) -> ReplyTurn:
+        return good(request, lambda usual: as_reply(steps if usual is ONE else usual))
+
+    async with ScriptedEndpoint(other) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert not report.usable
+    assert statuses(report)["tool call"] == "fails"
+    assert told in checks_of(report)["tool call"].told
+
+
+@pytest.mark.parametrize(
+    ("last", "state", "told"),
+    [
+        (reply(), "fails", "nothing was said of it"),
+        (as_reply(ONE[1:]), "works", "the model called again"),
+        (status(500, "no\ntools"), "fails", "HTTP 500: no tools"),
+        (reply("A", in_band_error("out of memory")), "fails", "out of memory"),
+    ],
+)
+async def test_what_becomes_of_a_result(last: Reply, state: str, told: str) -> None:
+    def forgetful(request: EndpointRequest) -> ReplyTurn:
+        return last if request.new_results else good(request)
+
+    async with ScriptedEndpoint(forgetful) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    check = checks_of(report)["tool result"]
+    assert (check.status, report.usable) == (state, state == "works")
+    assert told in check.told
+
+
+@pytest.mark.parametrize(
+    ("several", "told"),
+    [(as_reply(ONE), "1 calls where two were asked for"), (status(500), "HTTP 500")],
+)
+async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
+    def one_by_one(request: EndpointRequest) -> ReplyTurn:
+        return several if "Tokyo" in request.last_content else good(request)
+
+    async with ScriptedEndpoint(one_by_one) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    check = checks_of(report)["parallel calls"]
+    assert (check.status, report.usable) == ("note", True)
+    assert told in check.told
+
+
+async def test_whoever_takes_any_name_and_any_key_is_told_of() -> None:
+    def lax(request: EndpointRequest) -> ReplyTurn:
+        return good(attrs.evolve(request, headers={}, body={**request.body, "model": "m"}))
+
+    async with ScriptedEndpoint(lax) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    found = checks_of(report)
+    assert (found["wrong model"].status, found["wrong key"].status) == ("note", "note")
+    assert found["wrong key"].told == "any key is taken"
+
+
+async def test_refusals_that_are_none_are_told_of() -> None:
+    def odd(request: EndpointRequest) -> ReplyTurn:
+        answer = good(request)
+        if answer.status == 404:
+            return html()
+        return status(500, {"message": f"no {KEY}"}) if answer.status == 401 else answer
+
+    async with ScriptedEndpoint(odd) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    found = checks_of(report)
+    assert "no plain refusal, but expected an event stream" in found["wrong model"].told
+    # What an endpoint repeats of the key is not shown.
+    assert found["wrong key"].told == "no plain refusal, but HTTP 500: no (the key)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (html(), "got a page"),
+        (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key (the key)"),
+        (status(503), "HTTP 503"),
+        (body(b'{"no": "completion"}'), "JSON that is no chat completion"),
+        (reply(in_band_error("out of memory")), "out of memory"),
+        (reply(finish("length")), "no text; it ended with 'length'"),
+        (hang_up(), "connection"),
+    ],
+)
+async def test_without_a_plain_answer_there_is_nothing_else_to_try(
+    answer: Reply, told: str
+) -> None:
+    async with ScriptedEndpoint(lambda _: answer) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    check = checks_of(report)["answer"]
+    assert (check.status, report.usable) == ("fails", False)
+    assert told in check.told
+
+
+async def test_a_bare_port_is_not_reachable() -> None:
+    async with ScriptedEndpoint([], listening=False) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    found = statuses(report)
+    assert found.pop("reachable") == "fails"
+    assert set(found.values()) == {"untried"}
+    assert "could not connect" in checks_of(report)["reachable"].told
+    assert not report.usable
+
+
+async def test_tls_where_there_is_none_is_told() -> None:
+    async with ScriptedEndpoint(good) as endpoint:
+        https = endpoint.base_url.replace("http:", "https:")
+        report = await examined(https, connect_timeout=0.2)
+
+    assert statuses(report)["reachable"] == "fails"
+    assert checks_of(report)["reachable"].told.endswith("; does it really speak https?")
+    assert not report.usable
+
+
+async def test_whoever_speaks_no_http_is_told_of() -> None:
+    async with ScriptedEndpoint(lambda _: not_http()) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert statuses(report)["answer"] == "fails"
+
+
+@pytest.mark.parametrize(
+    ("head", "content", "told"),
+    [
+        ("HTTP/1.1 200 OK\r\ncontent-type: text/html", b"<html>Hi</html>", "but a page"),
+        ("HTTP/1.1 200 OK", b"what?", "but something else"),
+        ("HTTP/1.1 200 OK", b'{"data": 1}', "but something else"),
+        (
+            "HTTP/1.1 200 OK",
+            b'{"data": [{"id": "scriptes"}, {"id": 1}, 2]}',
+            "did you mean scriptes?",
+        ),
+        ("HTTP/1.1 200 OK", b'[{"id": "x"}]', "1 listed, scripted not among them"),
+        ("HTTP/1.1 401 Unauthorized", b'{"error": "who are you?"}', "HTTP 401 who are you?"),
+        ("HTTP/1.1 404 Not Found", b"", "there is no list: HTTP 404"),
+    ],
+)
+async def test_what_is_no_list_of_models_is_a_note(head: str, content: bytes, told: str) -> None:
+    async with answering(head, content) as base_url:
+        report = await examined(base_url)
+
+    check = checks_of(report)["models"]
+    assert check.status == "note"
+    assert told in check.told
+    assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("works", "fails")
+
+
+async def test_whoever_hangs_up_on_everything_is_not_reachable() -> None:
+    async with answering("", nothing=True) as base_url:
+        report = await examined(base_url)
+
+    assert statuses(report)["reachable"] == "fails"
+
+
+async def test_a_list_that_does_not_come_is_no_end() -> None:
+    async with answering("SSH-2.0-OpenSSH_9.6") as base_url:
+        report = await examined(base_url)
+
+    found = statuses(report)
+    assert (found["models"], found["reachable"], found["answer"]) == ("note", "fails", "fails")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(silent(), "for the first token"), (reply("One ", hang()), "for the end of the answer")],
+)
+async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> None:
+    async with ScriptedEndpoint(lambda _: answer) as endpoint:
+        report = await examined(endpoint.base_url, timeout=0.2)
+        await endpoint.wait_closed()
+
+    assert f"waited 0.2 s {told}" in checks_of(report)["answer"].told
+
+
+async def test_cancelled_amid_a_question_it_closes_its_connection() -> None:
+    with trio.fail_after(PATIENCE):
+        async with ScriptedEndpoint(lambda _: silent()) as endpoint, trio.open_nursery() as nursery:
+            nursery.start_soon(examined, endpoint.base_url)
+            await endpoint.wait_requests(2)
+            nursery.cancel_scope.cancel()
+        assert endpoint.open_connections == 0
+
+
+async def test_an_answer_that_comes_at_once_or_as_a_document_is_noted() -> None:
+    async def told(render: Reply) -> str:
+        def script(request: EndpointRequest) -> ReplyTurn:
+            return render if not request.tool_names else good(request)
+
+        async with ScriptedEndpoint(script) as endpoint:
+            return checks_of(await examined(endpoint.base_url))["streaming"].told
+
+    assert "held back" in await told(reply(*PLAIN))
+    assert "nearly whole" in await told(reply("One, two."))
+    assert "one document came" in await told(
+        body(CHAT_QUIRKS.distorted(PLAIN, ["whole_document"]).body)
+    )
+
+
+async def test_without_counts_or_thoughts_that_is_noted() -> None:
+    def script(request: EndpointRequest) -> ReplyTurn:
+        return good(request, lambda steps: reply(*steps[-1:] if steps is PLAIN else steps))
+
+    async with ScriptedEndpoint(script) as endpoint:
+        report = await examined(
+            endpoint.base_url,
+            profile=ProviderProfile(name="mine", dialect=ChatDialect(include_usage=False)),
+        )
+
+    found = checks_of(report)
+    assert (found["usage"].status, found["reasoning"].status) == ("note", "note")
+    assert report.usable
+
+
+async def test_the_profile_of_an_endpoint_is_proposed_to_whoever_named_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ScriptedEndpoint(good) as endpoint:
+        there = attrs.evolve(builtin_profiles()["vllm"], base_url=endpoint.base_url)
+        monkeypatch.setattr(
+            "agent_actors.cli.doctor.probes.builtin_profiles", lambda: {"vllm": there}
+        )
+        unnamed = await examined(endpoint.base_url)
+        named = await examined(endpoint.base_url, profile=there)
+
+    assert [(one.place, one.name, one.value) for one in unnamed.remedies] == [
+        ("option", "provider", "vllm")
+    ]
+    assert named.remedies == ()
+    assert named.expected == there.quirks
+
+
+async def test_calls_of_later_answers_are_known_from_earlier_ones() -> None:
+    same = call("get_weather", {"city": "Paris"}, split=[3], id="always-this")
+
+    def script(request: EndpointRequest) -> ReplyTurn:
+        return good(request, lambda steps: as_reply((same,) if steps in (ONE, TWO) else steps))
+
+    async with ScriptedEndpoint(script) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert [one.number for one in report.sightings] == [22]
