@@ -31,6 +31,18 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell how many examples of the law of decoding held: `make test-deep` promises a number."""
+    held = sum(
+        value
+        for report in terminalreporter.getreports("passed")
+        for name, value in getattr(report, "user_properties", ())
+        if name == "law_examples"
+    )
+    if held:
+        terminalreporter.write_line(f"the law of decoding held for {held:,} random examples")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that leaves a socket, a thread or a child process behind."""
