@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -54,6 +55,11 @@ async def test_what_is_no_image_is_refused_by_its_path(
     with pytest.raises(MediaError, match=said) as caught:
         await read_image(tmp_path / "odd", max_bytes=100)
     assert str(caught.value).startswith(repr(str(tmp_path / "odd")))
+
+
+def replace_os(monkeypatch: pytest.MonkeyPatch, **functions: object) -> None:
+    """Functions of `os` as the module under test sees it; all else in the process keeps its own."""
+    monkeypatch.setattr("agent_actors.media.os", SimpleNamespace(**{**vars(os), **functions}))
 
 
 def missing(path: Path) -> None:
@@ -116,10 +122,17 @@ async def test_a_file_that_says_less_than_it_has_is_not_read_on(
         told[6] = 0
         return os.stat_result(told)
 
-    monkeypatch.setattr("agent_actors.media.os.fstat", as_if_empty)
+    reads: list[int] = []
+
+    def counted(descriptor: int, size: int) -> bytes:
+        reads.append(size)
+        return b"x" * size if len(reads) < 20 else b""
+
+    replace_os(monkeypatch, fstat=as_if_empty, read=counted)
     monkeypatch.setattr("agent_actors.media._CHUNK", 4)
     with pytest.raises(MediaError, match="it has more than 9 bytes"):
         await read_file(tmp_path / "grows", max_bytes=9)
+    assert reads == [4, 4, 4]
 
 
 @needs_posix
@@ -134,7 +147,7 @@ async def test_a_cancel_does_not_wait_for_a_file_system(
         go_on.wait()
         raise OSError(f"{path} {flags}")
 
-    monkeypatch.setattr("agent_actors.media.os.open", stuck)
+    replace_os(monkeypatch, open=stuck)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_file, tmp_path / "x")
         await begun.wait()

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from hypothesis import given
 
-from agent_actors.domain.blocks import ImageBlock, OpaqueBlock, TextBlock
+from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonValue
 from agent_actors.tools import ToolOutput, to_output
 from tests.codec.values import json_values
@@ -53,6 +53,11 @@ class Report:
         (
             OpaqueBlock({"type": "document"}, "anthropic"),
             [{"type": "opaque", "data": {"type": "document"}, "provider": "anthropic"}],
+        ),
+        (FileBlock("data:,x"), [{"type": "file", "source": "data:,x"}]),
+        (
+            ["a", FileBlock("data:,x", name="x")],
+            ["a", {"type": "file", "source": "data:,x", "name": "x"}],
         ),
         (
             [TextBlock("look"), ImageBlock("data:,x", media_type="image/png")],
