@@ -29,7 +29,8 @@ class Line:
         self._refused: deque[trio.lowlevel.Task] = deque()
         self._others: deque[trio.lowlevel.Task] = deque()
         self._tickets: dict[trio.lowlevel.Task, Ticket] = {}
-        self._pausing = False
+        # The sleep until a pause is over; None while nobody waits for that.
+        self._pause: trio.CancelScope | None = None
 
     @property
     def answers(self) -> int:
@@ -61,6 +62,8 @@ class Line:
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
             queue.remove(task)
+            if self._pause is not None and not self.waiting:
+                self._pause.cancel("nobody waits")
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
@@ -92,15 +95,15 @@ class Line:
 
     def _begin(self) -> Ticket:
         self._live += 1
-        return self._pace.begin()
+        return self._pace.begin(trio.current_time())
 
     def _admit(self) -> None:
         """Let in whoever may go now."""
         while self._refused or self._others:
             wait = self._pace.wait(trio.current_time(), self._live)
             if wait:
-                if wait < math.inf and not self._pausing:
-                    self._pausing = True
+                if wait < math.inf and self._pause is None:
+                    self._pause = trio.CancelScope()
                     self._start(self._sleep)
                 return
             task = (self._refused or self._others).popleft()
@@ -109,13 +112,15 @@ class Line:
                 trio.lowlevel.reschedule(task)
 
     async def _sleep(self) -> None:
-        # Ends with the pause, or when nobody waits for its end.
+        # Ends with the pause, or when nobody waits for its end any more.
+        assert self._pause is not None
         try:
-            while self.waiting:
-                wait = self._pace.wait(trio.current_time(), self._live)
-                if not 0 < wait < math.inf:
-                    break
-                await trio.sleep(wait)
+            with self._pause:
+                while True:
+                    wait = self._pace.wait(trio.current_time(), self._live)
+                    if not 0 < wait < math.inf:
+                        break
+                    await trio.sleep(wait)  # longer, if another refusal asked for more
         finally:
-            self._pausing = False
+            self._pause = None
         self._admit()

@@ -23,6 +23,17 @@ _RECOVERED_AFTER: Final = 60.0
 _WIDE: Final = 64.0
 """Requests without an answer from which on a window no longer matters."""
 
+_SHORTEST_GAP: Final = 0.01
+"""Seconds between two requests, where one at a time is still too fast; less is none."""
+
+_MANY: Final = 3
+"""Refusals in a row, with one request at a time, that tell of a rate and not of chance."""
+
+_LONGEST_GAP: Final = 1.0
+
+_SHORTER: Final = 1 / 8
+"""The part of the gap by which an answer shortens it."""
+
 
 @attrs.define(eq=False)
 class Ticket:
@@ -66,6 +77,8 @@ class Pace:
     _unanswered: int = attrs.field(default=0, init=False)
     _cuts: int = attrs.field(default=0, init=False)
     _refused_at: float = attrs.field(default=-math.inf, init=False)
+    _gap: float = attrs.field(default=0.0, init=False)
+    _in_a_row: int = attrs.field(default=0, init=False)
     _refusals: int = attrs.field(default=0, init=False)
     # Answers begun so far: whoever was refused can tell whether others were not.
     answers: int = attrs.field(default=0, init=False)
@@ -83,14 +96,17 @@ class Pace:
             return self._paused_until - now
         if now >= self._refused_at + _RECOVERED_AFTER or self._window >= _WIDE:
             self._window = self._ceiling = math.inf
+            self._gap = 0.0
             self.is_open = True
             return 0.0
         room = self._unanswered + 1 <= self._window and live < self._ceiling
         return 0.0 if room else math.inf
 
-    def begin(self) -> Ticket:
+    def begin(self, now: float) -> Ticket:
         """A request is sent."""
         self._unanswered += 1
+        if self._gap:
+            self._paused_until = max(self._paused_until, now + self._gap)
         return Ticket(self._cuts)
 
     def answered(self, ticket: Ticket) -> None:
@@ -99,7 +115,11 @@ class Pace:
             self._settle(ticket)
             self.answers += 1
             self._window += 1 / self._window
-            self._ceiling += 1
+            self._ceiling += 1 / self._ceiling
+            self._in_a_row = 0
+            self._gap -= self._gap * _SHORTER
+            if self._gap < _SHORTEST_GAP:
+                self._gap = 0.0
 
     def ended(self, ticket: Ticket) -> None:
         """The request is over; it may be without an answer. Idempotent."""
@@ -117,17 +137,22 @@ class Pace:
         """
         self._refusals += 1
         self._refused_at = now
-        self._paused_until = max(self._paused_until, now + pause)
         self.is_open = False
-        if ticket.cuts < self._cuts:
-            return  # sent before the last cut: it says nothing new
-        self._cuts += 1
-        self._window = 1.0 if self._window == math.inf else max(1.0, self._window / 2)
-        self._ceiling = float(max(1, live))
+        if ticket.cuts == self._cuts:  # else it was sent before the last cut, and says nothing new
+            self._cut(live)
+        self._paused_until = max(self._paused_until, now + max(pause, self._gap))
 
     def statistics(self) -> PaceStatistics:
         """A snapshot."""
         return PaceStatistics(self._refusals, self._window, self._ceiling, self._paused_until)
+
+    def _cut(self, live: int) -> None:
+        self._cuts += 1
+        self._in_a_row += 1
+        if self._in_a_row >= _MANY:  # a window of one is too wide
+            self._gap = min(_LONGEST_GAP, max(_SHORTEST_GAP, self._gap * 2))
+        self._window = 1.0 if self._window == math.inf else max(1.0, self._window / 2)
+        self._ceiling = float(max(1, live))
 
     def _settle(self, ticket: Ticket) -> None:
         ticket.answered = True

@@ -80,10 +80,10 @@ class RetryPolicy:
         """Seconds before a further try: exponential, with full jitter.
 
         Args:
-            retry: Its number, from 1.
+            retry: Its number, from 1; 0 counts as 1.
             chance: A random number from 0 to 1.
         """
-        return chance * min(LONGEST_PAUSE, self.base * 2.0 ** min(retry - 1, 32))
+        return chance * min(LONGEST_PAUSE, self.base * 2.0 ** min(max(retry - 1, 0), 32))
 
 
 @attrs.frozen

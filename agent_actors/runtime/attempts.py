@@ -36,8 +36,12 @@ class _Call:
     """One model call, over all its tries with one model."""
 
     began: float
+    # The answers that the endpoint had begun, to anybody, when this call began or last failed.
+    answers: int
     tries: int = 0
-    charged: int = 0
+    failures: int = 0
+    # Refusals in a row, between which the endpoint answered nobody.
+    refusals: int = 0
 
 
 class Attempts:
@@ -126,12 +130,12 @@ class Attempts:
         return request if settings is request.settings else attrs.evolve(request, settings=settings)
 
     async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelFinished:
-        stream = self._actors.endpoints.get(options)
-        call = _Call(trio.current_time())
+        call = _Call(trio.current_time(), self._actors.endpoints.get(options).answers)
         while True:
+            # Anew for each try: an endpoint is given up when nobody has asked it for a minute.
+            stream = self._actors.endpoints.get(options)
             self._sink = self._make_sink()
             self._ledger.begin_request()
-            answers = stream.answers
             try:
                 answer = await stream.stream(
                     self._bounded(request),
@@ -143,7 +147,7 @@ class Attempts:
                 if not isinstance(error, ProviderError):
                     raise
                 verdict = judge(error, now=self._actors.wall_clock())
-                pause = self._pause(call, verdict, stream, others=stream.answers > answers)
+                pause = self._pause(call, verdict, stream)
                 if pause is None or self._is_used_up(error):
                     _tell(error, call, verdict)
                     raise
@@ -159,34 +163,29 @@ class Attempts:
                 self._sink = None
                 return answer
 
-    def _pause(
-        self, call: _Call, verdict: Verdict, stream: ModelStream, *, others: bool
-    ) -> float | None:
-        """Seconds before the next try; None if there is none.
-
-        Args:
-            call: What was tried.
-            verdict: What the failure means.
-            stream: The endpoint.
-            others: Whether the endpoint answered others meanwhile.
-        """
+    def _pause(self, call: _Call, verdict: Verdict, stream: ModelStream) -> float | None:
+        """Seconds before the next try; None if there is none."""
         call.tries += 1
+        others = stream.answers > call.answers
+        call.answers = stream.answers
         policy = self._policy
         if not verdict.again or not policy.max_retries:
             return None
         if verdict.after is not None and verdict.after > LONGEST_PAUSE:
             return None
-        waits_its_turn = verdict.refused and others
-        if waits_its_turn:
+        if verdict.refused and others:  # it only waits its turn
+            call.refusals = 0
             if trio.current_time() - call.began > policy.patience:
                 return None
         else:
-            call.charged += 1
-            if call.charged > policy.max_retries or not self._budget or not stream.take_retry():
+            call.refusals += verdict.refused
+            call.failures += not verdict.refused
+            used_up = call.refusals + call.failures > policy.max_retries
+            if used_up or not self._budget or not stream.take_retry():
                 return None
             self._budget -= 1
         if verdict.after is None:
-            return policy.pause(max(call.charged, 1), self._actors.chance())
+            return policy.pause(call.refusals + call.failures, self._actors.chance())
         # What a refusal asks for, the whole endpoint waits, in line.
         return 0.0 if verdict.refused else verdict.after
 

@@ -21,7 +21,13 @@ from tests.runtime.joinkit import check_history, check_left, check_quiet, check_
 
 
 def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
-    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=tools, reader_stall=30, max_retries=0)
+    return AgentOptions(
+        model="m",
+        provider=ScriptedModel(turns),
+        tools=tools,
+        reader_stall=30,
+        max_retries=0,
+    )
 
 
 def broken() -> ProviderConnectError:

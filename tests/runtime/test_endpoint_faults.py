@@ -90,6 +90,7 @@ def options(
         first_token_timeout=first_token_timeout,
         idle_timeout=idle_timeout,
         total_timeout=total_timeout,
+        max_retries=0,  # what a fault is by itself; tries stand in test_attempts.py
     )
 
 

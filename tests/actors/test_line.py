@@ -1,0 +1,113 @@
+"""The line before one endpoint: who was refused first, then first come, first served."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors._line import Line
+from agent_actors.actors._owner import Owner
+
+
+@asynccontextmanager
+async def line() -> AsyncGenerator[Line]:
+    owner = Owner("line")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(owner.serve)
+        yield Line(owner.start_background)
+        owner.close()
+
+
+async def refuse(line: Line, *, pause: float = 0.0) -> None:
+    ticket = await line.enter()
+    line.refused(ticket, pause)
+    line.leave(ticket)
+
+
+async def test_without_a_refusal_nobody_waits() -> None:
+    async with line() as free:
+        with assert_no_checkpoints():
+            tickets = [await free.enter() for _ in range(100)]
+        for ticket in tickets:
+            free.answered(ticket)
+            free.leave(ticket)
+        assert (free.answers, free.waiting) == (100, 0)
+
+
+async def test_who_was_refused_goes_before_the_others_and_these_in_order() -> None:
+    order: list[str] = []
+
+    async def go(name: str, *, first: bool) -> None:
+        ticket = await narrow.enter(first=first)
+        order.append(name)
+        await trio.lowlevel.checkpoint()
+        narrow.leave(ticket)  # without an answer: the window stays at one
+
+    async with line() as narrow:
+        await refuse(narrow)
+        holder = await narrow.enter()
+        async with trio.open_nursery() as nursery:
+            for name in ("a", "b", "again", "c"):
+                nursery.start_soon(partial(go, name, first=name == "again"))
+                await wait_all_tasks_blocked()
+            assert narrow.waiting == 4
+            narrow.leave(holder)
+        assert order == ["again", "a", "b", "c"]
+
+
+async def test_a_pause_is_waited_out_once_for_all(autojump_clock: MockClock) -> None:
+    begun: list[float] = []
+
+    async def go() -> None:
+        ticket = await paused.enter()
+        begun.append(trio.current_time())
+        paused.answered(ticket)
+        paused.leave(ticket)
+
+    async with line() as paused:
+        await refuse(paused, pause=5)
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(go)
+            await trio.sleep(2)
+            another = paused._begin()
+            paused.refused(another, 7)
+            paused.leave(another)
+        assert begun == [pytest.approx(9)] * 3
+
+
+@pytest.mark.parametrize("left", [0, 1])
+async def test_who_is_cancelled_in_line_holds_nothing(left: int, autojump_clock: MockClock) -> None:
+    async with line() as paused:
+        await refuse(paused, pause=5)
+        async with trio.open_nursery() as nursery:
+            for _ in range(left):
+                nursery.start_soon(paused.enter)
+            with trio.move_on_after(1) as scope:
+                await paused.enter(first=True)
+            assert scope.cancelled_caught
+            assert paused.waiting == left
+            # Whoever waits for the end of a pause that nobody waits for is gone.
+            await wait_all_tasks_blocked()
+            assert (paused._pause is None) == (left == 0)
+    assert trio.current_time() < 6
+
+
+async def test_a_turn_granted_in_the_tick_of_the_cancel_is_returned() -> None:
+    async with line() as narrow:
+        await refuse(narrow)
+        holder = await narrow.enter()
+        taken: list[object] = []
+        async with trio.open_nursery() as nursery:
+
+            async def go() -> None:
+                taken.append(await narrow.enter())
+
+            nursery.start_soon(go)
+            await wait_all_tasks_blocked()
+            narrow.leave(holder)
+            nursery.cancel_scope.cancel()
+        assert len(taken) == 1

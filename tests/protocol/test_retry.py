@@ -1,0 +1,180 @@
+"""Which failures are worth another try, and when."""
+
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import (
+    ConfigError,
+    DeadlineKind,
+    ProviderConnectError,
+    ProviderDeadlineError,
+    ProviderError,
+    ProviderInBandError,
+    ProviderProtocolError,
+    ProviderStatusError,
+)
+from agent_actors.protocol.retry import RetryBudget, RetryPolicy, Verdict, judge, wanted_pause
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC).timestamp()
+
+
+def status(code: int, **headers: str) -> ProviderStatusError:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ProviderStatusError(endpoint="e", status=code, body_message="no", headers=names)
+
+
+def in_band(code: str) -> ProviderInBandError:
+    return ProviderInBandError("no", endpoint="e", code=code)
+
+
+def deadline(kind: DeadlineKind) -> ProviderDeadlineError:
+    return ProviderDeadlineError(endpoint="e", kind=kind, seconds=1)
+
+
+@pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
+def test_a_passing_status_is_tried_again(code: int) -> None:
+    assert judge(status(code), now=NOW).again
+
+
+@pytest.mark.parametrize("code", [301, 400, 401, 403, 404, 413, 422, 501, 505])
+def test_what_another_try_cannot_change_is_not_tried_again(code: int) -> None:
+    assert judge(status(code), now=NOW) == Verdict(again=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (ProviderConnectError("refused", endpoint="e"), Verdict(again=True)),
+        (deadline("connect"), Verdict(again=True)),
+        (deadline("first_token"), Verdict(again=False)),
+        (deadline("idle"), Verdict(again=False)),
+        (deadline("total"), Verdict(again=False)),
+        (ProviderProtocolError("html", endpoint="e"), Verdict(again=False)),
+        (ProviderError("odd", endpoint="e"), Verdict(again=False)),
+        (in_band("overloaded_error"), Verdict(again=True, refused=True)),
+        (in_band("429"), Verdict(again=True, refused=True)),
+        (in_band("server_error"), Verdict(again=True)),
+        (in_band("tool_use_failed"), Verdict(again=False)),
+        (in_band(""), Verdict(again=False)),
+        (status(429), Verdict(again=True, refused=True)),
+        (status(529), Verdict(again=True, refused=True)),
+        (status(429, retry_after="7"), Verdict(again=True, refused=True, after=7)),
+        (status(503), Verdict(again=True)),
+        (status(503, retry_after="7"), Verdict(again=True, refused=True, after=7)),
+        (status(500, retry_after="7"), Verdict(again=True, after=7)),
+        (status(429, x_should_retry="false"), Verdict(again=False)),
+        (status(400, x_should_retry="true"), Verdict(again=True)),
+        (status(400, x_should_retry="perhaps"), Verdict(again=False)),
+    ],
+)
+def test_a_failure_has_its_verdict(error: ProviderError, verdict: Verdict) -> None:
+    assert judge(error, now=NOW) == verdict
+
+
+def at(seconds: float) -> str:
+    return format_datetime(datetime.fromtimestamp(NOW + seconds, UTC), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "pause"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2),
+        ({"retry-after": " 2.5 "}, 2.5),
+        ({"retry-after": "0"}, 0),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after-ms": "250", "retry-after": "2"}, 0.25),
+        ({"retry-after": at(30)}, 30),
+        ({"retry-after": at(-30)}, 0),
+        ({"retry-after": at(30), "date": at(20)}, 10),
+        ({"retry-after": at(30), "date": "yesterday"}, 30),
+        ({"retry-after": "2026-11-21T12:00:05"}, 5),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m0.5s"}, 60.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6"}, 6),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6 weeks"}, None),
+        ({"x-ratelimit-remaining-tokens": "9", "x-ratelimit-reset-tokens": "6"}, None),
+        (
+            {
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "9s",
+            },
+            9,
+        ),
+        (
+            {
+                "anthropic-ratelimit-requests-remaining": "0",
+                "anthropic-ratelimit-requests-reset": "2026-11-21T12:00:20Z",
+            },
+            20,
+        ),
+    ],
+)
+def test_an_endpoint_says_how_long_to_wait(headers: dict[str, str], pause: float | None) -> None:
+    found = wanted_pause(headers, now=NOW, limited=True)
+    assert found == (pause if pause is None else pytest.approx(pause))
+
+
+def test_limits_that_are_used_up_do_not_count_where_the_failure_is_another() -> None:
+    used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s"}
+    assert wanted_pause(used_up, now=NOW, limited=False) is None
+
+
+_TEXT = st.text(st.characters(max_codepoint=255), max_size=20) | st.sampled_from(
+    ["1e400", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT", "0001-01-01", "1m" * 9, "१"]
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "retry-after",
+                "retry-after-ms",
+                "date",
+                "x-should-retry",
+                "x-ratelimit-remaining-requests",
+                "x-ratelimit-reset-requests",
+            ]
+        ),
+        _TEXT | st.just("0"),
+    )
+)
+def test_whatever_the_headers_say_the_pause_is_a_length_of_time(headers: dict[str, str]) -> None:
+    pause = judge(
+        ProviderStatusError(endpoint="e", status=429, body_message="", headers=headers), now=NOW
+    ).after
+    assert pause is None or pause >= 0
+
+
+def test_pauses_double_up_to_a_minute_and_are_random_in_full() -> None:
+    policy = RetryPolicy()
+    assert [policy.pause(n, 1.0) for n in (1, 2, 3, 4)] == [0.5, 1, 2, 4]
+    assert policy.pause(3, 0.25) == 0.5
+    assert policy.pause(3, 0) == 0
+    assert policy.pause(10**6, 1.0) == 60
+
+
+def test_a_negative_number_of_retries_is_refused() -> None:
+    assert RetryPolicy(max_retries=0).max_retries == 0
+    with pytest.raises(ConfigError, match=r"max_retries must be at least 0.*got -1"):
+        RetryPolicy(max_retries=-1)
+
+
+def test_a_budget_of_tries_is_used_up_and_earned_back_by_answers_and_by_time() -> None:
+    budget = RetryBudget()
+    assert sum(budget.take(0) for _ in range(1000)) == 500
+    budget.earn()
+    assert [budget.take(0), budget.take(0)] == [True, False]
+    assert [budget.take(0.1), budget.take(0.1)] == [True, False]
+    assert sum(budget.take(10**6) for _ in range(1000)) == 500
