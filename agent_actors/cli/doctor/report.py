@@ -3,6 +3,7 @@
 Pure. An endpoint is usable if every check that an agent needs works.
 """
 
+import json
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
@@ -145,7 +146,7 @@ def toml(value: str | bool | float | Iterable[str]) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, str):
-        return f'"{value}"'
+        return json.dumps(value, ensure_ascii=False)  # TOML escapes in a text what JSON does
     return f"[{', '.join(map(toml, value))}]"
 
 

@@ -1,0 +1,122 @@
+"""`agent-actors doctor` as a user starts it."""
+
+import contextlib
+import json
+import os
+import pty
+
+import pytest
+import trio
+
+from agent_actors.cli import main
+from agent_actors.testing import ScriptedEndpoint, silent
+from tests.cli.doctor.kit import KEY, good
+from tests.cli.kit import PATIENCE, PROGRAM, agent_actors, at, environment, running
+
+
+async def test_a_usable_endpoint_ends_with_status_0_and_plain_lines() -> None:
+    async with ScriptedEndpoint(good) as endpoint:
+        ended = await agent_actors("doctor", *at(endpoint))
+
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith(f"scripted at {endpoint.base_url} (openai-compatible, openai)\n")
+    assert ended.out.endswith("An agent can work with this endpoint.\n")
+    assert "works   * tool call       get_weather(" in ended.out
+
+
+async def test_json_is_one_object_and_the_key_is_in_none_of_it() -> None:
+    async with ScriptedEndpoint(good) as endpoint:
+        ended = await agent_actors(
+            "doctor", *at(endpoint), "--json", env={"AGENT_ACTORS_API_KEY": KEY}
+        )
+
+    assert (ended.status, ended.err, ended.out.count("\n")) == (0, "", 1)
+    report = json.loads(ended.out)
+    assert (report["usable"], report["model"]) == (True, "scripted")
+    assert KEY not in ended.out
+    assert endpoint.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_dead_port_ends_with_status_1() -> None:
+    async with ScriptedEndpoint([], listening=False) as endpoint:
+        ended = await agent_actors("doctor", *at(endpoint))
+
+    assert (ended.status, ended.err) == (1, "")
+    assert "fails   * reachable       could not connect" in ended.out
+    assert "it lacks: reachable, answer, tool call, tool result.\n" in ended.out
+
+
+async def test_on_a_terminal_it_shows_what_it_tries_and_then_tables() -> None:
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+    try:
+        async with ScriptedEndpoint(good) as endpoint:
+            with trio.fail_after(PATIENCE):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_keep_reading, ours, shown)
+                    done = await trio.run_process(
+                        [*PROGRAM, "doctor", *at(endpoint)],
+                        stdout=theirs,
+                        env=environment({"TERM": "xterm"}),
+                    )
+                    nursery.cancel_scope.cancel()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+    assert done.returncode == 0
+    text = shown.decode()
+    assert "trying: " in text
+    assert text.index("check") > text.index("trying: ")
+    assert "An agent can work with this endpoint." in text
+
+
+async def _keep_reading(descriptor: int, shown: bytearray) -> None:
+    os.set_blocking(descriptor, False)
+    try:
+        while True:
+            await trio.lowlevel.wait_readable(descriptor)
+            shown += os.read(descriptor, 65_536)
+    finally:
+        with contextlib.suppress(BlockingIOError):
+            shown += os.read(descriptor, 65_536)
+
+
+async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint(lambda _: silent()) as endpoint,
+            running("doctor", *at(endpoint)) as it,
+        ):
+            await endpoint.wait_requests(2)
+            it.interrupt()
+            ended = await it.ended()
+            await endpoint.wait_closed()
+
+    assert (ended.status, ended.out, ended.err) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "no endpoint to ask: pass --base-url URL or --provider NAME"),
+        (["--base-url", "http://x"], "no model to ask: pass --model NAME"),
+        (["--base-url", "x", "--model", "m"], "base_url must begin with http"),
+        (["--provider", "olama", "--model", "m"], "there is no provider profile 'olama'"),
+        (["--provider", "openai", "--model", "m"], "there is no API key for the provider 'openai'"),
+        (["--provider", "ollama", "--model", "m", "--timeout", "0"], "--timeout must be above 0"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_line_and_status_2(
+    arguments: list[str],
+    told: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert main(["doctor", *arguments]) == 2
+
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("error: ")
+    assert told in err

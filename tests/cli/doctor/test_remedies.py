@@ -1,0 +1,118 @@
+"""What to set is read from what was refused and from what was seen."""
+
+import pytest
+
+from agent_actors.cli.doctor.remedies import Remedy, applied, at_home, in_text, refused, seen, slow
+from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+from agent_actors.providers.profiles import builtin_profiles
+
+NEW_FIELD = ChatDialect(max_tokens_field="max_completion_tokens")
+ECHOING = ChatDialect(echo_reasoning="reasoning_content")
+
+
+@pytest.mark.parametrize(
+    ("message", "dialect", "name", "value"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            PLAIN,
+            "max_tokens_field",
+            "max_completion_tokens",
+        ),
+        ("extra_forbidden: max_completion_tokens", NEW_FIELD, "max_tokens_field", "max_tokens"),
+        ("no 'most'", ChatDialect(max_tokens_field="most"), "max_tokens_field", "max_tokens"),
+        ("Unknown field stream_options", PLAIN, "include_usage", False),
+        ("include_usage is not known", PLAIN, "include_usage", False),
+        ("Missing reasoning_content", PLAIN, "echo_reasoning", "reasoning_content"),
+        ("reasoning_content must not be there", ECHOING, "echo_reasoning", ""),
+        (
+            "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
+            PLAIN,
+            "short_call_ids",
+            True,
+        ),
+        ("`temperature` is deprecated for this model.", PLAIN, "refuses", ("temperature",)),
+        (
+            "TOP_P: not allowed",
+            ChatDialect(refuses={"temperature"}),
+            "refuses",
+            ("temperature", "top_p"),
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_set(
+    message: str, dialect: ChatDialect, name: str, value: object
+) -> None:
+    remedy = refused(message, dialect)
+
+    assert remedy is not None
+    assert (remedy.place, remedy.name, remedy.value) == ("profile", name, value)
+    changed = applied(remedy, dialect)
+    assert getattr(changed, name) == (frozenset(remedy.value) if name == "refuses" else value)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    assert changed != dialect
+
+
+@pytest.mark.parametrize(
+    ("message", "dialect"),
+    [
+        ("the model is overloaded", PLAIN),
+        ("max_tokensy is odd", PLAIN),
+        ("stream_options", ChatDialect(include_usage=False)),
+        ("id with a length of 9", ChatDialect(short_call_ids=True)),
+        ("temperature", ChatDialect(refuses={"temperature"})),
+        ("", PLAIN),
+    ],
+)
+def test_other_refusals_say_nothing(message: str, dialect: ChatDialect) -> None:
+    assert refused(message, dialect) is None
+
+
+def test_calls_in_the_text_tell_how_they_are_marked() -> None:
+    tags = in_text("<tool_call>{}", PLAIN)
+    harmony = in_text("commentary to=functions.f {}", PLAIN)
+
+    assert tags is not None
+    assert harmony is not None
+    assert applied(tags, PLAIN).text_tool_calls == "tags"
+    assert applied(harmony, PLAIN).text_tool_calls == "harmony"
+    assert in_text("<tool_call>{}", ChatDialect(text_tool_calls="tags")) is None
+
+
+def test_what_was_seen_tells_what_to_set_unless_it_is_set() -> None:
+    both = seen({23, 41}, PLAIN, cumulative=True)
+
+    assert [remedy.name for remedy in both] == ["cumulative", "short_call_ids"]
+    # Text that repeats itself in another way is found out without being told.
+    assert [remedy.name for remedy in seen({41}, PLAIN, cumulative=False)] == []
+    known = ChatDialect(cumulative=True, short_call_ids=True)
+    assert seen({23, 41}, known, cumulative=True) == []
+
+
+def test_a_slow_first_token_wants_a_longer_deadline() -> None:
+    assert slow(None) == slow(3.0) == []
+    (remedy,) = slow(70.2)
+    assert (remedy.place, remedy.name, remedy.value) == ("option", "first_token_timeout", 211.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://127.0.0.1:11434/v1", "ollama"),
+        ("http://localhost:1234", "lmstudio"),
+        ("https://api.openai.com:443/v1", "openai"),
+        ("https://api.anthropic.com", "anthropic"),
+    ],
+)
+def test_an_endpoint_is_known_by_its_place(url: str, name: str) -> None:
+    assert [remedy.value for remedy in at_home(url, builtin_profiles())] == [name]
+
+
+def test_an_unknown_place_has_no_profile() -> None:
+    assert at_home("http://box:11434/v1", builtin_profiles()) == []
+    # One that has no place of its own is nobody's.
+    assert at_home("", {"azure": builtin_profiles()["azure"]}) == []
+
+
+def test_echoing_is_applied() -> None:
+    remedy = Remedy("profile", "echo_reasoning", "reasoning", "because")
+    assert applied(remedy, PLAIN).echo_reasoning == "reasoning"
