@@ -15,8 +15,9 @@ Whoever reads the body must find the blocks of the turn, but for what a quirk hi
 `agent_actors.testing.law` checks it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations, product
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
@@ -128,13 +129,43 @@ class DistortedTurn:
 
 
 @attrs.frozen
+class Exclusion:
+    """Quirks that do not go together, since they lose what the turn was or say two things of one.
+
+    Attributes:
+        reason: Why.
+        groups: Any two names out of different groups.
+    """
+
+    reason: str
+    groups: tuple[tuple[str, ...], ...]
+
+    def pairs(self) -> Iterator[frozenset[str]]:
+        """Each of the pairs."""
+        for left, right in combinations(self.groups, 2):
+            for one, other in product(left, right):
+                if one != other:
+                    yield frozenset((one, other))
+
+
+def one_of(reason: str, names: Iterable[str]) -> Exclusion:
+    """Of these at most one."""
+    return Exclusion(reason, tuple((name,) for name in names))
+
+
+def apart(reason: str, these: Iterable[str], those: Iterable[str]) -> Exclusion:
+    """None of these with any of those."""
+    return Exclusion(reason, (tuple(these), tuple(those)))
+
+
+@attrs.frozen
 class QuirkBook:
     """The quirks of one protocol, and which of them exclude each other.
 
     Attributes:
         protocol: The protocol.
         quirks: The quirks by their names, in the order in which they are applied.
-        excluded: Pairs of names that lose what the turn was, or say two things of one, and why.
+        exclusions: Which of them do not go together.
         events: The clean events of a turn.
         frames: The events as they are written, and what ends the stream.
         document: The turn as one document.
@@ -142,10 +173,15 @@ class QuirkBook:
 
     protocol: Protocol
     quirks: Mapping[str, Quirk]
-    excluded: Mapping[frozenset[str], str]
+    exclusions: tuple[Exclusion, ...]
     events: Callable[[Steps], Events]
     frames: Callable[[Events], Frames]
     document: Callable[[Steps], bytes]
+
+    @cached_property
+    def excluded(self) -> Mapping[frozenset[str], str]:
+        """Each pair that does not go together, and why."""
+        return {pair: one.reason for one in self.exclusions for pair in one.pairs()}
 
     def compatible(self, names: Iterable[str]) -> frozenset[str]:
         """As many of these quirks as go together, the first ones first."""
@@ -225,22 +261,6 @@ def book_of(quirks: Iterable[Quirk]) -> Mapping[str, Quirk]:
             raise ValueError(f"two quirks are called {quirk.name!r}")
         named[quirk.name] = quirk
     return MappingProxyType(named)
-
-
-def excluded_pairs(reason: str, *groups: Iterable[str]) -> dict[frozenset[str], str]:
-    """Each pair out of two different groups, for the one reason."""
-    return {
-        frozenset((one, other)): reason
-        for left, right in combinations([list(group) for group in groups], 2)
-        for one in left
-        for other in right
-        if one != other
-    }
-
-
-def one_of(reason: str, names: Iterable[str]) -> dict[frozenset[str], str]:
-    """Each pair of these names, for the one reason."""
-    return excluded_pairs(reason, *([name] for name in names))
 
 
 # ---- turns that an endpoint can say ----

@@ -20,8 +20,8 @@ from agent_actors.testing.quirks import (
     Quirk,
     QuirkBook,
     Steps,
+    apart,
     book_of,
-    excluded_pairs,
     in_order,
     one_of,
 )
@@ -419,58 +419,58 @@ _REASONS: Final = (*_NO_REASONS, "reason_stop", "reason_early", "reason_twice", 
 _COUNTS: Final = ("no_usage", "usage_everywhere", "usage_then_empty", "usage_in_choice")
 _OF_CALLS: Final = tuple(quirk.name for quirk in CALL_QUIRKS)
 
-_EXCLUDED: Final = {
-    **one_of("arguments have one form", _ARGUMENTS),
-    **one_of("a call begins in one way", _IN_HEAD),
-    **one_of("later fragments have one form", _LATER),
-    **one_of("ids have one form", _IDS),
-    **one_of("an index has one form", _INDEXES),
-    **one_of("a thought has one form", _THOUGHTS),
-    **one_of("there is one end", _REASONS),
-    **one_of(
+_EXCLUSIONS: Final = (
+    one_of("arguments have one form", _ARGUMENTS),
+    one_of("a call begins in one way", _IN_HEAD),
+    one_of("later fragments have one form", _LATER),
+    one_of("ids have one form", _IDS),
+    one_of("an index has one form", _INDEXES),
+    one_of("a thought has one form", _THOUGHTS),
+    one_of("there is one end", _REASONS),
+    one_of(
         "what stands until the end has one form",
         ("reason_empty", "reason_null_text", "reason_absent"),
     ),
-    **one_of("counts stand in one place", _COUNTS),
-    **one_of("an answer fails in one way", [e.name for e in _ERRORS]),
-    **one_of("a line has one end", ("crlf", "cr")),
-    **one_of("data has one form", ("data_over_lines", "chunks_in_arrays")),
-    **one_of("a name comes in one way", ("name_in_two", "name_late", "head_repeated")),
-    **excluded_pairs("a name is whole before arguments come", ["name_in_two"], _IN_HEAD),
-    **excluded_pairs(
+    one_of("counts stand in one place", _COUNTS),
+    one_of("an answer fails in one way", [e.name for e in _ERRORS]),
+    one_of("a line has one end", ("crlf", "cr")),
+    one_of("data has one form", ("data_over_lines", "chunks_in_arrays")),
+    one_of("a name comes in one way", ("name_in_two", "name_late", "head_repeated")),
+    apart("a name is whole before arguments come", ["name_in_two"], _IN_HEAD),
+    apart(
         "a name under another index begins another call",
         ["index_of_next"],
         ["name_in_two", "name_late"],
     ),
-    **excluded_pairs(
+    apart(
         "half a character cannot be told from the whole one that repeats it",
         ["cumulative"],
         ["split_characters"],
     ),
-    **one_of("text is repeated in one way", ("cumulative", "text_again")),
-    **excluded_pairs("an answer that fails has no end", [e.name for e in _ERRORS], _REASONS),
-    **excluded_pairs("nothing would part two calls", ["no_ids"], (*_NO_PLACES, "index_of_next")),
-    **excluded_pairs(
+    one_of("text is repeated in one way", ("cumulative", "text_again")),
+    apart("an answer that fails has no end", [e.name for e in _ERRORS], _REASONS),
+    apart("nothing would part two calls", ["no_ids"], (*_NO_PLACES, "index_of_next")),
+    apart(
         "two calls in one have one head",
         ["joined_calls"],
-        set(_OF_CALLS) - {"joined_calls", *_INDEXES},
+        [name for name in _OF_CALLS if name not in {"joined_calls", *_INDEXES}],
     ),
-    **excluded_pairs(
+    apart(
         "a `function_call` has neither id nor index, and is one",
         ["function_call"],
-        {*_IDS, *_LATER, *_INDEXES, "extra_content", "calls_in_one_list"},
+        (*_IDS, *_LATER, *_INDEXES, "extra_content", "calls_in_one_list"),
     ),
-    **excluded_pairs("a letter that is repeated looks like the text so far", ["text_again"], _CUTS),
-    **excluded_pairs("nothing would tell that it ended", ["no_done"], _NO_REASONS),
-    **excluded_pairs("an answer fails in one way", _FAULTS, [e.name for e in _ERRORS]),
-    **excluded_pairs(
+    apart("a letter that is repeated looks like the text so far", ["text_again"], _CUTS),
+    apart("nothing would tell that it ended", ["no_done"], _NO_REASONS),
+    apart("an answer fails in one way", _FAULTS, [e.name for e in _ERRORS]),
+    apart(
         "there is no stream to be odd",
         ["whole_document", "error_document"],
-        set(_QUIRKS) - {"byte_order_mark"},
+        [name for name in _QUIRKS if name != "byte_order_mark"],
     ),
-}
+)
 
 CHAT_QUIRKS: Final = QuirkBook(
-    "chat", _QUIRKS, _EXCLUDED, stream.events_of, stream.frames_of, stream.document_of
+    "chat", _QUIRKS, _EXCLUSIONS, stream.events_of, stream.frames_of, stream.document_of
 )
 """All of them, and which of them do not go together."""

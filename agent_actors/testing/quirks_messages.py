@@ -14,8 +14,8 @@ from agent_actors.testing.quirks import (
     Hidden,
     Quirk,
     QuirkBook,
+    apart,
     book_of,
-    excluded_pairs,
     in_order,
     one_of,
 )
@@ -291,25 +291,25 @@ _QUIRKS: Final = book_of((*_ARGUMENTS, *_TEXTS, *_INDEXES, *_ENDS, *_BETWEEN, *_
 
 _NEED_ORDER: Final = ("same_index", "no_index")
 
-_EXCLUDED: Final = {
-    **one_of("arguments stand in one place", [one.name for one in _ARGUMENTS]),
-    **one_of("an index has one form", [one.name for one in _INDEXES]),
-    **one_of("a line has one end", ("crlf", "cr")),
-    **one_of("there is one reason", ("reason_end_turn", "reason_of_openai")),
-    **one_of("nothing would tell what an event is", ("no_types", "no_event_names")),
-    **one_of("nothing would tell that it ended", ("no_message_delta", "no_message_stop")),
-    **one_of("what stands in the start would be lost", ("no_prose_start", "text_in_start")),
-    **excluded_pairs("nothing would part two thoughts in a row", ["no_prose_start"], _NEED_ORDER),
-    **excluded_pairs(
+_EXCLUSIONS: Final = (
+    one_of("arguments stand in one place", [one.name for one in _ARGUMENTS]),
+    one_of("an index has one form", [one.name for one in _INDEXES]),
+    one_of("a line has one end", ("crlf", "cr")),
+    one_of("there is one reason", ("reason_end_turn", "reason_of_openai")),
+    one_of("nothing would tell what an event is", ("no_types", "no_event_names")),
+    one_of("nothing would tell that it ended", ("no_message_delta", "no_message_stop")),
+    one_of("what stands in the start would be lost", ("no_prose_start", "text_in_start")),
+    apart("nothing would part two thoughts in a row", ["no_prose_start"], _NEED_ORDER),
+    apart(
         "two equal blocks in a row could not be told from one that is begun twice",
         ["no_block_stop"],
         _NEED_ORDER,
     ),
-    **one_of("it needs the end that it copies", ("state_at_start", "no_message_delta")),
-    **excluded_pairs("there is no stream to be odd", ["whole_document", "error_document"], _QUIRKS),
-}
+    one_of("it needs the end that it copies", ("state_at_start", "no_message_delta")),
+    apart("there is no stream to be odd", ["whole_document", "error_document"], _QUIRKS),
+)
 
 MESSAGES_QUIRKS: Final = QuirkBook(
-    "messages", _QUIRKS, _EXCLUDED, events.events_of, events.frames_of, events.document_of
+    "messages", _QUIRKS, _EXCLUSIONS, events.events_of, events.frames_of, events.document_of
 )
 """All of them, and which of them do not go together."""

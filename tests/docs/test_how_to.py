@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs/how-to").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs/how-to").glob("*.md")), ROOT / "docs/testing.md"]
 SHOWN = re.compile(r"<!-- (docs/examples/\w+\.py) -->\n```python\n(.*?)```", re.DOTALL)
 
 

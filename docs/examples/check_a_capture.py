@@ -1,0 +1,40 @@
+"""Check captures of an endpoint: the same blocks however the bytes are split."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.testing import body_of, call, check_capture, check_law, say, usage
+from agent_actors.testing.law import QUIRKS
+from agent_actors.testing.quirks import DistortedTurn
+from agent_actors.testing.strategies import cuts, distorted_turns
+
+# What `curl` wrote, in real life.
+answer = body_of([say("It is ", "sunny."), call("get_weather", {"city": "Paris"}), usage(9, 4)])
+
+
+def test_a_capture_is_read_the_same_however_it_is_split() -> None:
+    reading = check_capture(answer, dialect=ChatDialect(cumulative=False))
+    print(reading.finish_reason, [block.type for block in reading.blocks], reading.usage)
+
+
+def test_a_capture_says_what_was_said() -> None:
+    check_law([say("It is sunny."), call("get_weather", {"city": "Paris"})], answer)
+
+
+@given(distorted_turns(protocol="chat"), st.data())
+def test_no_quirk_and_no_split_changes_a_block(found: DistortedTurn, data: st.DataObject) -> None:
+    check_law(found.turn, found.body, data.draw(cuts(found.body)), quirks=found.quirks)
+
+
+def test_an_endpoint_with_these_quirks_is_understood() -> None:
+    found = QUIRKS["chat"].distorted("Hello!", ["cumulative", "reason_empty", "crlf"])
+    print(found.body.decode()[:120])
+    check_law(found.turn, found.body, quirks=found.quirks)
+
+
+if __name__ == "__main__":
+    test_a_capture_is_read_the_same_however_it_is_split()
+    test_a_capture_says_what_was_said()
+    test_no_quirk_and_no_split_changes_a_block()
+    test_an_endpoint_with_these_quirks_is_understood()
