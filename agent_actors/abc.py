@@ -266,3 +266,19 @@ class SessionStore(Protocol):
     async def aclose(self) -> None:
         """Close what it holds; idempotent."""
         ...
+
+
+class InstantStore(Protocol):
+    """What a `SessionStore` may offer beside, if it never waits for anything.
+
+    Then the log is read and written where it is asked, with no task in between. A class that
+    overrides `load` or `append` alone has more to do there, and is asked by these as before.
+    """
+
+    def load_nowait(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
+        """As `SessionStore.load`."""
+        ...
+
+    def append_nowait(self, append: LogAppend) -> AppendOutcome:
+        """As `SessionStore.append`, for one append."""
+        ...

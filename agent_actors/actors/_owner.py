@@ -138,10 +138,18 @@ class Owner:
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
         """
-        if self._closed:
-            raise self._lost()
+        self.check_open()
         self._live.add(request)
         request.on_done(partial(self._live.discard, request))
+
+    def check_open(self) -> None:
+        """For what the actor answers at once.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The actor has ended.
+        """
+        if self._closed:
+            raise self._lost()
 
     def start_background(
         self,

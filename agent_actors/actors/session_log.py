@@ -8,6 +8,9 @@ The stated exception to one worker a request: appends go to one committer, which
 waits as one batch. An append that is in no batch yet is withdrawn on cancel; one in a batch is
 waited for. A commit that fails or overruns its deadline has an unknown outcome: the session is
 dirty, the asker gets `SessionStoreError`, and whoever opens it next reads the log's tail first.
+
+A store that never waits (`InstantStore`) is read and written where it is asked: there is nothing
+to group, to withdraw or to overrun, and a task in between would cost more than all else.
 """
 
 from collections import OrderedDict
@@ -15,12 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, cast
 
 import attrs
 import trio
 
-from agent_actors.abc import LogAppend, SessionStore
+from agent_actors.abc import InstantStore, LogAppend, SessionStore
 from agent_actors.actors._ask import Request
 from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
 from agent_actors.actors._owner import MAILBOX_CAPACITY, Owner
@@ -161,6 +164,7 @@ class SessionLog:
     ) -> None:
         self.owner: Owner = Owner("session_log")
         self._store = store
+        self._instant = _instant(store)
         self._ids = ids
         self._wall_clock = wall_clock
         self._is_held = is_held
@@ -193,7 +197,10 @@ class SessionLog:
         session_id = lease.session_id
         loaded = self._loaded.get(session_id)
         if loaded is None or loaded.dirty:
-            loaded = await self.owner.ask(partial(self._load, session_id, loaded))
+            if self._instant is not None:
+                loaded = self._load_nowait(self._instant, session_id, loaded)
+            else:
+                loaded = await self.owner.ask(partial(self._load, session_id, loaded))
         loaded.users += 1
         self._loaded[session_id] = loaded
         self._loaded.move_to_end(session_id)
@@ -217,12 +224,15 @@ class SessionLog:
         state = loaded.state
         ts = max(self._wall_clock(), state.last_ts)
         first = state.last_seq + 1
-        events = tuple(
-            draft(scope, self._ids.new(), ts, seq=seq) for seq, draft in enumerate(drafts, first)
-        )
+        ids = self._ids.take(len(drafts))
+        stamped = enumerate(zip(drafts, ids, strict=True), first)
+        events = tuple([draft(scope, event_id, ts, seq=seq) for seq, (draft, event_id) in stamped])
+        append = LogAppend(loaded.session_id, state.last_seq, fence, events)
+        if self._instant is not None:
+            self._commit_nowait(self._instant, loaded, append)
+            return events
         request: Request[None] = Request()
         self.owner.adopt(request)
-        append = LogAppend(loaded.session_id, state.last_seq, fence, events)
         try:
             await self._appends.put(_Append(loaded, append, request))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -268,20 +278,24 @@ class SessionLog:
         except SessionError:
             raise
         except Exception as error:
-            raise SessionStoreError(
-                f"its records cannot be read: {_told(error)}", session_id=session_id
-            ) from error
+            raise _unreadable(session_id, error) from error
         if records is None:
             raise SessionStoreError(
                 f"its records were not read within {self._store_timeout:g} s",
                 session_id=session_id,
             )
-        if loaded is None:
-            return _Loaded(session_id, fold(records))
-        for record in records:
-            loaded.state.apply(record)
-        loaded.dirty = False
-        return loaded
+        return _loaded_with(records, session_id, loaded)
+
+    def _load_nowait(self, store: InstantStore, session_id: str, loaded: _Loaded | None) -> _Loaded:
+        self.owner.check_open()
+        after_seq = loaded.state.last_seq if loaded else 0
+        try:
+            records = store.load_nowait(session_id, after_seq=after_seq)
+        except SessionError:
+            raise
+        except Exception as error:
+            raise _unreadable(session_id, error) from error
+        return _loaded_with(records, session_id, loaded)
 
     def _make_room(self) -> None:
         excess = len(self._loaded) - self._max_sessions
@@ -349,27 +363,41 @@ class SessionLog:
         self._commits += 1
         for position, item in enumerate(batch):
             if cause is None and position < len(outcomes):
-                self._settle(item, outcomes[position])
+                refusal = outcomes[position]
             else:
-                self._settle(item, self._unknown(item, cause))
+                refusal = self._unknown(item.loaded, cause)
+            self._keep(item.loaded, item.append, refusal)
+            if refusal is None:
+                item.request.resolve(None)
+            else:
+                item.request.fail(refusal)
 
-    def _settle(self, item: _Append, refusal: SessionError | None) -> None:
+    def _commit_nowait(self, store: InstantStore, loaded: _Loaded, append: LogAppend) -> None:
+        self.owner.check_open()
+        try:
+            refusal = store.append_nowait(append)
+        except Exception as error:  # noqa: BLE001 - told to the asker, as one of a batch is
+            refusal = self._unknown(loaded, error)
+        self._commits += 1
+        self._keep(loaded, append, refusal)
+        if refusal is not None:
+            raise refusal
+
+    def _keep(self, loaded: _Loaded, append: LogAppend, refusal: SessionError | None) -> None:
         if refusal is not None:
             self._failures += 1
-            item.loaded.dirty = True
-            item.request.fail(refusal)
+            loaded.dirty = True
             return
-        for event in item.append.events:
-            item.loaded.state.apply(event)
-        self._records += len(item.append.events)
-        item.request.resolve(None)
+        for event in append.events:
+            loaded.state.apply(event)
+        self._records += len(append.events)
 
-    def _unknown(self, item: _Append, cause: Exception | None) -> SessionStoreError:
+    def _unknown(self, loaded: _Loaded, cause: Exception | None) -> SessionStoreError:
         what = f"took longer than {self._store_timeout:g} s" if cause is None else _told(cause)
         error = SessionStoreError(
             f"whether its records were written is not known: {what}; "
             "the next run on it reads the log again",
-            session_id=item.loaded.session_id,
+            session_id=loaded.session_id,
         )
         error.__cause__ = cause
         return error
@@ -377,3 +405,26 @@ class SessionLog:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def _instant(store: SessionStore) -> InstantStore | None:
+    """The store, if it can answer at once and no subclass has taken over how it answers."""
+    for waiting, at_once in (("load", "load_nowait"), ("append", "append_nowait")):
+        known = [vars(cls) for cls in type(store).__mro__]
+        nearest = [names for names in known if waiting in names or at_once in names][:1]
+        if not any(at_once in names for names in nearest):
+            return None
+    return cast(InstantStore, store)
+
+
+def _loaded_with(records: Sequence[AnyEvent], session_id: str, loaded: _Loaded | None) -> _Loaded:
+    if loaded is None:
+        return _Loaded(session_id, fold(records))
+    for record in records:
+        loaded.state.apply(record)
+    loaded.dirty = False
+    return loaded
+
+
+def _unreadable(session_id: str, error: Exception) -> SessionStoreError:
+    return SessionStoreError(f"its records cannot be read: {_told(error)}", session_id=session_id)

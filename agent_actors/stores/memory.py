@@ -17,7 +17,7 @@ class _Log:
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """A `SessionStore` of dicts and lists. Eviction forgets a session."""
+    """A `SessionStore` of dicts and lists, that never waits. Eviction forgets a session."""
 
     _logs: dict[str, _Log] = attrs.field(factory=dict[str, _Log], init=False)
     _epoch: int = attrs.field(default=0, init=False)
@@ -29,25 +29,19 @@ class MemoryStore:
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
         """The records with `seq` above `after_seq`."""
+        return self.load_nowait(session_id, after_seq=after_seq)
+
+    def load_nowait(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
+        """The records with `seq` above `after_seq`."""
         log = self._logs.get(session_id)
         return tuple(log.records[after_seq:]) if log else ()
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         """Commit each append whose `expected_seq` and `fence` are current."""
-        return [self._append(append) for append in batch]
+        return [self.append_nowait(append) for append in batch]
 
-    def evicted(self, session_id: str) -> None:
-        """Forget the session: there is nowhere else to keep it."""
-        self._logs.pop(session_id, None)
-
-    async def delete(self, session_id: str) -> None:
-        """Forget the session."""
-        self._logs.pop(session_id, None)
-
-    async def aclose(self) -> None:
-        """Nothing to close: the records stay readable for the next opening."""
-
-    def _append(self, append: LogAppend) -> AppendOutcome:
+    def append_nowait(self, append: LogAppend) -> AppendOutcome:
+        """Commit an append whose `expected_seq` and `fence` are current."""
         log = self._logs.setdefault(append.session_id, _Log())
         if append.fence < log.fence:
             return SessionFenced(
@@ -63,3 +57,14 @@ class MemoryStore:
         log.fence = append.fence
         log.records.extend(append.events)
         return None
+
+    def evicted(self, session_id: str) -> None:
+        """Forget the session: there is nowhere else to keep it."""
+        self._logs.pop(session_id, None)
+
+    async def delete(self, session_id: str) -> None:
+        """Forget the session."""
+        self._logs.pop(session_id, None)
+
+    async def aclose(self) -> None:
+        """Nothing to close: the records stay readable for the next opening."""
