@@ -134,13 +134,14 @@ class Face:
         max_tokens: int = 200,
         idle_timeout: float = LONG,
         max_retries: int = 2,
+        headers: Mapping[str, str] = {},
     ) -> AgentOptions:
         """An agent that asks this server, or `url` which stands before it."""
         base = url or self.url
         provider = None
         if self.protocol == "anthropic":
             under = "/anthropic" if self.server == "llmock" else ""
-            provider = AnthropicMessages(base_url=base + under, api_key="any")
+            provider = AnthropicMessages(base_url=base + under, api_key="any", headers=headers)
         return AgentOptions(
             model="any",
             base_url=f"{base}/v1",
@@ -150,4 +151,5 @@ class Face:
             idle_timeout=idle_timeout,
             first_token_timeout=LONG,
             max_retries=max_retries,
+            headers=headers,
         )

@@ -2,12 +2,13 @@
 
 import time
 
+import attrs
 import pytest
 import trio
 
 from agent_actors import StopReason, open_runtime
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, Event
-from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face
+from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
 from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, faulty
 from tests.foreign_llm.test_faults import limits, told_in_band
 from tests.foreign_llm.tiny_model import GREETING
@@ -80,3 +81,25 @@ async def test_a_judge_of_clients_finds_nothing(face: Face, deeds: list[Deed]) -
     await face.prepare(*deeds)
     await greeted(face, deeds[0], face.url)
     assert await face.findings() == []
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("face", [("aimock", "openai")], ids=["aimock"], indirect=True)
+async def test_all_finish_at_a_server_that_refuses_a_third(face: Face, protocol: Protocol) -> None:
+    # It throws dice, so how often it is asked differs; that a refusal costs one request does not.
+    face = attrs.evolve(face, protocol=protocol)
+    options = face.options(headers={"x-aimock-chaos-ratelimit": "0.33"})
+    texts: list[str] = []
+    async with open_runtime() as runtime:
+        async with trio.open_nursery() as nursery:
+
+            async def one(number: int) -> None:
+                result = await runtime.run("greet", options, session_id=f"s{number}")
+                texts.append(result.text)
+
+            for number in range(20):
+                nursery.start_soon(one, number)
+        (endpoint,) = runtime.statistics().endpoints
+    assert texts == [GREETING] * 20
+    assert endpoint.attempts == 20 + endpoint.retries
+    assert endpoint.retries == endpoint.failures == endpoint.pace.refusals
