@@ -1,6 +1,6 @@
 """Check captures of an endpoint: the same blocks however the bytes are split."""
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_actors.providers.openai.dialect import ChatDialect
@@ -22,6 +22,7 @@ def test_a_capture_says_what_was_said() -> None:
     check_law([say("It is sunny."), call("get_weather", {"city": "Paris"})], answer)
 
 
+@settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(distorted_turns(protocol="chat"), st.data())
 def test_no_quirk_and_no_split_changes_a_block(found: DistortedTurn, data: st.DataObject) -> None:
     check_law(found.turn, found.body, data.draw(cuts(found.body)), quirks=found.quirks)
