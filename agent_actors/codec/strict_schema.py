@@ -52,14 +52,14 @@ class _NoStrictForm(Exception):
     """What was met has no strict form."""
 
 
-def strict_form(schema: JsonObject) -> JsonObject | None:
+def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
     """The schema as a strict endpoint takes it, sharing nothing that changes; None: there is none.
 
     Args:
         schema: The JSON Schema of an object.
     """
     try:
-        return _strict(schema)
+        return _strict(dict(schema))
     except (_NoStrictForm, RecursionError):
         return None
 

@@ -141,7 +141,7 @@ class RunResult(Generic[OutputT_co]):
     run_id: str
     request_id: str
     cost: float | None = None
-    _output: Output | None = None
+    _output: Output | None = attrs.field(default=None, alias="output")
 
     @property
     def output(self) -> OutputT_co:

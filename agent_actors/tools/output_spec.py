@@ -141,13 +141,15 @@ class OutputSpec(Generic[T_co]):
             value = _json_in(text)
         except _NoJsonError as error:
             return self._no_json(str(error))
-        if self._bare and not isinstance(value, dict):
-            value = {FIELD: value}
-        if not isinstance(value, dict):
+        if isinstance(value, dict):
+            answer: JsonObject = value
+        elif self._bare:
+            answer = {FIELD: value}
+        else:
             return self._no_json(f"expected a JSON object, got {describe_value(value)}")
         try:
-            self._check(value)
-            return self._read(value)
+            self._check(answer)
+            return self._read(answer)
         except ToolArgumentsError as error:
             fault = str(error)
             return Misfit(fault, f"The answer does not fit: {fault}. Give the whole answer again.")

@@ -18,6 +18,11 @@ def of(properties: JsonObject, *required: str, **more: JsonValue) -> JsonObject:
     return {"type": "object", "properties": properties, "required": list(required), **more}
 
 
+def defining(schema: JsonObject, definition: JsonValue) -> JsonObject:
+    definitions: JsonObject = {"D": definition}
+    return {**schema, "$defs": definitions}
+
+
 def closed(properties: JsonObject, **more: JsonValue) -> JsonObject:
     return {**of(properties, *properties, additionalProperties=False), **more}
 
@@ -39,24 +44,22 @@ def test_a_property_with_a_default_is_required_and_told_its_default() -> None:
 
 
 def test_objects_are_closed_wherever_they_stand() -> None:
-    inner = of({"a": TEXT}, "a")
-    schema = of(
-        {"list": {"type": "array", "items": inner}, "one": {"anyOf": [inner, {"type": "null"}]}},
-        "list",
-        "one",
-    ) | {"$defs": {"D": inner}}
-    good = closed({"a": TEXT})
-    assert strict_form(schema) == closed(
-        {"list": {"type": "array", "items": good}, "one": {"anyOf": [good, {"type": "null"}]}},
-    ) | {"$defs": {"D": good}}
+    def around(inner: JsonObject) -> JsonObject:
+        return {
+            "list": {"type": "array", "items": inner},
+            "one": {"anyOf": [inner, {"type": "null"}]},
+        }
+
+    inner, good = of({"a": TEXT}, "a"), closed({"a": TEXT})
+    schema = of(around(inner), "list", "one")
+    assert strict_form(defining(schema, inner)) == defining(closed(around(good)), good)
 
 
 def test_nothing_stands_beside_a_reference() -> None:
     held: JsonObject = {"$ref": "#/$defs/D", "description": "D.", "default": None}
-    schema = of({"d": held}) | {"$defs": {"D": closed({})}}
-    assert strict_form(schema) == closed({"d": {"$ref": "#/$defs/D"}}) | {
-        "$defs": {"D": closed({})}
-    }
+    assert strict_form(defining(of({"d": held}), closed({}))) == defining(
+        closed({"d": {"$ref": "#/$defs/D"}}), closed({})
+    )
 
 
 def test_what_says_nothing_of_what_fits_is_left_out() -> None:
@@ -79,8 +82,7 @@ def test_what_says_nothing_of_what_fits_is_left_out() -> None:
         of({"a": {"type": "array", "items": TEXT, "uniqueItems": True}}, "a"),
         of({"a": {"type": "string", "minLength": 3}}, "a"),
         of({"a": {"anyOf": TEXT}}, "a"),
-        of({}) | {"$defs": {"D": {}}},
-        of({}) | {"$defs": []},
+        of({"a": {"$ref": "#/$defs/D"}}, "a", definitions={}),
         {"type": "object", "properties": {}, "required": "a"},
         {"type": "object", "properties": []},
         {"properties": {"a": TEXT}, "required": ["a"]},
@@ -88,6 +90,13 @@ def test_what_says_nothing_of_what_fits_is_left_out() -> None:
 )
 def test_what_cannot_be_narrowed_has_no_strict_form(schema: JsonObject) -> None:
     assert strict_form(schema) is None
+
+
+@pytest.mark.parametrize("definitions", [{"D": {}}, {"D": True}, [], "D"])
+def test_definitions_that_have_no_strict_form_leave_the_schema_without_one(
+    definitions: JsonValue,
+) -> None:
+    assert strict_form(of({}) | {"$defs": definitions}) is None
 
 
 def test_a_schema_without_an_end_has_none() -> None:
