@@ -1,0 +1,113 @@
+"""The phases of a run in which a hook may take part, in the order in which they come."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+import attrs
+
+
+class Phase(StrEnum):
+    """One phase; its value is its name in mappings, events and stop reasons."""
+
+    SESSION_START = "session_start"
+    USER_PROMPT_SUBMIT = "user_prompt_submit"
+    BEFORE_AGENT = "before_agent"
+    MODIFY_REQUEST = "modify_request"
+    BEFORE_MODEL = "before_model"
+    WRAP_MODEL_CALL = "wrap_model_call"
+    AFTER_MODEL = "after_model"
+    BEFORE_TOOL = "before_tool"
+    WRAP_TOOL_CALL = "wrap_tool_call"
+    AFTER_TOOL = "after_tool"
+    ON_STOP = "on_stop"
+    ON_COMPACT = "on_compact"
+    SUBAGENT_START = "subagent_start"
+    SUBAGENT_STOP = "subagent_stop"
+    AFTER_AGENT = "after_agent"
+    SESSION_END = "session_end"
+
+
+# The names of other designs; what is written stands for what it means.
+ALIASES: Final[Mapping[str, Phase]] = MappingProxyType(
+    {
+        "pre_tool_use": Phase.BEFORE_TOOL,
+        "post_tool_use": Phase.AFTER_TOOL,
+        "before_model_call": Phase.BEFORE_MODEL,
+        "after_model_call": Phase.AFTER_MODEL,
+        "stop": Phase.ON_STOP,
+    }
+)
+
+HOOK_PRE_TOOL_USE: Final = "pre_tool_use"
+HOOK_POST_TOOL_USE: Final = "post_tool_use"
+HOOK_USER_PROMPT_SUBMIT: Final = "user_prompt_submit"
+
+
+def phase_named(name: str) -> Phase | None:
+    """The phase of this name, or of this alias; None if there is none."""
+    if name in ALIASES:
+        return ALIASES[name]
+    try:
+        return Phase(name)
+    except ValueError:
+        return None
+
+
+@attrs.frozen
+class PhaseInfo:
+    """What a phase is for; the table of the docs is made of it.
+
+    Attributes:
+        when: When it comes.
+        may: What a hook may do in it.
+        matches: Whether a matcher for tool names applies.
+        wraps: Whether a hook stands around the step, and calls it itself.
+    """
+
+    when: str
+    may: str
+    matches: bool = False
+    wraps: bool = False
+
+
+PHASES: Final[Mapping[Phase, PhaseInfo]] = MappingProxyType(
+    {
+        Phase.SESSION_START: PhaseInfo(
+            "once, before the first run of a session in this runtime", "refuse"
+        ),
+        Phase.USER_PROMPT_SUBMIT: PhaseInfo("once a run", "rewrite the prompt, refuse"),
+        Phase.BEFORE_AGENT: PhaseInfo("once a run, then", "register tools, refuse"),
+        Phase.MODIFY_REQUEST: PhaseInfo("before each model call", "make another request of it"),
+        Phase.BEFORE_MODEL: PhaseInfo(
+            "then", "rewrite the messages of this request if that is allowed, refuse"
+        ),
+        Phase.WRAP_MODEL_CALL: PhaseInfo(
+            "around the call, its tries and fallbacks", "anything, once or more", wraps=True
+        ),
+        Phase.AFTER_MODEL: PhaseInfo(
+            "after each answer, before it is recorded", "replace its text, stop the run"
+        ),
+        Phase.BEFORE_TOOL: PhaseInfo(
+            "before each call", "rewrite its arguments, refuse, stop the run", matches=True
+        ),
+        Phase.WRAP_TOOL_CALL: PhaseInfo(
+            "around the handler, once the call is allowed",
+            "anything, once or more",
+            matches=True,
+            wraps=True,
+        ),
+        Phase.AFTER_TOOL: PhaseInfo(
+            "after each call that was carried out", "replace its result, stop the run", matches=True
+        ),
+        Phase.ON_STOP: PhaseInfo("when the model has said its last word", "look"),
+        Phase.ON_COMPACT: PhaseInfo("before the history is compacted", "refuse"),
+        Phase.SUBAGENT_START: PhaseInfo("when a tool starts a run", "refuse"),
+        Phase.SUBAGENT_STOP: PhaseInfo("when that run has ended", "look"),
+        Phase.AFTER_AGENT: PhaseInfo(
+            "once for each before_agent, also after an error or a cancel", "look"
+        ),
+        Phase.SESSION_END: PhaseInfo("once, when the session leaves the runtime", "look"),
+    }
+)
