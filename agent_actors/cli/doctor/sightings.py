@@ -1,6 +1,6 @@
 """The quirks by number and name, and the notebook in which sightings of them are written.
 
-Pure. The numbers are those of `docs/providers.md` and of provider profiles.
+Pure. The numbers are those of `docs/reference/quirks.md` and of provider profiles.
 """
 
 from collections.abc import Mapping

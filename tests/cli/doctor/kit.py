@@ -108,9 +108,9 @@ def statuses(report: Report) -> dict[str, str]:
 
 @asynccontextmanager
 async def answering(
-    head: str, content: bytes = b"", *, nothing: bool = False
+    head: str, content: bytes = b"", *, nothing: bool = False, hold: bool = False
 ) -> AsyncGenerator[str]:
-    """A server that answers whatever it is asked with this; its URL."""
+    """A server that answers whatever it is asked with this, or holds the line; its URL."""
     answer = f"{head}\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n".encode()
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -121,6 +121,8 @@ async def answering(
                 if not piece:
                     return
                 received += piece
+            if hold:
+                await trio.sleep_forever()
             if not nothing:
                 await stream.send_all(answer + content)
 

@@ -403,6 +403,54 @@ async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> No
     assert f"waited 0.2 s {told}" in checks_of(report)["answer"].told
 
 
+async def test_a_list_that_never_comes_is_a_note() -> None:
+    async with answering("", nothing=True, hold=True) as base_url:
+        report = await examined(base_url, timeout=0.1)
+
+    assert checks_of(report)["models"].told.endswith(
+        "waited 0.1 s for the first token (option first_token_timeout)"
+    )
+    assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("fails", "fails")
+
+
+@pytest.mark.parametrize("answer", [status(400, {"message": "no tools here"}), status(500)])
+async def test_whoever_refuses_tools_is_told_of(answer: Reply) -> None:
+    def script(request: EndpointRequest) -> ReplyTurn:
+        return answer if request.tool_names else good(request)
+
+    async with ScriptedEndpoint(script) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert f"HTTP {answer.status}" in checks_of(report)["tool call"].told
+    assert not report.usable
+
+
+async def test_an_endpoint_that_always_finds_another_fault_is_not_asked_for_ever() -> None:
+    def moody(request: EndpointRequest) -> ReplyTurn:
+        field = "max_tokens" if "max_tokens" in request.body else "max_completion_tokens"
+        return status(400, {"message": f"not {field}"})
+
+    async with ScriptedEndpoint(moody) as endpoint:
+        report = await examined(endpoint.base_url)
+
+    assert not report.usable
+    assert len(endpoint.requests) == 6  # the list, and one question put five times
+
+
+async def test_calls_in_the_text_of_a_dialect_that_knows_them_are_not_asked_for_again() -> None:
+    broken = as_reply((say("<tool_call> get_weather </tool_call>"),))
+
+    def script(request: EndpointRequest) -> ReplyTurn:
+        return good(request, lambda steps: broken if request.tool_names else as_reply(steps))
+
+    profile = ProviderProfile(name="mine", dialect=ChatDialect(text_tool_calls="tags"))
+    async with ScriptedEndpoint(script) as endpoint:
+        report = await examined(endpoint.base_url, profile=profile)
+
+    assert (report.usable, report.remedies) == (False, ())
+    assert len([one for one in endpoint.requests if one.tool_names]) == 1
+
+
 async def test_cancelled_amid_a_question_it_closes_its_connection() -> None:
     with trio.fail_after(PATIENCE):
         async with ScriptedEndpoint(lambda _: silent()) as endpoint, trio.open_nursery() as nursery:
