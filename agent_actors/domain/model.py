@@ -146,6 +146,7 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
         name: The tool's name or a part of it; empty if this fragment has none.
         arguments: A piece of JSON text, or a whole object, or None.
         extra: What the provider wants echoed back with the call.
+        repaired: True if what came was no JSON, and `arguments` is what it most likely means.
     """
 
     index: int | None = None
@@ -153,6 +154,7 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
     name: str = ""
     arguments: str | JsonObject | None = None
     extra: Mapping[str, JsonValue] = _EMPTY
+    repaired: bool = False
 
 
 @attrs.frozen

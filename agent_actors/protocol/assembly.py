@@ -14,6 +14,8 @@ how the answer ended is only a hint. If the answer was cut (`length`, or a strea
 the call that came last is not whole unless its arguments say so: with none, or an empty object that
 may have been the start of more, it becomes a `ToolUseError`. What did not come whole never runs.
 
+Where the text may hold calls, `text_calls` finds them in what `text` has let through.
+
 Feeding is linear in what is fed: pieces are kept in lists and joined once.
 """
 
@@ -53,6 +55,7 @@ from agent_actors.protocol.arguments import (
 from agent_actors.protocol.call_ids import CallIds
 from agent_actors.protocol.slots import Slot, SlotTable
 from agent_actors.protocol.text import TextFlow, mend_object, mend_surrogates
+from agent_actors.protocol.text_calls import TextCalls
 
 _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
@@ -99,6 +102,21 @@ class _Prose:
         return TextBlock(text, extra=mend_object(self.extra)) if text else None
 
 
+class _WatchedFlow(TextFlow):
+    """A flow of text that may hold calls: no piece of it can go past whoever looks for them."""
+
+    __slots__ = ()
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+    @property
+    def holds(self) -> bool:
+        # Also what waits for the end of a mark; to settle it is cheap if nothing does.
+        return True
+
+
 class Assembler:
     """Makes the blocks of one answer from its pieces.
 
@@ -111,6 +129,7 @@ class Assembler:
         cumulative: True if the endpoint is known to repeat all the text in each piece.
         prompt: What was asked, to estimate its size by if the endpoint does not count.
         lenient: Whether arguments that are nearly JSON are read as what they mean.
+        text_calls: Finds calls in the text; None: text is text.
     """
 
     __slots__ = (
@@ -122,6 +141,7 @@ class Assembler:
         "_prompt",
         "_slots",
         "_text",
+        "_text_calls",
         "_thinking",
         "_usage",
     )
@@ -134,9 +154,12 @@ class Assembler:
         cumulative: bool = False,
         prompt: ModelRequest | None = None,
         lenient: bool = False,
+        text_calls: TextCalls | None = None,
     ) -> None:
         self._ids = CallIds(turn=turn, known=known_call_ids)
-        self._text = TextFlow(cumulative=cumulative)
+        flow = TextFlow if text_calls is None else _WatchedFlow
+        self._text = flow(cumulative=cumulative)
+        self._text_calls = text_calls
         self._thinking = TextFlow(cumulative=cumulative)
         self._prompt = prompt
         self._lenient = lenient
@@ -148,7 +171,13 @@ class Assembler:
         self._usage: Usage | None = None
 
     @classmethod
-    def for_request(cls, request: ModelRequest, *, cumulative: bool = False) -> "Assembler":
+    def for_request(
+        cls,
+        request: ModelRequest,
+        *,
+        cumulative: bool = False,
+        text_calls: TextCalls | None = None,
+    ) -> "Assembler":
         """One for the answer to this request."""
         return cls(
             turn=request.turn,
@@ -156,6 +185,7 @@ class Assembler:
             cumulative=cumulative,
             prompt=request,
             lenient=request.settings.lenient_tool_json,
+            text_calls=text_calls,
         )
 
     @property
@@ -206,7 +236,20 @@ class Assembler:
 
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more pieces come."""
+        settled = self._settle()
+        if self._text_calls is None:
+            return settled
+        return [*settled, *self._show(self._text_calls.flush())]
+
+    def _settle(self) -> Sequence[ModelDelta]:
+        """What is to be shown before something else than more of the last text."""
         part = self._parts[-1] if self._parts else None
+        if self._text_calls is not None:
+            shown: list[ModelDelta] = []
+            if isinstance(part, _Prose) and part.thinking:
+                shown += part.shown(self._thinking.flush())
+            found = [*self._text_calls.feed(self._text.flush()), *self._text_calls.settle()]
+            return shown + self._show(found)
         if not isinstance(part, _Prose):
             return _NOTHING
         return part.shown((self._thinking if part.thinking else self._text).flush())
@@ -242,8 +285,12 @@ class Assembler:
         if not delta.text:
             self._attach(delta.extra)
             return _NOTHING
-        settled = self.flush() if self._thinking.holds else _NOTHING
+        settled = self._settle() if self._thinking.holds else _NOTHING
         text = self._text.feed(delta.text)
+        if self._text_calls is not None:
+            shown = self._show(self._text_calls.feed(text))
+            self._attach(delta.extra)
+            return [*settled, *shown]
         part = self._prose(thinking=False)
         if delta.extra:
             part.extra.update(delta.extra)
@@ -255,12 +302,23 @@ class Assembler:
     def _feed_thinking(self, delta: ThinkingDelta) -> Sequence[ModelDelta]:
         if not (delta.text or delta.signature or delta.extra):
             return _NOTHING
-        settled = self.flush() if self._text.holds else _NOTHING
+        settled = self._settle() if self._text.holds else _NOTHING
         text = self._thinking.feed(delta.text) if delta.text else ""
         part = self._prose(thinking=True)
         part.signature += delta.signature
         part.extra.update(delta.extra)
         return [*settled, *part.shown(text)]
+
+    def _show(self, found: Sequence[ModelDelta]) -> list[ModelDelta]:
+        """Take what was found in text, which nothing has to be settled for any more."""
+        shown: list[ModelDelta] = []
+        for delta in found:
+            if isinstance(delta, ToolCallDelta):
+                shown += self._feed_call(delta, settle=False)
+            elif isinstance(delta, TextDelta | ThinkingDelta):
+                part = self._prose(thinking=isinstance(delta, ThinkingDelta))
+                shown += part.shown(delta.text)
+        return shown
 
     def _prose(self, *, thinking: bool) -> _Prose:
         """The block in which text of this kind goes on, or a new one."""
@@ -278,12 +336,13 @@ class Assembler:
                 part.extra.update(extra)
                 return
 
-    def _feed_call(self, delta: ToolCallDelta) -> Sequence[ModelDelta]:
+    def _feed_call(self, delta: ToolCallDelta, *, settle: bool = True) -> Sequence[ModelDelta]:
         count = len(self._slots)
         slot = self._slots.slot_of(delta)
         settled: Sequence[ModelDelta] = _NOTHING
         if len(self._slots) > count:
-            settled = self.flush()
+            if settle:
+                settled = self._settle()
             self._parts.append(slot)
         name_before = slot.name
         piece = slot.add(delta)
@@ -313,8 +372,9 @@ class Assembler:
             fault = _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
+                mended = parsed.repaired or slot.repaired
                 yield ToolUseBlock(
-                    call_id, slot.name, parsed.input, raw, repaired=parsed.repaired, extra=extra
+                    call_id, slot.name, parsed.input, raw, repaired=mended, extra=extra
                 )
             else:
                 raw_data = parsed.raw or mend_surrogates(slot.arguments) or None

@@ -45,6 +45,7 @@ class Slot:
         id: The endpoint's id; empty while none came.
         name: The tool's name as far as it came, without leaked tokens.
         extra: What the endpoint wants echoed back.
+        repaired: True if any of the arguments are what was meant, and not what came.
         textual: True if the arguments came as text, False if any came as an object.
         call_id: The id under which the reader sees it; empty before the first time.
         given_for: The endpoint's id for which `call_id` was given; empty if it was made up.
@@ -60,6 +61,7 @@ class Slot:
         "indexed",
         "name",
         "number",
+        "repaired",
         "textual",
     )
 
@@ -70,6 +72,7 @@ class Slot:
         self.name: str = ""
         self.extra: JsonObject = {}
         self.textual: bool = True
+        self.repaired: bool = False
         self.call_id: str = ""
         self.given_for: str = ""
         self._name = ""
@@ -113,6 +116,7 @@ class Slot:
             return ""
         if not isinstance(piece, str):
             self.textual = False
+            self.repaired = self.repaired or fragment.repaired
             piece = dump_object(piece)
         if piece:
             self._pieces.append(piece)

@@ -31,7 +31,9 @@ from agent_actors.domain.model import (
 )
 from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.assembly import Assembler
+from agent_actors.protocol.harmony import HarmonyCalls
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.protocol.text_calls import TagCalls, TextCalls
 from agent_actors.providers.openai.decode import ChunkDecoder
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.failure import code_of, message_of, message_of_body
@@ -76,7 +78,9 @@ class AnswerReader:
     ) -> None:
         self._endpoint = endpoint
         self._content_type = content_type
-        self._assembler = Assembler.for_request(request, cumulative=dialect.cumulative)
+        self._assembler = Assembler.for_request(
+            request, cumulative=dialect.cumulative, text_calls=_text_calls(request, dialect)
+        )
         self._chunks = ChunkDecoder(endpoint=endpoint)
         self._sse = SSEDecoder()
         self._fields = _ErrorFields()
@@ -273,6 +277,12 @@ class AnswerReader:
                 f"(content type {self._content_type or 'not given'!r})"
             )
         return ProviderProtocolError(what, endpoint=self._endpoint)
+
+
+def _text_calls(request: ModelRequest, dialect: ChatDialect) -> TextCalls | None:
+    if dialect.text_tool_calls == "tags":
+        return TagCalls(request.tools, lenient=request.settings.lenient_tool_json)
+    return HarmonyCalls() if dialect.text_tool_calls == "harmony" else None
 
 
 class _ErrorFields:

@@ -1,0 +1,200 @@
+"""Calls that a model writes into its text, between tags: `<tool_call>…</tool_call>`.
+
+Owns the text of one answer of an endpoint that is declared to hand such calls through. Between the
+tags stands either JSON, `{"name": …, "arguments": …}` (Hermes, Qwen), or
+`<function=NAME><parameter=KEY>VALUE</parameter>…</function>` (Qwen3-Coder), whose values are text
+unless the tool's schema says otherwise.
+
+Text before a tag is let through at once. The beginning of a tag waits until it is known whether it
+is one; if not, it is text. What stands between the tags waits for the end, since a call begins with
+its name and that may stand last. What is no call there becomes one that cannot be carried out, and
+shows what came; so does a call whose end never came, unless it is whole all the same. Blanks
+between calls are no text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, cast
+
+import msgspec
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import ModelDelta, TextDelta, ToolCallDelta
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.protocol.arguments import GoodArguments, parse_arguments
+from agent_actors.protocol.marks import split_at_mark
+
+FIRST_INDEX: Final = 1 << 20
+"""Calls in text are numbered from here, so that they are not taken for calls of the wire."""
+
+_OPEN: Final = "<tool_call>"
+_CLOSE: Final = "</tool_call>"
+_FUNCTION: Final = "<function="
+_END_FUNCTION: Final = "</function>"
+_PARAMETER: Final = "<parameter="
+_END_PARAMETER: Final = "</parameter>"
+_NAMED: Final = re.compile(r'"name"\s*:\s*"([^"\\]{1,128})"|<function=([^<>\s]{1,128})>')
+
+
+class TextCalls(Protocol):
+    """Finds the calls in the text of one answer."""
+
+    def feed(self, text: str) -> Sequence[ModelDelta]:
+        """Take more text; return the text, thoughts and calls that are known to be such."""
+        ...
+
+    def settle(self) -> Sequence[ModelDelta]:
+        """Something else than text comes next: a mark that only began was none."""
+        ...
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """No more text comes: what waits is what it is."""
+        ...
+
+
+class TagCalls:
+    """`TextCalls` between tags.
+
+    Args:
+        tools: The tools on offer: their schemas tell which values are text.
+        lenient: Whether a call that is nearly JSON is read as what it means, and marked.
+    """
+
+    def __init__(self, tools: Iterable[ToolSpec] = (), *, lenient: bool = False) -> None:
+        self._schemas = {tool.name: tool.input_schema or {} for tool in tools}
+        self._lenient = lenient
+        self._waiting = ""
+        # What came since the tag, but for what waits; None outside of tags.
+        self._inside: list[str] | None = None
+        # Blanks since a call, which count only if text follows; None if text has followed.
+        self._blanks: str | None = None
+        self._count = 0
+
+    def feed(self, text: str) -> Sequence[ModelDelta]:
+        """Take more text; return the text and the calls that are known to be such."""
+        found: list[ModelDelta] = []
+        text, self._waiting = self._waiting + text, ""
+        while text:
+            if self._inside is None:
+                said, mark, rest = split_at_mark(text, (_OPEN,))
+                found += self._said(said)
+                if mark:
+                    self._inside = []
+            else:
+                said, mark, rest = split_at_mark(text, (_CLOSE,))
+                self._inside.append(said)
+                if mark:
+                    found += self._end(whole=True)
+            if not mark:
+                self._waiting = rest
+                break
+            text = rest
+        return found
+
+    def settle(self) -> Sequence[ModelDelta]:
+        """Something else than text comes next; a call that is open stays so."""
+        if self._inside is not None:
+            return ()
+        waiting, self._waiting = self._waiting, ""
+        return self._said(waiting)
+
+    def flush(self) -> Sequence[ModelDelta]:
+        """No more text comes."""
+        if self._inside is None:
+            return self.settle()
+        self._inside.append(self._waiting)
+        self._waiting = ""
+        return self._end(whole=False)
+
+    def _said(self, text: str) -> list[ModelDelta]:
+        if not text:
+            return []
+        if self._blanks is not None:
+            text = self._blanks + text
+            if text.isspace():
+                self._blanks = text
+                return []
+            self._blanks = None
+        return [TextDelta(text)]
+
+    def _end(self, *, whole: bool) -> list[ModelDelta]:
+        """What stood between the tags; not whole if the text ended before the second."""
+        inside = "".join(self._inside or ())
+        self._inside = None
+        if not inside.strip():
+            return self._said(f"{_OPEN}{inside}{_CLOSE if whole else ''}")
+        self._blanks = ""
+        return list(self._calls(inside.strip(), whole=whole))
+
+    def _calls(self, inside: str, *, whole: bool) -> Iterator[ModelDelta]:
+        if inside.startswith(_FUNCTION):
+            called = _function(inside, self._schemas)
+            yield self._broken(inside) if called is None else self._call(*called)
+            return
+        # Closed by its tag, it is no call that was cut off: then it may be repaired.
+        for parsed in parse_arguments(inside, lenient=self._lenient and whole):
+            name = parsed.input.get("name") if isinstance(parsed, GoodArguments) else None
+            if isinstance(parsed, GoodArguments) and isinstance(name, str) and name:
+                arguments = parsed.input.get("arguments", parsed.input.get("parameters"))
+                given = {} if arguments is None else arguments
+                yield self._call(name, given, repaired=parsed.repaired)
+            else:
+                yield self._broken(parsed.raw or inside)
+
+    def _call(self, name: str, arguments: JsonValue, *, repaired: bool = False) -> ToolCallDelta:
+        if not isinstance(arguments, str | dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        self._count += 1
+        index = FIRST_INDEX + self._count
+        return ToolCallDelta(index, "", name, arguments, repaired=repaired)
+
+    def _broken(self, inside: str) -> ToolCallDelta:
+        """A call that cannot be carried out: with the tag before it, its text is never JSON."""
+        named = _NAMED.search(inside)
+        # A name of blanks is none; with no name at all it would go on with the call before it.
+        name = (named[1] or named[2]) if named else " "
+        return self._call(name, _OPEN + inside)
+
+
+def _function(
+    text: str, schemas: Mapping[str, Mapping[str, JsonValue]]
+) -> tuple[str, JsonObject] | None:
+    """Name and arguments of a call in the form of Qwen3-Coder; None if it is none."""
+    head, closed, body = text.partition(">")
+    name = head.removeprefix(_FUNCTION).strip()
+    body = body.rstrip()
+    if not (name and closed and body.endswith(_END_FUNCTION)):
+        return None
+    body = body.removesuffix(_END_FUNCTION).strip()
+    properties = schemas.get(name, {}).get("properties")
+    known: JsonObject = properties if isinstance(properties, dict) else {}
+    arguments: JsonObject = {}
+    while body:
+        parameter, closed, rest = body.partition(_END_PARAMETER)
+        key, opened, value = parameter.removeprefix(_PARAMETER).partition(">")
+        if not (parameter.startswith(_PARAMETER) and closed and opened) or key in arguments:
+            return None
+        # The template puts each value on lines of its own.
+        value = value.removeprefix("\n").removesuffix("\n")
+        arguments[key] = _value(value, known.get(key))
+        body = rest.lstrip()
+    return name, arguments
+
+
+def _value(text: str, schema: JsonValue) -> JsonValue:
+    """A value as its schema wants it: text, unless it cannot be text and is JSON."""
+    if not isinstance(schema, dict) or _takes_text(schema):
+        return text
+    try:
+        return cast(JsonValue, msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _takes_text(schema: JsonObject) -> bool:
+    kind, choices = schema.get("type"), schema.get("anyOf")
+    if kind is not None:
+        return kind == "string" or (isinstance(kind, list) and "string" in kind)
+    if isinstance(choices, list):
+        return any(isinstance(one, dict) and _takes_text(one) for one in choices)
+    return True
