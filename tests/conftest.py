@@ -14,6 +14,10 @@ from tests.house.leaks import Snapshot
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A developer's own endpoint is no part of a test: options read these.
+for name in [name for name in os.environ if name.startswith("AGENT_ACTORS_")]:
+    del os.environ[name]
+
 # A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
 # is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
 settings.register_profile(

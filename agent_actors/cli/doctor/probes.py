@@ -265,9 +265,12 @@ def _names_in(body: bytes) -> list[str] | None:
     listed = cast("dict[str, object]", value).get("data") if isinstance(value, dict) else value
     if not isinstance(listed, list):
         return None
-    entries = [one for one in cast("list[object]", listed) if isinstance(one, dict)]
-    names = [cast("dict[str, object]", one).get("id") for one in entries]
-    return [name for name in names if isinstance(name, str)]
+    names: list[str] = []
+    for entry in cast("list[object]", listed):
+        name = cast("dict[str, object]", entry).get("id") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            names.append(name)
+    return names
 
 
 def _judged_stream(outcome: Outcome) -> tuple[Status, str]:

@@ -143,7 +143,7 @@ def toml(value: str | bool | float | Iterable[str]) -> str:
     """A value as TOML has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
+    if isinstance(value, int | float):
         return f"{value:g}"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)  # TOML escapes in a text what JSON does

@@ -139,7 +139,7 @@ class _Watch:
 
     def document(self, value: object) -> None:
         """Take a whole completion, or an error, that came in place of a stream."""
-        for chunk in _objects(value if isinstance(value, list) else [value]):
+        for chunk in _objects(_listed(value)):
             if chunk.get("error"):
                 self._notes.note(45, json.dumps(chunk["error"]))
             for choice in _objects(chunk.get("choices")):
@@ -152,7 +152,7 @@ class _Watch:
         """Take the data of an event."""
         if value is None:
             self._notes.note(34, "null")
-        for chunk in _objects(value if isinstance(value, list) else [value]):
+        for chunk in _objects(_listed(value)):
             self._chunk(chunk)
 
     def close(self, *, done: bool) -> None:
@@ -268,6 +268,10 @@ def _repeats(texts: list[str]) -> bool:
     if len(texts) > _OFTEN and all(text.startswith(before) for before, text in pairwise(texts)):
         return len(set(texts)) > _OFTEN
     return len(texts) > _OFTEN and texts[-1] == "".join(texts[:-1])
+
+
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def _objects(value: object) -> list[JsonObject]:
