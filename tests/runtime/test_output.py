@@ -172,6 +172,13 @@ async def test_a_run_that_ends_before_an_answer_has_no_output() -> None:
         _ = result.output
 
 
+async def test_what_an_earlier_answer_lacked_is_not_said_of_the_last() -> None:
+    result = await run("no", [call("lookup", {"key": "a"})], iterations=2)
+    assert result.stop_reason == "max_iterations"
+    with pytest.raises(OutputError, match="the run ended before the model gave one"):
+        _ = result.output
+
+
 async def test_a_limit_that_leaves_no_room_for_asking_again_ends_the_run() -> None:
     model = ScriptedModel(["no"])
     options = attrs.evolve(agent(model), limits=UsageLimits(requests=1))

@@ -1,0 +1,52 @@
+"""An answer of a type: a class that the answer is checked against and becomes."""
+
+import os
+from typing import Literal
+
+import attrs
+import trio
+
+from agent_actors import AgentOptions, OutputError, OutputSpec, open_runtime
+
+
+@attrs.frozen
+class City:
+    """A city that a traveller asked about.
+
+    Attributes:
+        name: As its people call it.
+        people: How many live there.
+    """
+
+    name: str
+    people: int
+    sights: tuple[str, ...]
+
+
+agent = AgentOptions(
+    model=os.environ.get("MODEL", "qwen3-32b"),
+    base_url=os.environ.get("BASE_URL", "http://localhost:1234/v1"),
+    output_type=City,
+)
+
+Verdict = Literal["worth a visit", "not worth it"]
+judge = AgentOptions(
+    model=agent.model,
+    base_url=agent.base_url,
+    output_type=OutputSpec[Verdict](Verdict, name="verdict"),
+    output_retries=1,
+)
+
+
+async def main() -> None:
+    async with open_runtime() as runtime:
+        try:
+            city = (await runtime.run("Tell me of Paris.", agent, session_id="s")).output
+            print(f"{city.name} has {city.people:,} people")
+            verdict = (await runtime.run("And, is it?", judge, session_id="s")).output
+            print(verdict)
+        except OutputError as error:
+            print(f"{error}; it said {error.text!r}")
+
+
+trio.run(main)
