@@ -12,6 +12,7 @@ from agent_actors.domain.model import ModelRequest as ModelRequest
 from agent_actors.domain.model import ModelSettings as ModelSettings
 from agent_actors.domain.model import NoticeDelta as NoticeDelta
 from agent_actors.domain.model import OutputSchema as OutputSchema
+from agent_actors.domain.model import ProgressDelta as ProgressDelta
 from agent_actors.domain.model import TextDelta as TextDelta
 from agent_actors.domain.model import ThinkingDelta as ThinkingDelta
 from agent_actors.domain.model import ToolCallDelta as ToolCallDelta

@@ -16,6 +16,7 @@ from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
     ModelRequest,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -29,9 +30,9 @@ _EXPECTED = (
     "expected an object with `async def complete(self, request)` that returns a ModelFinished or a "
     "str, or with `async def stream(self, request, sink)` that returns a ModelFinished, or with an "
     "async generator `stream(self, request)` that yields deltas (TextDelta, ThinkingDelta, "
-    "ToolCallDelta, UsageDelta, FinishDelta)"
+    "ToolCallDelta, UsageDelta, FinishDelta, ProgressDelta)"
 )
-_DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta, UsageDelta, FinishDelta)
+_DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta, UsageDelta, FinishDelta, ProgressDelta)
 
 
 def adapt_provider(provider: object) -> ModelProvider:

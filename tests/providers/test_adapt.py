@@ -19,6 +19,7 @@ from agent_actors.domain.model import (
     ModelFinished,
     ModelRequest,
     ModelSettings,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -160,6 +161,14 @@ async def test_an_async_generator_of_deltas_is_assembled() -> None:
     )
     assert sink.deltas[:3] == [ThinkingDelta("Hm"), TextDelta("Hel"), TextDelta("lo")]
     assert generator.closed
+
+
+async def test_a_generator_may_say_that_it_goes_on_with_what_nobody_is_shown() -> None:
+    sink = CollectingSink.roomy()
+    going_on = ProgressDelta()
+    answer = await adapt_provider(Yields(going_on, TextDelta("Hi"))).stream(REQUEST, sink)
+    assert answer.blocks == (TextBlock("Hi"),)
+    assert sink.deltas == [going_on, TextDelta("Hi")]
 
 
 async def test_a_generator_that_just_ends_is_an_answer_that_stopped() -> None:

@@ -16,6 +16,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     ModelRequest,
     ModelSettings,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -190,6 +191,32 @@ def test_tools_of_the_endpoint_and_their_results_are_kept_as_they_came() -> None
         TextBlock("Found", extra={"citations": [citation, citation]}),
         TextBlock("."),
     )
+
+
+def test_what_no_reader_is_shown_shows_that_the_answer_goes_on() -> None:
+    going_on = [ProgressDelta()]
+    use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
+    opening = [begin(), start(0, use), *text_block("Hi", index=1)]
+    for event in (
+        start(2, {"type": "redacted_thinking", "data": "xyz"}),
+        arguments('{"q": 1}'),
+        add(0, {"type": "something_delta", "more": "of it"}),
+        add(0, {"type": "text_delta", "text": "t"}),
+        add(1, {"type": "citations_delta", "citation": {"c": 1}}),
+        add(5, {"type": "something_delta", "more": "of it"}),
+    ):
+        assert shown(*opening, event)[len(shown(*opening)) :][:1] == going_on, event
+    for nothing in (
+        start(0, use),
+        stop(0),
+        arguments(""),
+        add(0, {"type": "something_delta"}),
+        add(0, {"type": "something_delta", "more": ""}),
+        add(0, {"type": "text_delta", "text": ""}),
+        add(1, {"type": "citations_delta", "citation": None}),
+        dict[str, object](type="ping"),
+    ):
+        assert shown(*opening, nothing) == shown(*opening), nothing
 
 
 def test_a_cut_input_of_the_endpoints_own_tool_leaves_it_as_it_began() -> None:
