@@ -110,9 +110,9 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
         try:
             value, end = cast(tuple[JsonValue, int], _DECODER.raw_decode(text, start))
         except (ValueError, RecursionError) as error:
-            if found and text[start] == "{":
-                return (*_distinct(found), BadArguments(_why(error), text[start:]))
-            return (BadArguments(_why(error), text),)
+            # An empty object before one that is not whole is noise, and no call that runs.
+            whole = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
+            return (*whole, BadArguments(_why(error), text[start:] if whole else text))
         if not isinstance(value, dict):
             return (BadArguments(f"expected one JSON object of arguments, got more: {text}", text),)
         found.append(_mended(value, text[start:end]))

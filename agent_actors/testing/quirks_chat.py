@@ -399,14 +399,8 @@ _QUIRKS: Final = book_of((*CALL_QUIRKS, *_STREAM))
 
 _NO_PARAMETERS: Final = ("arguments_empty", "arguments_absent", "arguments_null")
 _FAULTS: Final = tuple(quirk.name for quirk in CALL_QUIRKS if quirk.outcome == "fault")
-_ARGUMENTS: Final = (
-    *_NO_PARAMETERS,
-    "arguments_object",
-    "arguments_wrapped",
-    "arguments_again",
-    "empty_object_first",
-    *_FAULTS,
-)
+_FORMS: Final = ("arguments_object", "arguments_wrapped", "arguments_again")
+_ARGUMENTS: Final = (*_NO_PARAMETERS, *_FORMS, "empty_object_first")
 _IN_HEAD: Final = ("head_with_arguments", "whole_call")
 _LATER: Final = ("empty_id_later", "empty_names_later", "nulls_later", "head_repeated")
 _IDS: Final = ("no_ids", "id_is_name", "id_known", "short_ids")
@@ -421,6 +415,8 @@ _OF_CALLS: Final = tuple(quirk.name for quirk in CALL_QUIRKS)
 
 _EXCLUSIONS: Final = (
     one_of("arguments have one form", _ARGUMENTS),
+    one_of("a call is spoilt in one way", _FAULTS),
+    apart("arguments that are spoilt have one form", _FAULTS, (*_NO_PARAMETERS, *_FORMS)),
     one_of("a call begins in one way", _IN_HEAD),
     one_of("later fragments have one form", _LATER),
     one_of("ids have one form", _IDS),

@@ -125,6 +125,11 @@ def test_an_unfinished_object_after_a_whole_one_is_refused_alone() -> None:
     assert second.raw == '{"q":'
 
 
+@pytest.mark.parametrize("text", ['{}{"a":1', '{}{}{"a":', "{} {"])
+def test_an_empty_object_before_an_unfinished_one_is_no_call_that_runs(text: str) -> None:
+    assert only_error(text).startswith("the arguments are not valid JSON: ")
+
+
 @pytest.mark.parametrize("text", ['{"a":1}}', '{"a":1}</tool_call>', '{"a":1} trailing'])
 def test_an_object_followed_by_what_is_none_is_refused_whole(text: str) -> None:
     only_error(text)
