@@ -15,12 +15,11 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.actors._ask import Request, RequestCancelled
+from agent_actors.actors._ask import RequestCancelled
 from agent_actors.actors._nesting import RunNode, current_call, current_run
 from agent_actors.actors.session_gate import Lease, OnBusy
 from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
-from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import (
     ErrorEvent,
     Event,
@@ -55,6 +54,7 @@ from agent_actors.protocol.turn import (
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.attempts import Attempts
 from agent_actors.runtime.budget import Budget
+from agent_actors.runtime.calls import RunCalls
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.output import RunOutput
@@ -126,14 +126,6 @@ class Driver:
             parent_tool_use_id=spec.parent_tool_use_id,
         )
         self._stamp = Stamp(actors.ids, actors.wall_clock, scope)
-        self._tools = RunTools(
-            run_id=spec.node.run_id,
-            tools=spec.options.tools_by_name,
-            cwd=spec.options.cwd,
-            info=self._info,
-            on_progress=self._on_progress,
-            timeout=spec.options.tool_timeout,
-        )
         self._attempts = Attempts(
             actors,
             spec.options,
@@ -142,10 +134,10 @@ class Driver:
             make_sink=self._make_sink,
             record=self._record,
         )
-        self._open_calls: dict[str, Request[ToolCallResult]] = {}
-        # Ids of calls that have ended, from the executor's replies to `_await_calls`.
-        self._ended: trio.MemorySendChannel[str] | None = None
-        self._ended_calls: trio.MemoryReceiveChannel[str] | None = None
+        self._calls = RunCalls(actors.executor)
+        chain = spec.options.hook_chain
+        self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
+        self._hook_events: list[HookEvent] = []
         # What the machine has given and the log has not confirmed.
         self._uncommitted: list[Draft] = []
 
@@ -168,7 +160,7 @@ class Driver:
             failure, stop_reason = await self._attempt()
         except BaseException:
             # An actor broke, and takes this task along: its calls end before the caller is told.
-            await self._join_calls()  # noqa: ASYNC102 - shielded there
+            await self._calls.join()  # noqa: ASYNC102 - shielded there
             raise
         return await self._end(failure, stop_reason)
 
@@ -194,6 +186,8 @@ class Driver:
             try:
                 await self._open_session()
                 stop_reason = await self._turns()
+            except _Ended as ended:
+                stop_reason, self._why = ended.stop_reason, ended.why
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
         if self._scope.cancelled_caught and self._cancel_reason is None:
@@ -221,7 +215,7 @@ class Driver:
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
-        commands = machine.feed(self._spec.prompt)
+        commands = machine.feed(await self._begin())
         stop_reason = await self._carry_out(commands, init)
         while stop_reason is None:
             answer = await self._call_model() if machine.state is State.MODEL else None
@@ -230,7 +224,20 @@ class Driver:
             else:
                 commands = self._output.look(machine, machine.feed(answer))
             stop_reason = await self._carry_out(commands, answer=answer)
+        if self._hooked is not None:
+            await self._hooked.stop(self._ledger.text, stop_reason)
         return stop_reason
+
+    async def _begin(self) -> UserInput:
+        said, hooked = self._spec.prompt, self._hooked
+        if hooked is None:
+            return said
+        assert self._session is not None
+        _unless(await self._actors.session_hooks.begin(self._session, hooked))
+        begun = await hooked.begin(said, self._session.history())
+        if isinstance(begun, Blocked):
+            raise _Ended(begun)
+        return begun
 
     async def _carry_out(
         self, commands: Sequence[Command], *first: Draft, answer: ModelFinished | None = None
@@ -244,7 +251,7 @@ class Driver:
             await self._commit(entries, first)
         for command in others:
             if isinstance(command, StartTool):
-                await self._start_call(command.call)
+                await self._calls.start(command.call, self._make_tools)
         return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
 
     async def _commit(self, entries: Sequence[Entry], first: Sequence[Draft] = ()) -> None:
@@ -252,6 +259,8 @@ class Driver:
 
     async def _record(self, drafts: list[Draft]) -> None:
         assert self._session is not None
+        if self._hooked is not None:
+            drafts = [*self._hooked.drafts(), *drafts]
         self._uncommitted = drafts
         events = await self._session.append(self._stamp.scope, drafts)
         self._uncommitted = []
@@ -263,22 +272,35 @@ class Driver:
         assert self._session is not None
         self._ledger.model_calls += 1
         self._stamp.next_iteration(self._ledger.model_calls)
-        state = self._session.state
+        hooked, state = self._hooked, self._session.state
         request = ModelRequest(
             messages=self._session.history(),
             settings=self._options.settings,
             system_prompt=self._options.system_prompt,
-            tools=self._options.tool_specs,
+            tools=self._options.tool_specs if hooked is None else hooked.tool_specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
             output=self._options.output_schema,
             memo=state.memo,
         )
-        answer = await self._attempts.answer(request)
+        if hooked is None:
+            answer = await self._attempts.answer(request)
+        else:
+            answer = await self._inside_hooks(hooked, request)
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
+    async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelFinished:
+        answer = await hooked.call_model(request, self._attempts.answer)
+        if isinstance(answer, Blocked):
+            raise _Ended(answer)
+        if hooked.withholds and answer.text:
+            stamp = self._stamp
+            self._show(AssistantDelta(stamp.scope, stamp.ids.new(), stamp.wall_clock(), answer.text))
+        return answer
+
     def _make_sink(self) -> RunSink:
-        return RunSink(
+        silent = self._hooked is not None and self._hooked.withholds
+        return (SilentSink if silent else RunSink)(
             self._stamp,
             self._mailbox,
             self._actors.bus,
@@ -287,44 +309,31 @@ class Driver:
 
     # Tools.
 
-    async def _start_call(self, call: ToolUseBlock) -> None:
-        if self._ended_calls is None:
-            # Each open call ends once, so this many letters always fit.
-            capacity = len(self._machine.open_calls)
-            self._ended, self._ended_calls = trio.open_memory_channel[str](capacity)
-        request = await self._actors.executor.submit(self._tools, call)
-        self._open_calls[call.id] = request
-        assert self._ended is not None
-        request.on_done(partial(self._ended.send_nowait, call.id))
-
     async def _await_calls(self) -> list[Command]:
-        assert self._ended_calls is not None
-        ended = [await self._ended_calls.receive()]
-        while self._ended_calls.statistics().current_buffer_used:
-            ended.append(self._ended_calls.receive_nowait())
         commands: list[Command] = []
-        for call_id in ended:
-            result = self._open_calls.pop(call_id).result()
+        for result in await self._calls.ended():
             commands += self._machine.feed(ToolFinished(result))
-        if not self._open_calls:
-            self._ended_calls = None
+        if self._hooked is not None and self._hooked.blocked is not None:
+            await self._carry_out(commands)
+            raise _Ended(self._hooked.blocked)
         return commands
 
-    async def _join_calls(self) -> list[ToolCallResult]:
-        if not self._open_calls:
-            return []
-        for request in self._open_calls.values():
-            request.cancel("the run ended")
-        # Not bounded: a run is over when its tools are, whatever their `finally` takes.
-        with trio.CancelScope(shield=True):
-            for request in self._open_calls.values():
-                await request.settled()
-        return [r.result() for r in self._open_calls.values() if r.has_value]
+    def _make_tools(self) -> RunTools:
+        hooked = self._hooked
+        return RunTools(
+            run_id=self._spec.node.run_id,
+            tools=self._options.tools_by_name if hooked is None else hooked.tools,
+            guard=None if hooked is None else RunGuard(hooked, self._messages),
+            cwd=self._options.cwd,
+            info=self._info,
+            on_progress=self._on_progress,
+            timeout=self._options.tool_timeout,
+        )
 
     # The end.
 
     async def _end(self, failure: Exception | None, stop_reason: str) -> RunResult:
-        finished = await self._join_calls()
+        finished = await self._calls.join()
         cancelled = failure is None and not stop_reason
         if cancelled:
             stop_reason = StopReason.INTERRUPTED
@@ -436,7 +445,7 @@ class Driver:
         )
 
     def _on_progress(self, call_id: str, name: str, progress: JsonValue) -> None:
-        if call_id not in self._open_calls:
+        if call_id not in self._calls:
             return  # a thread that was left behind still reports; its call has ended
         stamp = self._stamp
         event = ToolProgress(
