@@ -11,11 +11,14 @@ import trio.testing
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.errors import ConfigError, ProviderDeadlineError
 from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import ProviderProfile
+from agent_actors.providers.profile import Protocol, ProviderProfile
 from agent_actors.providers.profiles import builtin_profiles
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, Step, hang, reply, say
 
 URL = "http://localhost:1/v1"
+PROTOCOLS: tuple[Protocol, ...] = ("openai", "anthropic")
+# Seconds; only a test that fails waits so long.
+PATIENCE = 10.0
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +158,41 @@ async def test_agents_of_one_provider_share_its_connections() -> None:
         assert len(runtime.statistics().endpoints) == 2
 
     assert [request.connection for request in endpoint.requests] == [0, 0, 0, 1]
+
+
+async def test_models_of_one_provider_are_asked_each_in_its_way() -> None:
+    async with ScriptedEndpoint(lambda _: reply("Hello.")) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(
+            model="gpt-4.1", provider="openai", base_url=endpoint.base_url, api_key="k"
+        )
+        await runtime.run("Hi", options)
+        await runtime.run("Hi", options, model="gpt-5-mini")
+
+    first, second = endpoint.requests
+    assert first.body["max_completion_tokens"] == second.body["max_completion_tokens"] == 4096
+    assert ("temperature" in first.body, "temperature" in second.body) == (True, False)
+
+
+async def test_one_url_may_speak_two_protocols() -> None:
+    async with ScriptedEndpoint(lambda _: reply("Hello.")) as endpoint, open_runtime() as runtime:
+        for protocol in PROTOCOLS:
+            profile = ProviderProfile(name="x", base_url=endpoint.base_url, protocol=protocol)
+            await runtime.run("Hi", AgentOptions(model="m", provider=profile, api_key="k"))
+
+    assert [request.protocol for request in endpoint.requests] == ["chat", "messages"]
+
+
+@pytest.mark.parametrize("name", ["vllm", "anthropic"])
+async def test_the_connections_of_a_named_provider_are_closed_with_the_runtime(name: str) -> None:
+    async with ScriptedEndpoint(["Hello."]) as endpoint:
+        async with open_runtime() as runtime:
+            options = AgentOptions(
+                model="m", provider=name, base_url=endpoint.base_url, api_key="k"
+            )
+            await runtime.run("Hi", options)
+            assert endpoint.open_connections == 1
+        with trio.fail_after(PATIENCE):
+            await endpoint.wait_closed()
 
 
 @pytest.mark.feature("OAS-010")

@@ -154,6 +154,7 @@ async def test_thoughts_that_must_come_back_and_short_ids_are_found_out() -> Non
     async with ScriptedEndpoint(strict) as endpoint:
         report = await examined(endpoint.base_url)
 
+    assert report.usable
     assert {one.name: one.value for one in report.remedies} == {
         "echo_reasoning": "reasoning_content",
         "short_call_ids": True,
@@ -181,6 +182,7 @@ async def test_calls_in_the_text_are_read_once_that_is_known(written: str, kind:
     async with ScriptedEndpoint(in_text) as endpoint:
         report = await examined(endpoint.base_url)
 
+    assert report.usable
     assert {one.name: one.value for one in report.remedies} == {"text_tool_calls": kind}
     assert [one.number for one in report.sightings] == [25]
 
