@@ -144,12 +144,22 @@ class ProviderStatusError(ProviderError):
         status: The HTTP status.
         body_message: The error message found in the body, else its beginning.
         headers: The response's headers, names in lower case.
+        hint: What the caller can do about it, where that is known; empty otherwise.
     """
 
     def __init__(
-        self, *, endpoint: str, status: int, body_message: str, headers: dict[str, str]
+        self,
+        *,
+        endpoint: str,
+        status: int,
+        body_message: str,
+        headers: dict[str, str],
+        hint: str = "",
     ) -> None:
-        super().__init__(f"HTTP {status}: {body_message or '(empty body)'}", endpoint=endpoint)
+        advice = f" ({hint})" if hint else ""
+        told = f"HTTP {status}: {body_message or '(empty body)'}{advice}"
+        super().__init__(told, endpoint=endpoint)
+        self.hint = hint
         self.status = status
         self.body_message = body_message
         self.headers = headers

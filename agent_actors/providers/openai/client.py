@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlunsplit
 
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.errors import ProviderStatusError
 from agent_actors.providers.endpoint import (
     checked_headers,
     keyed_headers,
@@ -20,8 +21,8 @@ from agent_actors.providers.endpoint import (
 from agent_actors.providers.openai.answer import AnswerReader
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
+from agent_actors.providers.openai.failure import TEXT_ONLY_HINT, refuses_tools
 from agent_actors.providers.openai.grace import EndGrace
-from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
@@ -94,8 +95,6 @@ class OpenAIChat:
         """
         asked = ask_for_output(request, sink, self._dialect)
         request, sink = asked.request, asked.sink
-        asked = ask_for_output(request, sink, self._dialect)
-        request, sink = asked.request, asked.sink
         body = encode_request(request, self._dialect)
         grace = EndGrace()
 
@@ -113,7 +112,11 @@ class OpenAIChat:
             await self._exchange.exchange(
                 HttpRequest(self._url, keyed_headers(self._headers, request), body), reading
             )
-        return asked.answer(reading.whole().finish())
+        try:
+            whole = reading.whole()
+        except ProviderStatusError as error:
+            raise _explained(error, request) from None
+        return asked.answer(whole.finish())
 
     async def complete(self, request: ModelRequest) -> ModelFinished:
         """Ask the model and wait for the whole answer.
@@ -155,6 +158,19 @@ class _ChatSink(AnswerSink[AnswerReader]):
             await super().wait_room()
         finally:
             self._grace.resume()
+
+
+def _explained(error: ProviderStatusError, request: ModelRequest) -> ProviderStatusError:
+    """The error, with what can be done about it where that is known."""
+    if not (request.tools and refuses_tools(error.status, error.body_message)):
+        return error
+    return ProviderStatusError(
+        endpoint=error.endpoint,
+        status=error.status,
+        body_message=error.body_message,
+        headers=error.headers,
+        hint=TEXT_ONLY_HINT,
+    )
 
 
 def _completions_url(base: SplitResult) -> str:

@@ -37,6 +37,8 @@ from agent_actors.providers.openai.media import (
     result_media,
     result_text,
 )
+from agent_actors.providers.openai.short_ids import short_call_id
+from agent_actors.providers.openai.text_only import in_text_only
 
 _HEAVY: Final = b"media"
 """Stands for a message with images or files, which is encoded with each request."""
@@ -52,14 +54,15 @@ def encode_request(request: ModelRequest, dialect: ChatDialect = PLAIN) -> bytes
         request: What is asked.
         dialect: What the endpoint wants, and what it refuses.
     """
+    if "tools" in dialect.refuses:
+        request = in_text_only(request)
     settings = request.settings
     body: dict[str, object] = {"model": settings.model, "stream": True}
     if dialect.include_usage:
         body["stream_options"] = {"include_usage": True}
-    has_tools = bool(request.tools) and "tools" not in dialect.refuses
-    if has_tools:
+    if request.tools:
         body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
-    body.update(_settings(settings, dialect.max_tokens_field, has_tools=has_tools))
+    body.update(_settings(settings, dialect.max_tokens_field, has_tools=bool(request.tools)))
     for refused in dialect.refuses & body.keys():
         del body[refused]
     body.update(settings.extra_body)
@@ -114,7 +117,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
         if message.role == "assistant":
             sent = _assistant(message, answered, dialect)
         else:
-            sent = _spoken(message)
+            sent = _spoken(message, dialect)
         return b",".join(_encoded(one) for one in sent)
 
     def encode_lean(message: Message) -> bytes:
@@ -133,20 +136,23 @@ def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
         kept = [encode_lean(message) for message in request.messages]
         sent = list(filter(None, kept))
     if _HEAVY in sent:
-        sent = list(_with_media(zip(request.messages, kept, strict=True), encode))
+        sent = list(_with_media(zip(request.messages, kept, strict=True), encode, dialect))
     if request.system_prompt:
         sent.insert(0, _encoded({"role": "system", "content": request.system_prompt}))
     return sent
 
 
 def _with_media(
-    messages: Iterable[tuple[Message, bytes | None]], encode: Callable[[Message], bytes]
+    messages: Iterable[tuple[Message, bytes | None]],
+    encode: Callable[[Message], bytes],
+    dialect: ChatDialect,
 ) -> Iterator[bytes]:
     """All messages, each with its bytes if they were kept; what tools showed follows the results.
 
     Args:
         messages: The conversation.
         encode: Makes the bytes of an answer, whose images stay where they are.
+        dialect: What the endpoint wants.
     """
     shown: list[JsonValue] = []
     for message, known in messages:
@@ -163,7 +169,7 @@ def _with_media(
             continue
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
-                yield _encoded(_result(block))
+                yield _encoded(_result(block, dialect))
                 shown += result_media(block)
         said = [block for block in message.blocks if is_part(block)]
         if said:
@@ -193,10 +199,10 @@ def _assistant(
     thoughts = ""
     for block in message.blocks:
         if isinstance(block, ToolUseBlock):
-            calls.append(_call(block.id, block.name, _arguments(block), block))
+            calls.append(_call(block, block.name, _arguments(block), dialect))
         elif isinstance(block, ToolUseError):
             if block.id in answered:
-                calls.append(_call(block.id, block.name or _UNNAMED, "{}", block))
+                calls.append(_call(block, block.name or _UNNAMED, "{}", dialect))
         else:
             echo.update(block.extra)
             if isinstance(block, ThinkingBlock):
@@ -212,10 +218,15 @@ def _assistant(
 
 
 def _call(
-    call_id: str, name: str, arguments: str, block: ToolUseBlock | ToolUseError
+    block: ToolUseBlock | ToolUseError, name: str, arguments: str, dialect: ChatDialect
 ) -> JsonObject:
     function: JsonObject = {"name": name, "arguments": arguments}
+    call_id = _call_id(block.id, dialect)
     return {"id": call_id, "type": "function", "function": function, **block.extra}
+
+
+def _call_id(call_id: str, dialect: ChatDialect) -> str:
+    return short_call_id(call_id) if dialect.short_call_ids else call_id
 
 
 def _arguments(call: ToolUseBlock) -> str:
@@ -229,12 +240,12 @@ def _arguments(call: ToolUseBlock) -> str:
     return dump_object(call.input)
 
 
-def _spoken(message: Message) -> Iterator[JsonObject]:
+def _spoken(message: Message, dialect: ChatDialect) -> Iterator[JsonObject]:
     """What is no answer of the model: results one by one, and the rest as one message."""
     said: list[Part] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):
-            yield _result(block)
+            yield _result(block, dialect)
         elif is_part(block):
             said.append(block)
     if said:
@@ -242,11 +253,11 @@ def _spoken(message: Message) -> Iterator[JsonObject]:
         yield {"role": role, "content": content_of(said)}
 
 
-def _result(block: ToolResultBlock) -> JsonObject:
+def _result(block: ToolResultBlock, dialect: ChatDialect) -> JsonObject:
     name: JsonObject = {"name": block.name} if block.name else {}
     return {
         "role": "tool",
-        "tool_call_id": block.tool_use_id,
+        "tool_call_id": _call_id(block.tool_use_id, dialect),
         **name,
         "content": result_text(block),
         **block.extra,

@@ -13,6 +13,21 @@ _SHOWN: Final = 500
 _SCANNED: Final = 16 * 1024
 """Characters of a page that are searched: patterns with a far end may take quadratic time."""
 
+# Endpoints say it in many words: "does not support tools", "tools param requires --jinja".
+_TOOLS: Final = re.compile(r"\btools?\b|\bfunction[ _-]?call", re.IGNORECASE)
+_REFUSED: Final = re.compile(
+    r"\b(?:not? (?:\w+ )?(?:support|allow|permit)|unsupported|requires? --|unrecogni[sz]ed|unknown)"
+    r"|\bthat support\b",
+    re.IGNORECASE,
+)
+_CALLERS: Final = frozenset({400, 404, 405, 422, 500, 501})
+"""Statuses under which endpoints refuse a request for what it says."""
+
+TEXT_ONLY_HINT: Final = (
+    "if this model takes no tools, pass none, or declare the endpoint text-only: "
+    'refuses={"tools"} in the ChatDialect of its profile'
+)
+
 _HTML_TITLE: Final = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _HTML_HIDDEN: Final = re.compile(r"<(script|style)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
 _HTML_TAG: Final = re.compile(r"<[^<>]*>")
@@ -55,6 +70,13 @@ def message_of_body(body: bytes) -> str:
         except NotJsonError:
             pass
     return text[:_SHOWN]
+
+
+def refuses_tools(status: int, message: str) -> bool:
+    """True if a failure most likely says that the endpoint, or the model, takes no tools."""
+    if status not in _CALLERS:
+        return False
+    return bool(_TOOLS.search(message) and _REFUSED.search(message))
 
 
 def looks_like_html(text: str) -> bool:

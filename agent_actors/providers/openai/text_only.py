@@ -1,0 +1,90 @@
+"""A conversation with calls, for an endpoint that takes text only.
+
+Such an endpoint refuses a history with calls in it, as there is one if the session began elsewhere.
+What was called, and what came back, is told in words, in its place; neighbours of one side become
+one message, since strict templates want the sides to take turns. A conversation without calls stays
+the very same, so that what was made of its messages is used again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.memo import MessageMemo
+from agent_actors.domain.messages import Message, Messages
+from agent_actors.domain.model import ModelRequest
+from agent_actors.protocol.arguments import dump_object
+from agent_actors.providers.openai.media import result_text
+
+_BETWEEN: Final = "\n\n"
+
+
+def in_text_only(request: ModelRequest) -> ModelRequest:
+    """The request without tools, its calls and results told as text."""
+    messages = request.messages
+    if not any(_is_of_call(block) for message in messages for block in message.blocks):
+        return attrs.evolve(request, tools=())
+    told = Messages(_merged(_told(messages)))
+    return attrs.evolve(request, tools=(), messages=told, memo=MessageMemo())
+
+
+def _is_of_call(block: ContentBlock) -> bool:
+    return isinstance(block, ToolUseBlock | ToolUseError | ToolResultBlock)
+
+
+def _told(messages: Iterable[Message]) -> Iterator[Message]:
+    names: dict[str, str] = {}
+    for message in messages:
+        blocks: list[ContentBlock] = []
+        for block in message.blocks:
+            if isinstance(block, ToolUseBlock):
+                names[block.id] = block.name
+            blocks.append(_in_words(block, names))
+        yield Message("user" if message.role == "tool" else message.role, _spaced(blocks))
+
+
+def _in_words(block: ContentBlock, names: dict[str, str]) -> ContentBlock:
+    if isinstance(block, ToolUseBlock):
+        return TextBlock(f"[Called the tool {block.name} with {dump_object(block.input)}]")
+    if isinstance(block, ToolUseError):
+        return TextBlock(f"[Tried to call {block.name or 'a tool'}: {block.error}]")
+    if isinstance(block, ToolResultBlock):
+        what = "failed" if block.is_error else "returned"
+        name = block.name or names.get(block.tool_use_id, "")
+        which = f"The tool {name}" if name else "A tool"
+        return TextBlock(f"[{which} {what}: {result_text(block)}]")
+    return block
+
+
+def _merged(messages: Iterable[Message]) -> Iterator[Message]:
+    last: Message | None = None
+    for message in messages:
+        if last is not None and last.role == message.role != "system":
+            last = Message(last.role, _spaced([*last.blocks, *message.blocks]))
+            continue
+        if last is not None:
+            yield last
+        last = message
+    if last is not None:
+        yield last
+
+
+def _spaced(blocks: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
+    """The blocks, with a blank line between texts: on the wire they stand close together."""
+    spaced: list[ContentBlock] = []
+    for block in blocks:
+        before = spaced[-1] if spaced else None
+        if isinstance(block, TextBlock) and isinstance(before, TextBlock):
+            text = f"{before.text}{_BETWEEN}{block.text}"
+            spaced[-1] = TextBlock(text, extra={**before.extra, **block.extra})
+        else:
+            spaced.append(block)
+    return tuple(spaced)
