@@ -286,7 +286,7 @@ class OpaquePart:
         """Take what is added; of it only is shown that it came."""
         self.fresh = False
         if isinstance(delta, OddDelta):
-            more = {key: value for key, value in delta.raw.items() if key != "type"}
+            more: WireObject = {k: value for k, value in delta.raw.items() if k != "type"}
         elif isinstance(delta.partial_json, str):
             self._pieces.append(delta.partial_json)
             return _PROGRESS if delta.partial_json else _NOTHING
