@@ -2,7 +2,7 @@
 
 The program is the head of a process group of its own, and the whole group is killed, so that
 nothing of it outlives the tests, whatever becomes of them: when they die, their end of the pipe
-does too.
+does too. A signal to end does the same.
 """
 
 import contextlib
@@ -14,6 +14,9 @@ import threading
 
 
 def main() -> int:
+    # Whoever ends the tests may do so with a signal to all of their group, this program among them.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True) as child:
 
         def watch() -> None:

@@ -1,5 +1,6 @@
 """What is started for these tests ends with them, and what is missing is named."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,16 @@ def test_a_program_and_its_children_end_with_the_standard_input() -> None:
         # Ends only when nobody is left who could write to it.
         assert process.stdout.read() == b""
     assert process.returncode != 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_they_end_with_a_signal_too(number: signal.Signals) -> None:
+    with held(FAMILY) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.send_signal(number)
+        assert process.stdout.read() == b""
+    assert process.returncode == 128 + number
 
 
 def test_the_end_of_a_program_is_told() -> None:
