@@ -129,6 +129,6 @@ async def answering(
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(trio.serve_listeners, serve, listeners))
+        await nursery.start(partial(trio.serve_listeners, serve, listeners))
         yield f"http://127.0.0.1:{port}/v1"
         nursery.cancel_scope.cancel()

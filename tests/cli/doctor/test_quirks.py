@@ -76,6 +76,7 @@ END = chunk({}, "stop") + DONE
         (chunk({"content": "a"}) + chunk({"content": "ab"}) + END, []),
         (chunk({"content": "a"}) * 3 + END, []),
         (chunk({"reasoning": "a", "content": ""}) + END, [37]),
+        (chunk({"content": "a", "extra_content": {}}) + END, [40]),
         (b"\n\n" + chunk({"content": "a"}) + END, [42]),
         (b"", [32]),
         (b"data: 1\n\ndata: {\n\ndata: []\n\n", [32]),
