@@ -149,6 +149,7 @@ class SessionLog:
         max_sessions: Sessions in memory.
         session_ttl: Seconds that an idle session stays there.
         store_timeout: Seconds for one commit or one load.
+        on_evicted: Told of each session that leaves the memory.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class SessionLog:
         max_sessions: int = MAX_SESSIONS,
         session_ttl: float = SESSION_TTL,
         store_timeout: float = STORE_TIMEOUT,
+        on_evicted: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.owner: Owner = Owner("session_log")
         self._store = store
@@ -171,6 +173,7 @@ class SessionLog:
         self._max_sessions = max_sessions
         self._session_ttl = session_ttl
         self._store_timeout = store_timeout
+        self._on_evicted = on_evicted
         self._appends: Mailbox[_Append] = Mailbox(MAILBOX_CAPACITY)
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
         self._sweeping = False
@@ -318,6 +321,7 @@ class SessionLog:
     def _evict(self, loaded: _Loaded) -> None:
         del self._loaded[loaded.session_id]
         self._store.evicted(loaded.session_id)
+        self._on_evicted(loaded.session_id)
         self._evicted += 1
 
     async def _sweep(self) -> None:

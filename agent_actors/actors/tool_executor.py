@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -69,6 +69,27 @@ class ToolStatistics:
     calls: int
 
 
+class ToolGuard(Protocol):
+    """What stands around the calls of a run: hooks, and whoever permits."""
+
+    async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
+        """May this call run: the call to run, or what the model is told instead.
+
+        It holds no slot meanwhile, and takes as long as it takes.
+        """
+        ...
+
+    async def around(
+        self, call: ToolUseBlock, handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]]
+    ) -> ToolOutput:
+        """Call the handler; within the call's deadline."""
+        ...
+
+    async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
+        """What the model is told."""
+        ...
+
+
 @attrs.frozen(eq=False)
 class RunTools:
     """What the calls of one run have in common.
@@ -80,6 +101,7 @@ class RunTools:
         info: Gives a snapshot of the run.
         on_progress: Takes a call's id, its tool's name and what it reported; any thread.
         timeout: Seconds a call may take whose tool names no deadline of its own.
+        guard: What stands around the calls; None: nothing.
         turns: The order in which shared and exclusive calls may run.
         starting: Calls that begin in the next tick, in the order of their submitting.
         in_line: Calls whose place in line is still to be taken; later ones may not pass them.
@@ -91,6 +113,7 @@ class RunTools:
     info: Callable[[], RunInfo]
     on_progress: Callable[[str, str, JsonValue], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
+    guard: ToolGuard | None = None
     turns: Turns = attrs.field(factory=Turns)
     # Mostly empty, and then a deque and a set would take 800 bytes of every run.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
@@ -226,7 +249,7 @@ class ToolExecutor:
 
     def _begin_at_once(self, request: _Call) -> bool:
         run = request.run
-        if run.in_line or not self.owner.started:
+        if run.in_line or run.guard is not None or not self.owner.started:
             return False
         if run.starting and run.starting[-1].context != request.context:
             return False  # workers of one tick change places, see `_perform_next`
@@ -278,11 +301,37 @@ class ToolExecutor:
                 tool.check(call.input)
             except ToolArgumentsError as error:
                 return _failed(call, str(error))
+            if run.guard is not None:
+                return await self._guarded(request, tool, run.guard)
             if in_line:
                 await self._take(request, tool)
             return await self._timed(request, tool)
         finally:
             request.held.release_all()
+
+    async def _guarded(self, request: _Call, tool: Tool, guard: ToolGuard) -> ToolCallResult:
+        admitted = await guard.admit(request.block, tool)
+        if isinstance(admitted, ToolOutput):
+            return _told(request.block, admitted)
+        request.block = admitted
+        await self._take(request, tool)
+        self._calls += 1
+        current_call.set(request.held)
+        timeout = request.run.timeout if tool.timeout is None else tool.timeout
+        started_at, started = self._wall_clock(), trio.current_time()
+        output = ToolOutput(_late(admitted, timeout), is_error=True)
+        with trio.move_on_after(timeout):
+            output = await guard.around(admitted, partial(self._handle, request, tool))
+        output = await guard.after(admitted, output)
+        return self._result(admitted, output, started_at, started)
+
+    async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:
+        try:
+            tool.check(call.input)  # whoever stands around may have written other arguments
+        except ToolArgumentsError as error:
+            return ToolOutput(str(error), is_error=True)
+        request.block = call
+        return await self._execute(request, tool)
 
     async def _timed(self, request: _Call, tool: Tool) -> ToolCallResult:
         call = request.block
@@ -299,8 +348,8 @@ class ToolExecutor:
     def _missed(
         self, call: ToolUseBlock, timeout: float, started_at: float, started: float
     ) -> ToolCallResult:
-        late = f"tool {call.name!r} did not finish within {timeout:g} s"
-        return self._result(call, ToolOutput(late, is_error=True), started_at, started)
+        late = ToolOutput(_late(call, timeout), is_error=True)
+        return self._result(call, late, started_at, started)
 
     def _result(
         self, call: ToolUseBlock, output: ToolOutput, started_at: float, started: float
@@ -373,6 +422,16 @@ def _context(request: _Call) -> _CallContext:
         cwd=run.cwd,
         on_progress=run.on_progress,
         token=trio.lowlevel.current_trio_token(),
+    )
+
+
+def _late(call: ToolUseBlock, timeout: float) -> str:
+    return f"tool {call.name!r} did not finish within {timeout:g} s"
+
+
+def _told(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
+    return ToolCallResult(
+        call.id, call.name, call.input, output.content, output.is_error, output.data
     )
 
 

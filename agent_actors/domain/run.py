@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Generic, cast
 
 import attrs
 
+from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
@@ -128,6 +129,7 @@ class RunResult(Generic[OutputT_co]):
         run_id: The run.
         request_id: The caller's id of the request, or one that was made.
         cost: What `usage` cost, in the currency of `AgentOptions.prices`; None without prices.
+        hook_events: What hooks did other than proceed, in order.
     """
 
     text: str
@@ -141,6 +143,7 @@ class RunResult(Generic[OutputT_co]):
     run_id: str
     request_id: str
     cost: float | None = None
+    hook_events: tuple[HookEvent, ...] = ()
     _output: Output | None = attrs.field(default=None, alias="output")
 
     @property

@@ -22,9 +22,11 @@ from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
+from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 
 if TYPE_CHECKING:
     from agent_actors.domain.ids import Ids
+    from agent_actors.runtime.hooked import HookedRun
 
 # Seconds that observers get, at the end, for what is still queued.
 BUS_DRAIN: Final = 5.0
@@ -59,6 +61,7 @@ class Actors:
             self.ids,
             self.wall_clock,
             self.gate.is_busy,
+            on_evicted=partial(self._session_left, reason="evicted"),
             max_sessions=options.max_sessions,
             session_ttl=options.session_ttl,
         )
@@ -68,6 +71,9 @@ class Actors:
             max_live=options.streams_per_endpoint,
             wall_clock=self.wall_clock,
         )
+        self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
+        # Runs that are alive and have hooks, by id: they are told of the runs that they start.
+        self.hooked: dict[str, HookedRun] = {}
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
@@ -85,6 +91,7 @@ class Actors:
             self.executor.owner,
             self.gate.owner,
             self.log.owner,
+            self.session_hooks.owner,
             self.bus.owner,
         )
         for owner in self._owners:
@@ -186,8 +193,12 @@ class Actors:
             bus=self.bus.statistics(),
         )
 
+    def _session_left(self, session_id: str, *, reason: str) -> None:
+        self.session_hooks.end(session_id, reason)
+
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
         del self.live[run_id]
+        self.hooked.pop(run_id, None)
         ended()
 
     async def _open_log(self) -> Exception | None:
@@ -247,6 +258,9 @@ class Actors:
         await _end(self.endpoints.owner)
         await _end(self.executor.owner)
         await _end(self.gate.owner)
+        with trio.move_on_after(SESSION_END_TIMEOUT):
+            await self.session_hooks.end_all()
+        await _end(self.session_hooks.owner)
         await _end(self.log.owner)
         await _attempt(self.log.aclose, failures)
         with trio.move_on_after(BUS_DRAIN):

@@ -191,10 +191,11 @@ class Attempts:
 
     async def _restart(self, reason: str) -> None:
         self._void += 1
+        shown = self._sink is not None and self._sink.shows
         tokens = self.cut_off()
         if tokens is not None:
-            number = self._void + 1
-            await self._record([tokens, partial(AttemptRestarted, attempt=number, reason=reason)])
+            restarted = partial(AttemptRestarted, attempt=self._void + 1, reason=reason)
+            await self._record([tokens, restarted] if shown else [tokens])
 
 
 def _tell(error: ProviderError, call: _Call, verdict: Verdict) -> None:

@@ -12,18 +12,19 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-import attrs
 import trio
 
 from agent_actors.actors._ask import RequestCancelled
-from agent_actors.actors._nesting import RunNode, current_call, current_run
-from agent_actors.actors.session_gate import Lease, OnBusy
+from agent_actors.actors._nesting import current_call, current_run
+from agent_actors.actors.session_gate import Lease
 from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (
+    AssistantDelta,
     ErrorEvent,
     Event,
     EventScope,
+    HookEvent,
     ResultEvent,
     SystemInit,
     ToolProgress,
@@ -55,36 +56,15 @@ from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.attempts import Attempts
 from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.calls import RunCalls
+from agent_actors.runtime.guard import RunGuard
+from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.output import RunOutput
-from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
+from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
+from agent_actors.runtime.spec import RunSpec
 
 # Seconds for the last commit of a run, which no cancel interrupts.
 LAST_COMMIT_TIMEOUT: Final = 5.0
-
-
-@attrs.frozen(eq=False)
-class RunSpec:
-    """What to run.
-
-    Attributes:
-        prompt: What the caller said.
-        options: The agent.
-        node: The run among its ancestors.
-        ancestors: The sessions that the runs around it hold.
-        request_id: The caller's id of the request.
-        on_busy: What to do if the session is held.
-        parent_tool_use_id: The call that started this run; None for a root run.
-    """
-
-    prompt: UserInput
-    options: AgentOptions
-    node: RunNode
-    ancestors: Sequence[str]
-    request_id: str
-    on_busy: OnBusy
-    parent_tool_use_id: str | None
 
 
 class Driver:
@@ -137,6 +117,7 @@ class Driver:
         self._calls = RunCalls(actors.executor)
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
+        self._why = ""
         self._hook_events: list[HookEvent] = []
         # What the machine has given and the log has not confirmed.
         self._uncommitted: list[Draft] = []
@@ -187,7 +168,9 @@ class Driver:
                 await self._open_session()
                 stop_reason = await self._turns()
             except _Ended as ended:
-                stop_reason, self._why = ended.stop_reason, ended.why
+                stop_reason, self._why = ended.blocked.stop_reason, ended.blocked.why
+                if ended.blocked.usage is not None:
+                    self._uncommitted.append(self._ledger.enter_usage(ended.blocked.usage))
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
         if self._scope.cancelled_caught and self._cancel_reason is None:
@@ -215,6 +198,7 @@ class Driver:
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
+        self._uncommitted = [init]  # should hooks end the run before it has begun
         commands = machine.feed(await self._begin())
         stop_reason = await self._carry_out(commands, init)
         while stop_reason is None:
@@ -233,7 +217,9 @@ class Driver:
         if hooked is None:
             return said
         assert self._session is not None
-        _unless(await self._actors.session_hooks.begin(self._session, hooked))
+        blocked = await self._actors.session_hooks.begin(self._session, hooked)
+        if blocked is not None:
+            raise _Ended(blocked)
         begun = await hooked.begin(said, self._session.history())
         if isinstance(begun, Blocked):
             raise _Ended(begun)
@@ -259,14 +245,16 @@ class Driver:
 
     async def _record(self, drafts: list[Draft]) -> None:
         assert self._session is not None
-        if self._hooked is not None:
-            drafts = [*self._hooked.drafts(), *drafts]
+        drafts = [*self._hook_drafts(), *drafts]
         self._uncommitted = drafts
         events = await self._session.append(self._stamp.scope, drafts)
         self._uncommitted = []
         self._publish(events)
         if self._mailbox is not None:
             await self._mailbox.put(events)
+
+    def _hook_drafts(self) -> list[Draft]:
+        return [] if self._hooked is None else self._hooked.drafts()
 
     async def _call_model(self) -> ModelFinished:
         assert self._session is not None
@@ -295,7 +283,10 @@ class Driver:
             raise _Ended(answer)
         if hooked.withholds and answer.text:
             stamp = self._stamp
-            self._show(AssistantDelta(stamp.scope, stamp.ids.new(), stamp.wall_clock(), answer.text))
+            delta = AssistantDelta(stamp.scope, stamp.ids.new(), stamp.wall_clock(), answer.text)
+            self._publish((delta,))
+            if self._mailbox is not None:
+                await self._mailbox.put((delta,))
         return answer
 
     def _make_sink(self) -> RunSink:
@@ -339,7 +330,10 @@ class Driver:
             stop_reason = StopReason.INTERRUPTED
             if self._cancel_reason is CancelReason.SHUTDOWN:
                 failure = RuntimeShutdown()
-        why = _told(failure) if failure else f"the run was stopped ({self._cancel_reason})"
+        stopped = self._why or f"the run was stopped ({self._cancel_reason})"
+        why = _told(failure) if failure else stopped
+        if self._hooked is not None:
+            failure = await self._hooked.end(self._ledger.text, stop_reason or "error", failure)
         entries = self._closing_entries(finished, stop_reason or "error", why)
         failure = await self._commit_end(entries, failure, stop_reason)
         if failure is not None:
@@ -362,7 +356,7 @@ class Driver:
     async def _commit_end(
         self, entries: Sequence[Entry], failure: Exception | None, stop_reason: str
     ) -> Exception | None:
-        drafts = [*self._uncommitted, *self._ledger.enter(entries)]
+        drafts = [*self._hook_drafts(), *self._uncommitted, *self._ledger.enter(entries)]
         tokens = self._attempts.cut_off()
         if tokens is not None:
             drafts.append(tokens)
@@ -409,13 +403,11 @@ class Driver:
         )
 
     def _result(self, stop_reason: str) -> RunResult:
-        # A run that was stopped while it waited in line has no session, and said nothing.
-        history = Messages() if self._session is None else self._session.history()
         ledger = self._ledger
         return RunResult(
             text=ledger.text,
             stop_reason=stop_reason,
-            messages=history,
+            messages=self._messages(),
             tool_calls=ledger.tool_calls,
             usage=ledger.usage,
             iterations=ledger.model_calls,
@@ -425,11 +417,18 @@ class Driver:
             request_id=self._spec.request_id,
             cost=ledger.cost,
             output=self._output.of_result(),
+            hook_events=tuple(self._hook_events),
         )
 
     # What others see of the run.
 
+    def _messages(self) -> Messages:
+        # A run that was stopped while it waited in line has no session, and said nothing.
+        return Messages() if self._session is None else self._session.history()
+
     def _publish(self, events: Sequence[Event]) -> None:
+        if self._hooked is not None:
+            self._hook_events += [event for event in events if isinstance(event, HookEvent)]
         if self._actors.bus.has_subscribers:
             self._actors.bus.publish_nowait(events)
 
@@ -454,6 +453,14 @@ class Driver:
         self._publish((event,))
         if self._mailbox is not None:
             self._mailbox.offer(event)
+
+
+class _Ended(Exception):
+    """A hook ended the run: it leaves the turns, and closes as every run does."""
+
+    def __init__(self, blocked: Blocked) -> None:
+        super().__init__(blocked.why)
+        self.blocked = blocked
 
 
 def _split(commands: Sequence[Command]) -> tuple[list[Entry], list[Command]]:

@@ -20,6 +20,8 @@ from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
 from agent_actors.domain.run import OutputT_co
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
+from agent_actors.hooks.chain import NO_HOOKS, HookChain, Hooks, compile_hooks
+from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool, check_tools
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
@@ -49,6 +51,14 @@ def _as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
 
 def _shown(url: str) -> str:
     return repr(public_url(url))
+
+
+def _as_fallbacks(
+    fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]",
+) -> "tuple[str | AgentOptions[object], ...]":
+    if isinstance(fallbacks, str | AgentOptions):
+        return (fallbacks,)
+    return tuple(fallbacks)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -95,8 +105,20 @@ class AgentOptions(Generic[OutputT_co]):
         idle_timeout: Between two pieces; comments and pings do not count.
         total_timeout: For one answer.
         tool_timeout: For a tool call, unless the tool names its own deadline.
+        max_retries: Further tries of one model call, after a failure that may pass; 0: none.
+        fallbacks: Models to go over to when the one before has failed for good: names of models at
+            this endpoint, or other options, of which the endpoint, the sampling and the deadlines
+            count. A run that went over stays there.
+        hooks: What stands in the run's way: a `Hook`, a mapping from phases to functions, or any
+            number of both; the first is the outermost.
+        hook_timeout: How long one call of a hook may take that names no deadline of its own.
+        allow_message_rewrite: Whether `modified_messages` in a hook's decision counts.
+        withhold_deltas: Show an answer only when the `after_model` hooks have seen it, and whole.
         reader_stall: How long a reader of events may take none.
         tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
+        allow_lenient_tool_json: Carry out a call whose arguments are nearly JSON (a comma too many,
+            single quotes, a text without quotes, a fence of code) where only one reading fits; the
+            call is marked `repaired`. What is not whole never runs.
         output_type: What the last answer has to be: an attrs class, a dataclass, a TypedDict or a
             list of such; an `OutputSpec` for what a type checker takes for no class (unions,
             literals) and for a JSON Schema. `result.output` is then of that type. None: any text.
@@ -144,8 +166,17 @@ class AgentOptions(Generic[OutputT_co]):
     idle_timeout: float = Deadlines().idle
     total_timeout: float = Deadlines().total
     tool_timeout: float = DEFAULT_TOOL_TIMEOUT
+    max_retries: int = RetryPolicy().max_retries
+    fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
+        default=(), converter=_as_fallbacks
+    )
+    hooks: Hooks = ()
+    hook_timeout: float = 60.0
+    allow_message_rewrite: bool = False
+    withhold_deltas: bool = False
     reader_stall: float = 60.0
     tool_deltas: bool = False
+    allow_lenient_tool_json: bool = False
     output_type: type[OutputT_co] | OutputSpec[OutputT_co] | None = None
     output_retries: int = 2
     limits: UsageLimits = NO_LIMITS
@@ -157,6 +188,9 @@ class AgentOptions(Generic[OutputT_co]):
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
     deadlines: Deadlines = attrs.field(init=False, repr=False)
+    retry_policy: RetryPolicy = attrs.field(init=False, repr=False)
+    hook_chain: HookChain = attrs.field(init=False, repr=False)
+    fallback_options: "tuple[AgentOptions, ...]" = attrs.field(init=False, repr=False)
     resolved: Resolved | None = attrs.field(init=False, repr=False)
     output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
 
@@ -179,7 +213,9 @@ class AgentOptions(Generic[OutputT_co]):
                 total=self.total_timeout,
             ),
         )
-
+        _set(self, "retry_policy", _retry_policy(self))
+        _set(self, "hook_chain", compile_hooks(self.hooks) if self.hooks else NO_HOOKS)
+        _set(self, "fallback_options", tuple(_fallback(self, item) for item in self.fallbacks))
 
     @property
     def output_schema(self) -> OutputSchema | None:
@@ -206,6 +242,25 @@ def _resolve(options: AgentOptions[object]) -> None:
         _set(options, "model", default_model() if resolved is None else resolved.model)
 
 
+def _retry_policy(options: AgentOptions[object]) -> RetryPolicy:
+    try:
+        return RetryPolicy(max_retries=options.max_retries)
+    except ConfigError as error:
+        raise ConfigError(f"AgentOptions: {error}") from error
+
+
+def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -> AgentOptions:
+    # What the answer has to be, the run's own options say: of these nothing depends on it.
+    if isinstance(item, str):
+        return cast(AgentOptions, attrs.evolve(options, model=item, fallbacks=()))
+    if item.fallbacks:
+        raise ConfigError(
+            f"AgentOptions: the fallback {item.model!r} has fallbacks of its own; list them all "
+            "on the agent itself, in order"
+        )
+    return cast(AgentOptions, item)
+
+
 def _settings_of(options: AgentOptions[object]) -> ModelSettings:
     resolved = options.resolved
     # Chat completions obey their whole dialect, where the body is made; of Anthropic's protocol
@@ -224,6 +279,7 @@ def _settings_of(options: AgentOptions[object]) -> ModelSettings:
         tool_choice=None if "tool_choice" in refused else options.tool_choice,
         parallel_tool_calls=options.parallel_tool_calls,
         extra_body=options.extra_body,
+        lenient_tool_json=options.allow_lenient_tool_json,
     )
 
 
@@ -234,6 +290,7 @@ _TIMEOUTS: Final = (
     "idle_timeout",
     "total_timeout",
     "tool_timeout",
+    "hook_timeout",
     "reader_stall",
 )
 

@@ -6,7 +6,7 @@ that takes nothing for `stall` seconds ends its run. Progress is dropped instead
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import attrs
 import trio
@@ -181,6 +181,8 @@ class RunSink:
         tool_deltas: Whether arguments that stream in are shown.
     """
 
+    shows: ClassVar[bool] = True
+
     def __init__(
         self,
         stamp: Stamp,
@@ -239,6 +241,18 @@ class RunSink:
         if events and mailbox is not None:
             return mailbox.put_nowait(tuple(events))
         return None
+
+
+class SilentSink(RunSink):
+    """Shows nothing, and counts: for an answer that somebody has to see first."""
+
+    shows: ClassVar[bool] = False
+
+    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
+        """Take the pieces of one read."""
+        for delta in deltas:
+            self.characters += len(_shown(delta))
+        return True
 
 
 def _shown(delta: ModelDelta) -> str:

@@ -36,10 +36,11 @@ from agent_actors.runtime.config import (
     RuntimeStatistics,
     check_policy,
 )
-from agent_actors.runtime.driver import Driver, RunSpec
+from agent_actors.runtime.driver import Driver
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.reader import EventMailbox
+from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.stream import RunStream, outcome_of
 
 if TYPE_CHECKING:

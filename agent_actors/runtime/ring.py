@@ -1,0 +1,343 @@
+"""The ring of hooks around one run: calls them in order, bounds them, and records what they did.
+
+Owns what the hooks of one run share, and the tools that they registered. What a decision means for
+the run is the driver's to carry out; what stands here says only what was decided. A run whose agent
+has no hooks has no ring.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import HookEvent
+from agent_actors.domain.json import JsonObject, copy_object
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.run import RunInfo
+from agent_actors.errors import ConfigError, HookError, ToolArgumentsError
+from agent_actors.hooks.chain import BoundHook, HookChain
+from agent_actors.hooks.decision import HookDecision, Refusal
+from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
+from agent_actors.hooks.hook import ModelCall, ToolCall
+from agent_actors.hooks.phases import Phase
+from agent_actors.tools import Tool
+from agent_actors.tools.output import ToolOutput
+from agent_actors.tools.protocol import as_tool
+
+# Seconds that one call of a hook may take.
+HOOK_TIMEOUT: Final = 60.0
+
+E = TypeVar("E", bound=PhaseEvent)
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class _Context:
+    """The `HookContext` of one run."""
+
+    info: Callable[[], RunInfo]
+    state: dict[str, object] = attrs.field(factory=dict[str, object])
+    tools: dict[str, Tool] = attrs.field(factory=dict[str, Tool])
+    open: bool = False
+
+    @property
+    def run(self) -> RunInfo:
+        return self.info()
+
+    def register_tool(self, tool: object) -> None:
+        added = as_tool(tool)
+        if not self.open:
+            raise ConfigError(f"tool {added.name!r}: tools are registered in before_agent only")
+        if added.name in self.tools:
+            raise ConfigError(f"tool {added.name!r}: the name is taken in this run")
+        self.tools[added.name] = added
+
+
+class Ring:
+    """The hooks of one run.
+
+    Args:
+        chain: The hooks; those that the run began with, whatever becomes of the agent.
+        info: Gives a snapshot of the run.
+        tools: The agent's tools, by name.
+        timeout: Seconds that one call of a hook may take that names no deadline of its own.
+
+    Attributes:
+        stopped: Who stopped the run, and in which phase; None if nobody did.
+    """
+
+    def __init__(
+        self,
+        chain: HookChain,
+        info: Callable[[], RunInfo],
+        *,
+        tools: dict[str, Tool],
+        timeout: float = HOOK_TIMEOUT,
+    ) -> None:
+        self._chain = chain
+        self._timeout = timeout
+        self._context = _Context(info, tools=tools)
+        self._unrecorded: list[Draft] = []
+        self.stopped: tuple[Phase, Refusal] | None = None
+
+    def takes_part(self, *phases: Phase) -> bool:
+        """Whether anybody takes part in one of these phases."""
+        return any(self._chain.row(phase) for phase in phases)
+
+    def drafts(self) -> list[Draft]:
+        """What hooks did since the last look, as records to commit with the next ones."""
+        drafts, self._unrecorded = self._unrecorded, []
+        return drafts
+
+    async def decide(self, event: E) -> tuple[E, Refusal | None]:
+        """Ask everybody in a phase, in order: a rewrite goes on to the next, a refusal ends it.
+
+        Raises:
+            HookError: A hook raised, overran its deadline, or returned what is no decision.
+        """
+        phase = event.phase
+        self._context.open = phase is Phase.BEFORE_AGENT
+        try:
+            for hook in self._chain.row(phase):
+                if hook.matches(event.tool):
+                    event, refusal = await self._one(hook, event)
+                    if refusal is not None:
+                        return event, refusal
+            return event, None
+        finally:
+            self._context.open = False
+
+    async def guard(
+        self, call: ToolUseBlock, tool: Tool, messages: Messages
+    ) -> ToolUseBlock | Refusal:
+        """Ask `before_tool`: first as rewriters, in order, then whoever saw other arguments.
+
+        Everybody who may refuse a call has so seen the arguments that it runs with.
+
+        Raises:
+            HookError: As `decide`; or a hook wrote arguments that do not fit the tool.
+        """
+        row = self._chain.row_for(Phase.BEFORE_TOOL, call.name)
+        event = self._about(call, messages)
+        seen: list[tuple[BoundHook, JsonObject]] = []
+        for hook in row:
+            given = event.tool_input
+            event, refusal = await self._one(hook, self._own_copy(event))
+            if refusal is not None:
+                return refusal
+            seen.append((hook, given))
+            if event.tool_input != given:
+                self._check(tool, event, hook)
+        for hook, seen_input in seen:
+            if seen_input != event.tool_input:
+                again = attrs.evolve(self._own_copy(event), recheck=True)
+                _, refusal = await self._one(hook, again, rewrites=False)
+                if refusal is not None:
+                    return refusal
+        return attrs.evolve(call, input=event.tool_input)
+
+    async def recheck(self, call: ToolUseBlock, messages: Messages) -> Refusal | None:
+        """Ask `before_tool` about arguments that somebody else wrote: only a refusal counts.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        event = attrs.evolve(self._about(call, messages), recheck=True)
+        for hook in self._chain.row_for(Phase.BEFORE_TOOL, call.name):
+            _, refusal = await self._one(hook, self._own_copy(event), rewrites=False)
+            if refusal is not None:
+                return refusal
+        return None
+
+    async def after_tool(
+        self, call: ToolUseBlock, output: ToolOutput, messages: Messages
+    ) -> ToolOutput:
+        """Show a call's result to `after_tool`, which may replace what the model is told.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        if not self._chain.row(Phase.AFTER_TOOL):
+            return output
+        event, _ = await self.decide(
+            PostToolUseEvent(
+                session_id=self._context.run.session_id,
+                run_id=self._context.run.run_id,
+                messages=messages,
+                tool_name=call.name,
+                tool_input=copy_object(call.input),
+                tool_use_id=call.id,
+                tool_result=output.content,
+                is_error=output.is_error,
+            )
+        )
+        if event.tool_result is output.content:
+            return output
+        return attrs.evolve(output, content=event.tool_result)
+
+    async def modify_request(self, request: ModelRequest) -> ModelRequest:
+        """Hand a request through `modify_request`, in order.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        for hook in self._chain.row(Phase.MODIFY_REQUEST):
+            started = trio.current_time()
+            found = await self._call(hook, request)
+            if found is None or found is request:
+                continue
+            if not isinstance(found, ModelRequest):
+                raise _wrong(hook, found, "a ModelRequest")
+            self._record(hook, "replace", started)
+            request = found
+        return request
+
+    async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelFinished:
+        """Make a model call inside everybody who wraps it, the first registered outermost.
+
+        Raises:
+            HookError: As `decide`; what the call itself raises passes, if the hooks let it.
+        """
+        for hook in reversed(self._chain.row(Phase.WRAP_MODEL_CALL)):
+            step = partial(self._wrapped, hook, step, ModelFinished)
+        return await step(request)
+
+    async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
+        """Call a tool's handler inside everybody who wraps it.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        for hook in reversed(self._chain.row_for(Phase.WRAP_TOOL_CALL, call.name)):
+            step = partial(self._wrapped, hook, step, ToolOutput)
+        return await step(call)
+
+    # One hook.
+
+    async def _one(
+        self, hook: BoundHook, event: E, *, rewrites: bool = True
+    ) -> tuple[E, Refusal | None]:
+        started = trio.current_time()
+        decision = await self._call(hook, event)
+        if decision is None:
+            return event, None
+        if not isinstance(decision, HookDecision):
+            raise _wrong(hook, decision, "a HookDecision")
+        if decision.stop or not decision.continue_:
+            refusal = Refusal(hook.name, decision.reason, decision.stop)
+            self._record(hook, "stop" if decision.stop else "deny", started, decision.reason)
+            if decision.stop and self.stopped is None:
+                self.stopped = (hook.phase, refusal)
+            return event, refusal
+        if decision.modified_messages is not None and event.rewritten(decision) is event:
+            self._record(hook, "ignored_override_messages", started, decision.reason)
+            return event, None
+        rewritten = event.rewritten(decision) if rewrites else event
+        if rewritten is not event:
+            self._record(hook, "replace", started, decision.reason)
+        return rewritten, None
+
+    async def _call(self, hook: BoundHook, *arguments: object) -> object:
+        timeout = self._timeout if hook.deadline is None else hook.deadline
+        try:
+            with trio.move_on_after(timeout) as scope:
+                return await hook.call(*arguments, self._context)
+        except HookError:
+            raise
+        except Exception as error:
+            raise HookError(
+                f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
+            ) from error
+        assert scope.cancelled_caught
+        raise HookError(f"did not decide within {timeout:g} s", hook=hook.name, phase=hook.phase)
+
+    async def _wrapped(
+        self,
+        hook: BoundHook,
+        step: Callable[[A], Awaitable[T]],
+        kind: type[T],
+        argument: A,
+    ) -> T:
+        inner: list[object] = []
+
+        async def call_next(argument: A) -> object:
+            try:
+                inner.append(await step(argument))
+            except Exception as error:
+                inner.append(error)
+                raise
+            return inner[-1]
+
+        started = trio.current_time()
+        timeout = math.inf if hook.deadline is None else hook.deadline
+        try:
+            with trio.move_on_after(timeout) as scope:
+                found = await hook.call(argument, call_next, self._context)
+        except HookError:
+            raise
+        except Exception as error:
+            if any(error is one for one in inner):
+                raise  # the step's own, which the hook let pass
+            raise HookError(
+                f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
+            ) from error
+        if scope.cancelled_caught:
+            raise HookError(
+                f"did not finish within {timeout:g} s", hook=hook.name, phase=hook.phase
+            )
+        if not isinstance(found, kind):
+            raise _wrong(hook, found, f"a {kind.__name__}")
+        if not inner or found is not inner[-1]:
+            self._record(hook, "replace", started)
+        return found
+
+    def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
+        run = self._context.run
+        return PreToolUseEvent(
+            session_id=run.session_id,
+            run_id=run.run_id,
+            messages=messages,
+            tool_name=call.name,
+            tool_input=call.input,
+            tool_use_id=call.id,
+        )
+
+    def _own_copy(self, event: PreToolUseEvent) -> PreToolUseEvent:
+        # What a hook writes into the arguments in place changes nothing but its own copy.
+        return attrs.evolve(event, tool_input=copy_object(event.tool_input))
+
+    def _check(self, tool: Tool, event: PreToolUseEvent, hook: BoundHook) -> None:
+        try:
+            tool.check(event.tool_input)
+        except ToolArgumentsError as error:
+            raise HookError(
+                f"wrote arguments that do not fit: {error}", hook=hook.name, phase=hook.phase
+            ) from error
+
+    def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
+        self._unrecorded.append(
+            partial(
+                HookEvent,
+                hook=hook.name,
+                phase=hook.phase.value,
+                action=action,
+                matcher=hook.matcher,
+                reason=reason or None,
+                duration=trio.current_time() - started,
+            )
+        )
+
+
+def _wrong(hook: BoundHook, found: object, wanted: str) -> HookError:
+    return HookError(
+        f"returned {type(found).__name__}; expected {wanted}, or None to proceed",
+        hook=hook.name,
+        phase=hook.phase,
+    )

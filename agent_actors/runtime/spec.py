@@ -1,0 +1,33 @@
+"""What a run is asked to be."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from agent_actors.actors._nesting import RunNode
+from agent_actors.actors.session_gate import OnBusy
+from agent_actors.protocol.turn import UserInput
+from agent_actors.runtime.options import AgentOptions
+
+
+@attrs.frozen(eq=False)
+class RunSpec:
+    """What to run.
+
+    Attributes:
+        prompt: What the caller said.
+        options: The agent.
+        node: The run among its ancestors.
+        ancestors: The sessions that the runs around it hold.
+        request_id: The caller's id of the request.
+        on_busy: What to do if the session is held.
+        parent_tool_use_id: The call that started this run; None for a root run.
+    """
+
+    prompt: UserInput
+    options: AgentOptions
+    node: RunNode
+    ancestors: Sequence[str]
+    request_id: str
+    on_busy: OnBusy
+    parent_tool_use_id: str | None
