@@ -22,3 +22,6 @@ from agent_actors.domain.usage import Usage as Usage
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
 from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat
 from agent_actors.providers.openai.dialect import ChatDialect as ChatDialect
+from agent_actors.providers.profile import ModelRule as ModelRule
+from agent_actors.providers.profile import ProviderProfile as ProviderProfile
+from agent_actors.providers.profiles import load_profiles as load_profiles

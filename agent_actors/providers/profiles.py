@@ -83,6 +83,8 @@ def load_profiles(path: str | os.PathLike[str]) -> Profiles:
 
     Example:
         ```python
+        from agent_actors.model import load_profiles
+
         mine = load_profiles("profiles.toml")
         options = AgentOptions(model="qwen3", provider=mine["gateway"])
         ```

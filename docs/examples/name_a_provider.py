@@ -5,8 +5,7 @@ import os
 import trio
 
 from agent_actors import AgentOptions, open_runtime
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import ProviderProfile
+from agent_actors.model import ChatDialect, ProviderProfile
 
 base_url = os.environ.get("BASE_URL", "http://localhost:8000/v1")
 model = os.environ.get("MODEL", "qwen3-32b")
