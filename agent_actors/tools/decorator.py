@@ -23,6 +23,10 @@ class ToolOptions(TypedDict, total=False):
     max_concurrency: int | None
     on_cancel: OnCancel
     validator: Validator | None
+    read_only: bool
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool
 
 
 @overload
@@ -60,7 +64,8 @@ def tool(
         name: The tool's name; the function's own if not given.
         description: For the model; the docstring without its sections if not given.
         input_schema: Makes it the dict form; None: any object is taken unchecked.
-        **options: `timeout`, `exclusive`, `max_concurrency`, `on_cancel`, `validator`; see `Tool`.
+        **options: `timeout`, `exclusive`, `max_concurrency`, `on_cancel`, `validator`, `read_only`,
+            `destructive`, `idempotent`, `open_world`; see `Tool`.
 
     Raises:
         ConfigError: Naming the tool and what about it cannot work.

@@ -1,7 +1,7 @@
 """Tools of other makes: any object of the right shape is one."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypedDict, cast, runtime_checkable
 
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ConfigError
@@ -13,7 +13,8 @@ class ToolProtocol(Protocol):
     """The shape of a tool: what it is called, what it takes, and how it is run.
 
     An object that says `parameters` instead of `input_schema` (`ParametersTool`) will do as well,
-    and so will an `execute` that is sync or takes a `ToolContext` second.
+    and so will an `execute` that is sync or takes a `ToolContext` second. `read_only`,
+    `destructive`, `idempotent` and `open_world` are taken over where it has them.
     """
 
     @property
@@ -63,6 +64,15 @@ class ParametersTool(Protocol):
 AnyTool: TypeAlias = Tool | ToolProtocol | ParametersTool
 
 
+class _Traits(TypedDict, total=False):
+    """What a tool says of itself; `Tool` checks that these are truths and fit together."""
+
+    read_only: bool
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool
+
+
 def as_tool(obj: object) -> Tool:
     """The object as a `Tool`: itself, or a `Tool` that calls its `execute`.
 
@@ -72,14 +82,19 @@ def as_tool(obj: object) -> Tool:
     if isinstance(obj, Tool):
         return obj
     if isinstance(obj, ToolProtocol):
-        return Tool(obj.name, obj.description, obj.input_schema, obj.execute)
+        return Tool(obj.name, obj.description, obj.input_schema, obj.execute, **_traits(obj))
     if isinstance(obj, ParametersTool):
-        return Tool(obj.name, obj.description, obj.parameters, obj.execute)
+        return Tool(obj.name, obj.description, obj.parameters, obj.execute, **_traits(obj))
     hint = "; decorate the function with @tool" if callable(obj) else ""
     raise ConfigError(
         f"{obj!r:.80} is no tool: expected name, description, input_schema (or parameters) and "
         f"execute{hint}"
     )
+
+
+def _traits(obj: object) -> _Traits:
+    said = {name: getattr(obj, name) for name in _Traits.__annotations__ if hasattr(obj, name)}
+    return cast(_Traits, said)
 
 
 def check_tools(tools: Iterable[object]) -> tuple[Tool, ...]:

@@ -47,6 +47,13 @@ class Tool:
             (`join`), or at once, leaving the thread to itself (`abandon`).
         validator: Called with the arguments after the schema check; returns what is wrong with
             them, or None.
+        read_only: It changes nothing outside of the run.
+        destructive: It may overwrite, delete or undo, and does not only add; never with
+            `read_only`.
+        idempotent: To call it again with the same arguments changes nothing more; always with
+            `read_only`.
+        open_world: It reaches beyond a closed domain of this machine: the network, other people,
+            programs of any kind.
         binding: How arguments reach the handler.
         is_async: True if the handler is async.
     """
@@ -60,6 +67,10 @@ class Tool:
     max_concurrency: int | None
     on_cancel: OnCancel
     validator: Validator | None
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
     binding: Binding = attrs.field(repr=False)
     is_async: bool
     _check_schema: Check | None = attrs.field(repr=False)
@@ -76,9 +87,17 @@ class Tool:
         max_concurrency: int | None = None,
         on_cancel: OnCancel = "join",
         validator: Validator | None = None,
+        read_only: bool = False,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool = True,
         binding: Binding | None = None,
     ) -> None:
         """Make a tool whose handler takes one dict of arguments.
+
+        What it says of itself (`read_only` and so on) decides what a `PermissionPolicy` asks about.
+        Meanings and defaults are those of the Model Context Protocol's tool annotations: of a tool
+        that says nothing the worst is assumed.
 
         Args:
             name: Letters, digits, `_` and `-`; 64 at most.
@@ -90,6 +109,11 @@ class Tool:
             max_concurrency: The most calls of it at once in a runtime.
             on_cancel: `join` or `abandon`, for a sync handler.
             validator: A further check of the arguments.
+            read_only: It changes nothing outside of the run.
+            destructive: It may overwrite, delete or undo; None: yes, unless it is `read_only`.
+            idempotent: Calling it again changes nothing more; of what is `read_only` that is so
+                whatever is said here.
+            open_world: It reaches beyond a closed domain of this machine.
             binding: How arguments reach the handler, where it does not take one dict; `@tool` on
                 a typed function gives it.
 
@@ -98,6 +122,7 @@ class Tool:
         """
         check_name(name)
         _check_options(name, description, timeout, max_concurrency, on_cancel)
+        _check_traits(name, read_only, destructive, idempotent, open_world)
         is_async = runs_async(handler, tool=name)
         schema = None if input_schema is None else _schema(input_schema, tool=name)
         self.__attrs_init__(  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
@@ -110,6 +135,10 @@ class Tool:
             max_concurrency,
             on_cancel,
             validator,
+            read_only,
+            not read_only if destructive is None else destructive,
+            read_only or idempotent is True,
+            open_world,
             binding or OneDict.of(handler, tool=name),
             is_async,
             None if schema is None else compile_schema(schema, tool=name),
@@ -236,6 +265,29 @@ def _check_options(
     if on_cancel not in get_args(OnCancel):
         raise ConfigError(
             f"tool {name!r}: on_cancel must be 'join' or 'abandon'; got {on_cancel!r}"
+        )
+
+
+def _check_traits(
+    name: str,
+    read_only: bool,
+    destructive: bool | None,
+    idempotent: bool | None,
+    open_world: bool,
+) -> None:
+    # Said by strangers too: a text such as "false" would be true, and let through what must not.
+    for trait, value, may_be_none in (
+        ("read_only", read_only, False),
+        ("destructive", destructive, True),
+        ("idempotent", idempotent, True),
+        ("open_world", open_world, False),
+    ):
+        if not (isinstance(value, bool) or (may_be_none and value is None)):
+            raise ConfigError(f"tool {name!r}: {trait} must be True or False; got {value!r:.80}")
+    if read_only and destructive:
+        raise ConfigError(
+            f"tool {name!r}: it cannot be both read_only and destructive; what only reads destroys "
+            "nothing"
         )
 
 

@@ -1,0 +1,73 @@
+"""What a tool says of itself: meanings and defaults as the Model Context Protocol has them."""
+
+import attrs
+import pytest
+
+from agent_actors.errors import ConfigError
+from agent_actors.tools import Tool, as_tool, tool
+
+
+def traits(made: Tool) -> tuple[bool, bool, bool, bool]:
+    return made.read_only, made.destructive, made.idempotent, made.open_world
+
+
+def look(path: str) -> str:
+    """Look."""
+    return path
+
+
+def take(arguments: dict[str, object]) -> dict[str, object]:
+    return arguments
+
+
+def test_of_a_tool_that_says_nothing_the_worst_is_assumed() -> None:
+    assert traits(tool(look)) == (False, True, False, True)
+    assert traits(Tool("take", "", None, take)) == (False, True, False, True)
+
+
+def test_what_only_reads_destroys_nothing_and_may_be_called_again() -> None:
+    assert traits(tool(read_only=True)(look)) == (True, False, True, True)
+    made = tool(read_only=True, destructive=False, idempotent=False, open_world=False)(look)
+    assert traits(made) == (True, False, True, False)
+
+
+def test_what_changes_says_how() -> None:
+    options = tool("add", "Adds.", {}, destructive=False, idempotent=True, open_world=False)
+    made = options(take)
+    assert traits(made) == (False, False, True, False)
+
+
+def test_a_tool_cannot_both_only_read_and_destroy() -> None:
+    with pytest.raises(ConfigError, match="tool 'look': it cannot be both read_only and destr"):
+        tool(read_only=True, destructive=True)(look)
+
+
+@pytest.mark.parametrize("trait", ["read_only", "destructive", "idempotent", "open_world"])
+def test_a_trait_is_a_truth_and_no_text(trait: str) -> None:
+    @attrs.define
+    class Foreign:
+        name: str = "foreign"
+        description: str = ""
+        input_schema: None = None
+
+        async def execute(self, arguments: dict[str, object]) -> str:
+            raise NotImplementedError
+
+    foreign = type("Said", (Foreign,), {trait: "false"})()
+    with pytest.raises(ConfigError, match=f"tool 'foreign': {trait} must be True or False; got"):
+        as_tool(foreign)
+
+
+@pytest.mark.parametrize("schema", ["input_schema", "parameters"])
+def test_a_tool_of_another_make_says_it_by_attributes(schema: str) -> None:
+    class Foreign:
+        name = "foreign"
+        description = ""
+        read_only = True
+        open_world = False
+
+        async def execute(self, arguments: dict[str, object]) -> str:
+            raise NotImplementedError
+
+    setattr(Foreign, schema, None)
+    assert traits(as_tool(Foreign())) == (True, False, True, False)
