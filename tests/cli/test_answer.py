@@ -32,7 +32,9 @@ ALL = Shown(thinking=True, usage=True)
 async def show(script: EndpointScript, shown: Shown = ALL, *, run_timeout: float = 60.0) -> int:
     """Ask, as the command does."""
     async with ScriptedEndpoint(script) as endpoint:
-        options = AgentOptions(model="m", base_url=endpoint.base_url, run_timeout=run_timeout)
+        options = AgentOptions(
+            model="m", base_url=endpoint.base_url, run_timeout=run_timeout, max_retries=0
+        )
         return await complete(lambda: answer("Hi", options, shown))
 
 
@@ -130,7 +132,7 @@ async def test_a_failure_is_one_line_after_what_was_shown(
 async def test_the_last_event_of_a_failed_run_is_its_error(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert await show([status(500, "on fire")], Shown(as_json=True)) == 1
+    assert await show([status(400, "on fire")], Shown(as_json=True)) == 1
 
     out, err = capfd.readouterr()
     assert isinstance(loads_event(out.splitlines()[-1], strict=True), ErrorEvent)

@@ -99,7 +99,7 @@ async def test_a_real_endpoint_may_call_what_it_likes() -> None:
 
 
 async def test_a_session_whose_run_fails_asks_no_more_and_the_others_go_on() -> None:
-    script: list[ReplyTurn] = [status(500, "on fire"), "one", "two"]
+    script: list[ReplyTurn] = [status(400, "on fire"), "one", "two"]
     async with ScriptedEndpoint(script) as endpoint:
         plan = DemoPlan(sessions=2, tools=0, turns=2, base_url=endpoint.base_url, model="m")
         demo = Demo(plan)

@@ -53,7 +53,7 @@ async def test_events_are_written_as_lines_of_json() -> None:
     assert (ended.status, ended.err) == (0, "")
 
 
-@pytest.mark.parametrize("code", [401, 500])
+@pytest.mark.parametrize("code", [401, 501])
 async def test_a_refusal_of_the_endpoint_is_one_line_and_status_1(code: int) -> None:
     async with ScriptedEndpoint([status(code, "no\nway")]) as endpoint:
         ended = await agent_actors("run", "Hi", *at(endpoint))
