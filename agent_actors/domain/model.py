@@ -159,9 +159,16 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class UsageDelta:
-    """Token counts so far; a later one replaces an earlier one."""
+    """Token counts so far; a later one replaces an earlier one.
+
+    Attributes:
+        usage: The counts.
+        partial: True if the endpoint told only the input, or only the output: a count of 0 is then
+            one that is not known.
+    """
 
     usage: Usage
+    partial: bool = False
 
 
 @attrs.frozen

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+import attrs
+
 from agent_actors.domain.blocks import (
     AssistantBlock,
     TextBlock,
@@ -61,6 +63,8 @@ _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
+# What is held back is shown to nobody yet; but a stream that brings it is not silent.
+_PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 _WEIGHT: Final[dict[FinishReason | None, int]] = {
     None: 0,
@@ -144,6 +148,7 @@ class Assembler:
         "_text_calls",
         "_thinking",
         "_usage",
+        "_usage_partial",
     )
 
     def __init__(
@@ -169,6 +174,7 @@ class Assembler:
         self._last_touched: Slot | None = None
         self._finish: FinishReason | None = None
         self._usage: Usage | None = None
+        self._usage_partial = False
 
     @classmethod
     def for_request(
@@ -197,9 +203,9 @@ class Assembler:
         """Take a piece.
 
         Returns:
-            What is to be shown now: new text only; fragments of calls under the call's own id, with
-            its number as index and its name so far; token counts. If an endpoint sends a call's id
-            late, its fragments were shown under a made-up one, and are shown again under the id.
+            What is to be shown now: new text only; fragments of calls that have a name, under the
+            call's id, with its number as index; token counts and notices. Once arguments of a call
+            were shown, its id and its name stay what they are, whatever the endpoint sends late.
         """
         if isinstance(delta, TextDelta):
             return self._feed_text(delta)
@@ -208,7 +214,7 @@ class Assembler:
         if isinstance(delta, ToolCallDelta):
             return self._feed_call(delta)
         if isinstance(delta, UsageDelta):
-            self._usage = delta.usage
+            self._usage, self._usage_partial = delta.usage, delta.partial
             return (delta,)
         if isinstance(delta, NoticeDelta | ProgressDelta):
             return (delta,)
@@ -244,15 +250,18 @@ class Assembler:
     def _settle(self) -> Sequence[ModelDelta]:
         """What is to be shown before something else than more of the last text."""
         part = self._parts[-1] if self._parts else None
+        if isinstance(part, _Prose) and part.thinking:
+            thoughts = part.shown(self._thinking.flush())
+            return thoughts if self._text_calls is None else [*thoughts, *self._settle_text()]
+        return self._settle_text()
+
+    def _settle_text(self) -> Sequence[ModelDelta]:
+        """What is to be shown of text before a thought."""
         if self._text_calls is not None:
-            shown: list[ModelDelta] = []
-            if isinstance(part, _Prose) and part.thinking:
-                shown += part.shown(self._thinking.flush())
             found = [*self._text_calls.feed(self._text.flush()), *self._text_calls.settle()]
-            return shown + self._show(found)
-        if not isinstance(part, _Prose):
-            return _NOTHING
-        return part.shown((self._thinking if part.thinking else self._text).flush())
+            return self._show(found)
+        part = self._parts[-1] if self._parts else None
+        return part.shown(self._text.flush()) if isinstance(part, _Prose) else _NOTHING
 
     def finish(
         self, *, truncated: bool = False, model: str = "", response_id: str = ""
@@ -276,7 +285,7 @@ class Assembler:
         return ModelFinished(
             blocks=tuple(blocks),
             finish_reason=self._reason(blocks),
-            usage=self._usage or self._estimated(blocks),
+            usage=self._counted(blocks),
             model=mend_surrogates(model),
             response_id=mend_surrogates(response_id),
         )
@@ -290,7 +299,7 @@ class Assembler:
         if self._text_calls is not None:
             shown = self._show(self._text_calls.feed(text))
             self._attach(delta.extra)
-            return [*settled, *shown]
+            return [*settled, *shown] or _PROGRESS
         part = self._prose(thinking=False)
         if delta.extra:
             part.extra.update(delta.extra)
@@ -302,7 +311,7 @@ class Assembler:
     def _feed_thinking(self, delta: ThinkingDelta) -> Sequence[ModelDelta]:
         if not (delta.text or delta.signature or delta.extra):
             return _NOTHING
-        settled = self._settle() if self._text.holds else _NOTHING
+        settled = self._settle_text() if self._text.holds else _NOTHING
         text = self._thinking.feed(delta.text) if delta.text else ""
         part = self._prose(thinking=True)
         part.signature += delta.signature
@@ -350,12 +359,15 @@ class Assembler:
             return settled
         self._last_touched = slot
         news = bool(piece) or slot.name != name_before
-        if not slot.call_id or (slot.id and not slot.given_for):
+        if not name_before:
+            piece = slot.arguments  # what came before the name has not been shown
+        if not slot.call_id or (slot.id and not slot.given_for and not slot.shown):
             given = self._ids.give(slot.number, mend_surrogates(slot.id))
             slot.call_id, slot.given_for = given, slot.id
             piece, news = slot.arguments, True
-        if not news:
-            return settled
+        if not (news and slot.name):
+            return settled or (_PROGRESS if news else _NOTHING)
+        slot.shown = slot.shown or bool(piece)
         # Halves of characters are joined in the block; a reader must be able to encode each piece.
         shown = ToolCallDelta(slot.number, slot.call_id, slot.name, mend_surrogates(piece))
         return [*settled, shown]
@@ -388,6 +400,21 @@ class Assembler:
         if reason == "tool_calls" and not calls:
             return "stop"
         return reason
+
+    def _counted(self, blocks: Sequence[AssistantBlock]) -> Usage:
+        """The endpoint's counts; one that it left out is estimated."""
+        told = self._usage
+        if told is not None and not self._usage_partial:
+            return told
+        guess = self._estimated(blocks)
+        if told is None:
+            return guess
+        return attrs.evolve(
+            told,
+            input_tokens=told.input_tokens or guess.input_tokens,
+            output_tokens=told.output_tokens or guess.output_tokens,
+            estimated=True,
+        )
 
     def _estimated(self, blocks: Sequence[AssistantBlock]) -> Usage:
         thinking = sum(len(b.thinking) for b in blocks if isinstance(b, ThinkingBlock))

@@ -49,6 +49,7 @@ class Slot:
         textual: True if the arguments came as text, False if any came as an object.
         call_id: The id under which the reader sees it; empty before the first time.
         given_for: The endpoint's id for which `call_id` was given; empty if it was made up.
+        shown: True once the reader saw any of the arguments.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class Slot:
         "name",
         "number",
         "repaired",
+        "shown",
         "textual",
     )
 
@@ -75,6 +77,7 @@ class Slot:
         self.repaired: bool = False
         self.call_id: str = ""
         self.given_for: str = ""
+        self.shown: bool = False
         self._name = ""
         self._pieces: list[str] = []
 

@@ -232,7 +232,7 @@ class RunSink:
             self.characters += len(shown)
             if shown and type(delta) is ThinkingDelta:
                 events.append(AssistantThinking(scope, event_id, ts, shown))
-            elif self._tool_deltas and type(delta) is ToolCallDelta:
+            elif shown and self._tool_deltas and type(delta) is ToolCallDelta:
                 events.append(ToolDelta(scope, event_id, ts, delta.id, delta.name, shown))
             elif type(delta) is NoticeDelta:
                 events.append(StreamNotice(scope, event_id, ts, delta.text))

@@ -11,6 +11,7 @@ from agent_actors.domain.model import (
     ModelFinished,
     ModelRequest,
     ModelSettings,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -233,13 +234,35 @@ def test_a_missing_id_is_made_up_of_turn_and_slot() -> None:
 
 
 @pytest.mark.feature("OAS-062")
-def test_a_late_id_is_the_calls_id_and_what_was_shown_is_shown_again_under_it() -> None:
-    deltas = (call("", "f", '{"x"'), call("late", "", ":1"), call("late", "", "}"))
+def test_an_id_that_comes_before_the_arguments_is_the_calls_id() -> None:
+    deltas = (call("", "f", ""), call("late", "", '{"x"'), call("late", "", ":1}"))
     assert finished(*deltas).blocks == (ToolUseBlock("late", "f", {"x": 1}, '{"x":1}'),)
     assert shown(*deltas) == [
+        ToolCallDelta(0, "call_1_0", "f", ""),
+        ToolCallDelta(0, "late", "f", '{"x"'),
+        ToolCallDelta(0, "late", "f", ":1}"),
+    ]
+
+
+@pytest.mark.feature("OAS-069")
+def test_under_the_id_and_name_that_arguments_were_shown_under_the_call_stays() -> None:
+    deltas = (call("", "f", '{"x"'), call("late", "g", ":1"), call("late", "", "}"))
+    assert finished(*deltas).blocks == (ToolUseBlock("call_1_0", "f", {"x": 1}, '{"x":1}'),)
+    assert shown(*deltas) == [
         ToolCallDelta(0, "call_1_0", "f", '{"x"'),
-        ToolCallDelta(0, "late", "f", '{"x":1'),
-        ToolCallDelta(0, "late", "f", "}"),
+        ToolCallDelta(0, "call_1_0", "f", ":1"),
+        ToolCallDelta(0, "call_1_0", "f", "}"),
+    ]
+
+
+@pytest.mark.feature("OAS-069")
+def test_arguments_that_come_before_the_name_are_shown_with_it() -> None:
+    deltas = (call("a", "", '{"x"'), call("a", "", ":1"), call("a", "f", ""), call("a", "", "}"))
+    assert shown(*deltas) == [
+        ProgressDelta(),
+        ProgressDelta(),
+        ToolCallDelta(0, "a", "f", '{"x":1'),
+        ToolCallDelta(0, "a", "f", "}"),
     ]
 
 

@@ -254,6 +254,11 @@ def test_text_is_shown_before_a_thought_or_a_call_of_the_wire() -> None:
     )
 
 
+def test_a_thought_that_is_cut_amid_a_character_is_whole() -> None:
+    _, found = assembled([TextDelta("a"), ThinkingDelta("\ud83d"), ThinkingDelta("\ude00")])
+    assert found == (TextBlock("a"), ThinkingBlock("\N{GRINNING FACE}"))
+
+
 def test_what_comes_with_text_that_holds_a_call_is_kept_with_its_text() -> None:
     _, found = assembled([TextDelta("Hi", {"k": 1}), TextDelta("", {"l": 2})])
     assert found == (TextBlock("Hi", extra={"k": 1, "l": 2}),)

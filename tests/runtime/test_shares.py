@@ -126,6 +126,7 @@ async def test_progress_is_shown_and_dropped_where_the_reader_is_slow(
     assert events.result.text == "Done."
 
 
+@pytest.mark.feature("OAS-069")
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_arguments_are_shown_while_they_stream_only_on_request(wanted: bool) -> None:
     model = ScriptedModel([call("quick", {"number": 12345}, chunks=3), "Done."])
@@ -133,3 +134,6 @@ async def test_arguments_are_shown_while_they_stream_only_on_request(wanted: boo
     async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
         shown = [event async for event in events if isinstance(event, ToolDelta)]
     assert "".join(event.partial_json for event in shown) == ('{"number":12345}' if wanted else "")
+    assert all(event.partial_json for event in shown)
+    assert {event.name for event in shown} == ({"quick"} if wanted else set())
+    assert len({event.tool_use_id for event in shown}) == (1 if wanted else 0)

@@ -62,6 +62,10 @@ _FINISH: Final[dict[str, FinishReason]] = {
 _NO_REASON: Final = frozenset({"", "null", "none"})
 """What endpoints send for "not finished yet" beside the absent field and JSON's null."""
 
+_INPUT: Final = ("prompt_tokens", "input_tokens")
+_OUTPUT: Final = ("completion_tokens", "output_tokens")
+"""What dialects call the tokens of the prompt, and those of the answer."""
+
 _SHOWN_WARNING: Final = 200
 """Characters of a skipped line kept to tell of it."""
 
@@ -272,8 +276,8 @@ def _usage(raw: WireObject) -> Iterator[UsageDelta]:
     prompt = _nested(raw, "prompt_tokens_details", "input_tokens_details")
     completion = _nested(raw, "completion_tokens_details", "output_tokens_details")
     usage = Usage(
-        input_tokens=_count(raw, "prompt_tokens", "input_tokens"),
-        output_tokens=_count(raw, "completion_tokens", "output_tokens"),
+        input_tokens=_count(raw, *_INPUT),
+        output_tokens=_count(raw, *_OUTPUT),
         cache_read_tokens=_count(prompt, "cached_tokens")
         or _count(raw, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens"),
         cache_creation_tokens=_count(prompt, "cache_creation_tokens", "cache_write_tokens")
@@ -281,7 +285,12 @@ def _usage(raw: WireObject) -> Iterator[UsageDelta]:
         reasoning_tokens=_count(completion, "reasoning_tokens") or _count(raw, "reasoning_tokens"),
     )
     if usage != Usage():
-        yield UsageDelta(usage)
+        yield UsageDelta(usage, partial=not (_tells(raw, _INPUT) and _tells(raw, _OUTPUT)))
+
+
+def _tells(raw: WireObject, keys: Sequence[str]) -> bool:
+    """True if there is a count, be it zero, under one of these names."""
+    return any(isinstance(raw.get(key), int | float) for key in keys)
 
 
 def _nested(raw: WireObject, *keys: str) -> WireObject:

@@ -213,6 +213,7 @@ def test_usage_tells_cached_created_and_reasoning_tokens(details: dict[str, obje
     assert found.usage == Usage(12, 3, 8, 2, 1)
 
 
+@pytest.mark.feature("ASDK-024")
 def test_without_usage_it_is_estimated() -> None:
     assert answer(*HELLO).usage == Usage(1, 1, estimated=True)
 
@@ -224,7 +225,30 @@ def test_counts_that_are_no_numbers_are_none() -> None:
         "reasoning_tokens": -1,
         "cached_tokens": 4,
     }
-    assert answer(*HELLO, {"usage": odd}).usage == Usage(cache_read_tokens=4)
+    assert answer(*HELLO, {"usage": odd}).usage == Usage(1, 1, cache_read_tokens=4, estimated=True)
+
+
+@pytest.mark.feature("ASDK-024")
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        ({"completion_tokens": 3}, Usage(1, 3, estimated=True)),
+        ({"prompt_tokens": 12}, Usage(12, 1, estimated=True)),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(1, 1, estimated=True)),
+    ],
+)
+def test_of_the_tokens_what_is_not_counted_is_estimated(told: dict[str, int], usage: Usage) -> None:
+    assert answer(*HELLO, {"choices": [], "usage": told}).usage == usage
+
+
+def test_an_answer_of_nothing_has_no_tokens_to_estimate() -> None:
+    nothing = answer(chunk({}, "stop"), {"choices": [], "usage": {"prompt_tokens": 12}})
+    assert nothing.usage == Usage(12, 0, estimated=True)
+
+
+def test_a_count_of_zero_that_is_told_is_believed() -> None:
+    told = {"prompt_tokens": 0, "completion_tokens": 3}
+    assert answer(*HELLO, {"choices": [], "usage": told}).usage == Usage(0, 3)
 
 
 # --- thinking -------------------------------------------------------------------------------------
