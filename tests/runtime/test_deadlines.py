@@ -27,7 +27,7 @@ from agent_actors.abc import (
 from agent_actors.domain.events import AssistantDelta
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import DeadlineKind, ProviderDeadlineError
-from agent_actors.model import AnthropicMessages, OpenAIChat
+from agent_actors.model import AnthropicMessages, ChatDialect, OpenAIChat
 from agent_actors.testing import (
     Reply,
     ScriptedEndpoint,
@@ -48,6 +48,8 @@ Fed: TypeAlias = tuple[float, bytes]
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 COMMENT = b": keep-alive\n\n"
 LONG = 20.0
+# The default, which stands in the options of its own accord: see the first test.
+CONNECT = 10.0
 
 
 @attrs.define(eq=False)
@@ -204,7 +206,7 @@ def repeated(*pieces: bytes, every: float) -> Iterator[Fed]:
 
 def test_what_is_waited_for_by_default() -> None:
     deadlines = AgentOptions(model="m", base_url="http://endpoint/v1").deadlines
-    assert (deadlines.connect, deadlines.first_token, deadlines.idle) == (10, 120, 60)
+    assert (deadlines.connect, deadlines.first_token, deadlines.idle) == (CONNECT, 120, 60)
     assert deadlines.total == math.inf
 
 
@@ -247,6 +249,19 @@ async def test_whatever_belongs_to_the_answer_keeps_it_alive_shown_or_not(
         assert (error.kind, waited) == ("idle", 119), piece
 
 
+async def test_a_call_that_is_written_into_the_text_is_no_silence_while_it_is_held_back(
+    autojump_clock: MockClock,
+) -> None:
+    def provider(exchange: ByteExchange) -> ModelProvider:
+        dialect = ChatDialect(text_tool_calls="tags")
+        return OpenAIChat(base_url="http://endpoint/v1", exchange=exchange, dialect=dialect)
+
+    wire = attrs.evolve(CHAT, provider=provider)
+    held = ["<tool_call>", '{"name": "f", "arguments": {"a": "', "long", "and long", "and long"]
+    error, waited = await missed(wire, lambda: iter([(50.0, chunk(content=one)) for one in held]))
+    assert (error.kind, waited) == ("idle", 5 * 50 + 60)
+
+
 @each_wire
 async def test_what_nobody_is_shown_is_a_first_token_too(
     wire: Wire, autojump_clock: MockClock
@@ -278,16 +293,26 @@ async def test_an_answer_may_take_any_time_unless_a_total_is_set(
 # --- over real sockets ----------------------------------------------------------------------------
 
 
-def agent(protocol: str, endpoint: str, **timeouts: float) -> AgentOptions:
-    base_url = endpoint if protocol == "chat" else endpoint.removesuffix("/v1")
-    provider: str | None = None if protocol == "chat" else "anthropic"
+def agent(
+    protocol: str,
+    endpoint: str,
+    *,
+    connect_timeout: float = CONNECT,
+    first_token_timeout: float = LONG,
+    idle_timeout: float = LONG,
+    total_timeout: float = math.inf,
+) -> AgentOptions:
+    chat = protocol == "chat"
     return AgentOptions(
         model="m",
-        base_url=base_url,
-        provider=provider,
+        base_url=endpoint if chat else endpoint.removesuffix("/v1"),
+        provider=None if chat else "anthropic",
         api_key="k",
         max_retries=0,
-        **{"first_token_timeout": LONG, "idle_timeout": LONG, **timeouts},  # type: ignore[arg-type]
+        connect_timeout=connect_timeout,
+        first_token_timeout=first_token_timeout,
+        idle_timeout=idle_timeout,
+        total_timeout=total_timeout,
     )
 
 
@@ -348,23 +373,20 @@ async def test_each_deadline_is_told_with_how_long_was_waited(
 
 
 @each_protocol
-@pytest.mark.parametrize("seconds", [None, 3.5])
+@pytest.mark.parametrize("seconds", [CONNECT, 3.5])
 async def test_a_connection_that_does_not_come_about_is_told_with_how_long_was_waited(
-    protocol: str, seconds: float | None, mock_clock: MockClock
+    protocol: str, seconds: float, mock_clock: MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0.01
     with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections, and says nothing
         port = deaf.getsockname()[1]
-        timeouts = {} if seconds is None else {"connect_timeout": seconds}
-        options = agent(protocol, f"https://127.0.0.1:{port}/v1", **timeouts)
+        options = agent(protocol, f"https://127.0.0.1:{port}/v1", connect_timeout=seconds)
         async with open_runtime() as runtime:
             began = trio.current_time()
             with pytest.raises(ProviderDeadlineError) as caught:
                 await runtime.run("Go.", options)
             waited = trio.current_time() - began
             check_quiet(runtime)
-    assert (caught.value.kind, caught.value.seconds) == ("connect", seconds or 10)
-    assert waited == (seconds or 10)
-    assert f"waited {seconds or 10:g} s for a connection (option connect_timeout)" in str(
-        caught.value
-    )
+    assert (caught.value.kind, caught.value.seconds) == ("connect", seconds)
+    assert waited == seconds
+    assert f"waited {seconds:g} s for a connection (option connect_timeout)" in str(caught.value)
