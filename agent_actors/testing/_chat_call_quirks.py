@@ -5,7 +5,7 @@ fragments say, and last the index, by which all others find their call.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import attrs
@@ -14,8 +14,8 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.providers.openai.dialect import ChatDialect
 from agent_actors.testing import _chat_calls as calls
 from agent_actors.testing._chat_stream import reason_becomes
-from agent_actors.testing.quirks import Hidden, Quirk, Steps, in_order, map_calls
-from agent_actors.testing.script import Call, Step
+from agent_actors.testing.quirks import Events, Hidden, Quirk, Steps, in_order, map_calls
+from agent_actors.testing.script import Call, Say, Step
 
 KNOWN_CALL_ID: Final = "call_before"
 """An id that an earlier turn of the session had; the law reads every answer as if it did."""
@@ -54,6 +54,49 @@ def _one_call(steps: Steps) -> Steps:
         called = called or isinstance(step, Call)
     return tuple(found)
 
+
+def _without_marks(steps: Steps) -> Steps:
+    """No text that is a mark, or is nothing but blanks."""
+    found: list[Step] = []
+    for step in in_order(steps):
+        if isinstance(step, Say):
+            fits = "<" not in step.text and step.text.strip() == step.text
+            text = step.text.replace("<", "(").strip()
+            found.append(step if fits else attrs.evolve(step, pieces=(f"[{text}]",)))
+        elif isinstance(step, Call):
+            found.append(attrs.evolve(step, pieces=(step.arguments.replace("<", "("),)))
+        else:
+            found.append(step)
+    return tuple(found)
+
+
+def _in_text(written: Callable[[str, str], str]) -> Callable[[Events], Events]:
+    stop = reason_becomes("stop", only="tool_calls")
+    return lambda events: stop(calls.in_text(written)(events))
+
+
+_IN_TEXT: Final = (
+    Quirk(
+        name="calls_in_tags",
+        number=25,
+        about="Calls stand in the text, between `<tool_call>` and `</tool_call>`.",
+        change=_in_text(calls.tagged),
+        shape=_without_marks,
+        turns="calls one by one, text without marks",
+        hides=_IDS | _RAW,
+        dialect=ChatDialect(text_tool_calls="tags"),
+    ),
+    Quirk(
+        name="calls_in_harmony",
+        number=25,
+        about="Calls stand in the text, in the format of gpt-oss.",
+        change=_in_text(calls.in_harmony),
+        shape=_without_marks,
+        turns="calls one by one, text without marks",
+        hides=_IDS | _RAW,
+        dialect=ChatDialect(text_tool_calls="harmony"),
+    ),
+)
 
 _CALLS: Final = (
     Quirk(
@@ -288,5 +331,5 @@ _INDEXES: Final = (
     ),
 )
 
-CALL_QUIRKS: Final = (*_CALLS, *_INDEXES)
+CALL_QUIRKS: Final = (*_IN_TEXT, *_CALLS, *_INDEXES)
 """All of them, in the order in which they are applied."""

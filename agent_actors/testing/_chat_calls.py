@@ -365,3 +365,32 @@ def legacy(events: Events) -> Events:
         return with_delta(event, {"role": "assistant", "function_call": entry["function"]})
 
     return [*map(changed, events)]
+
+
+def in_text(written: Callable[[str, str], str]) -> Change:
+    """Calls stand in the text, written so of their name and the text of their arguments."""
+
+    def changed(events: Events) -> Events:
+        texts = _texts(events)
+        found: Events = []
+        for event in events:
+            entry = entry_of(event)
+            if entry is None:
+                found.append(event)
+            elif "type" in entry:
+                text = written(str(function_of(entry)["name"]), texts[entry["index"]])
+                found.append(with_delta(event, {"content": text}))
+        return found
+
+    return changed
+
+
+def tagged(name: str, arguments: str) -> str:
+    """A call between tags."""
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+def in_harmony(name: str, arguments: str) -> str:
+    """A call in the format of gpt-oss."""
+    head = f"<|start|>assistant<|channel|>commentary to=functions.{name} <|constrain|>json"
+    return f"{head}<|message|>{arguments}<|call|>"

@@ -41,19 +41,20 @@ def _as_document(steps: Steps) -> Steps:
 
 
 def _no_repeats(steps: Steps) -> Steps:
-    """Without pieces of text that begin with all the text so far."""
-    so_far = ""
+    """Without pieces of text that begin with all the text so far; thoughts likewise."""
+    so_far: dict[type, str] = {Say: "", Think: ""}
     found: list[Step] = []
     for step in steps:
-        if isinstance(step, Say):
-            kept: list[str] = []
-            for piece in step.pieces:
-                if not (so_far and piece.startswith(so_far)):
-                    kept.append(piece)
-                    so_far += piece
-            found.append(attrs.evolve(step, pieces=tuple(kept)))
-        else:
+        if not isinstance(step, Say | Think):
             found.append(step)
+            continue
+        kept: list[str] = []
+        for piece in step.pieces:
+            before = so_far[type(step)]
+            if not (before and piece.startswith(before)):
+                kept.append(piece)
+                so_far[type(step)] += piece
+        found.append(attrs.evolve(step, pieces=tuple(kept)))
     return tuple(found)
 
 
@@ -402,6 +403,7 @@ _FAULTS: Final = tuple(quirk.name for quirk in CALL_QUIRKS if quirk.outcome == "
 _FORMS: Final = ("arguments_object", "arguments_wrapped", "arguments_again")
 _ARGUMENTS: Final = (*_NO_PARAMETERS, *_FORMS, "empty_object_first")
 _IN_HEAD: Final = ("head_with_arguments", "whole_call")
+_IN_TEXT: Final = ("calls_in_tags", "calls_in_harmony")
 _LATER: Final = ("empty_id_later", "empty_names_later", "nulls_later", "head_repeated")
 _IDS: Final = ("no_ids", "id_is_name", "id_known", "short_ids")
 _INDEXES: Final = tuple(quirk.name for quirk in CALL_QUIRKS if "index" in quirk.name)
@@ -451,6 +453,12 @@ _EXCLUSIONS: Final = (
         ["joined_calls"],
         [name for name in _OF_CALLS if name not in {"joined_calls", *_INDEXES}],
     ),
+    apart(
+        "calls in the text have no fragments",
+        _IN_TEXT,
+        [name for name in _OF_CALLS if name not in _IN_TEXT],
+    ),
+    one_of("calls in the text have one format", _IN_TEXT),
     apart(
         "a `function_call` has neither id nor index, and is one",
         ["function_call"],

@@ -237,6 +237,21 @@ def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
     return [data[a:b] for a, b in pairwise([0, *sorted(places), len(data)])]
 
 
+def mixes(
+    quirks: Collection[str] | None = None, *, protocol: Protocol = "chat", max_quirks: int = 6
+) -> st.SearchStrategy[frozenset[str]]:
+    """Names of quirks that go together, for `QuirkBook.distorted`.
+
+    Args:
+        quirks: The quirks to mix; None: all of the protocol.
+        protocol: `chat` for chat completions, `messages` for Anthropic's.
+        max_quirks: The most of one mix; those that do not go together are left out of it.
+    """
+    book = QUIRKS[protocol]
+    names = st.sampled_from(tuple(book.quirks) if quirks is None else sorted(quirks))
+    return st.lists(names, max_size=max_quirks).map(book.compatible)
+
+
 @st.composite
 def distorted_turns(
     draw: st.DrawFn,
@@ -253,10 +268,8 @@ def distorted_turns(
         protocol: `chat` for chat completions, `messages` for Anthropic's.
         max_quirks: The most of one mix; those that do not go together are left out of it.
     """
-    book = QUIRKS[protocol]
-    names = st.sampled_from(tuple(book.quirks) if quirks is None else sorted(quirks))
-    drawn = draw(st.lists(names, max_size=max_quirks))
-    return book.distorted(draw(turns(finishes=True)), book.compatible(drawn))
+    mix = draw(mixes(quirks, protocol=protocol, max_quirks=max_quirks))
+    return QUIRKS[protocol].distorted(draw(turns(finishes=True)), mix)
 
 
 @st.composite

@@ -154,6 +154,7 @@ def test_calls_that_only_their_arguments_tell_apart_are_not_joined_if_those_are_
 def test_a_repeat_of_all_the_text_needs_a_turn_that_does_not_repeat_itself() -> None:
     (found,) = CHAT.distorted(say("ha", "ha", "hat"), ["text_again"]).turn
     assert found == say("ha")
+    assert CHAT.distorted(think("ha", "hat"), ["text_again"]).turn == (think("ha"),)
     assert CHAT.distorted(think("hat"), ["text_again"]).body == body_of(think("hat"))
 
 
