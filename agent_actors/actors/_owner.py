@@ -9,7 +9,6 @@ itself breaks, which only a bug of ours can do, every queued and pending request
 
 import contextvars
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
@@ -140,7 +139,7 @@ class Owner:
         """
         self.check_open()
         self._live.add(request)
-        request.on_done(partial(self._live.discard, request))
+        request.belong(self._live.discard)
 
     def check_open(self) -> None:
         """For what the actor answers at once.

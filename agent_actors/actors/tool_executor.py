@@ -127,10 +127,13 @@ class _Call(Request[ToolCallResult]):
         run: Its run.
         block: What the model asked for.
         tool: The tool; None if the run offers none of that name.
-        held: Its slots.
+        held: Its slots; given back at its outcome.
+        at_once: Whether it had all it needs when it was submitted.
+        started_at: Wall clock at its beginning.
+        started: The same by trio's clock.
     """
 
-    __slots__ = ("block", "held", "run", "tool")
+    __slots__ = ("at_once", "block", "held", "run", "started", "started_at", "tool")
 
     def __init__(
         self,
@@ -143,6 +146,12 @@ class _Call(Request[ToolCallResult]):
         self.block = block
         self.tool = run.tools.get(block.name)
         self.held = HeldSlots(block.id)
+        self.at_once = False
+        self.started_at = self.started = 0.0
+
+    def _settle(self, error: Exception | None) -> None:
+        self.held.release_all()
+        super()._settle(error)
 
 
 @attrs.frozen(eq=False)
@@ -256,9 +265,10 @@ class ToolExecutor:
         if not self._take_nowait(request):
             request.held.release_all()
             return False
+        request.at_once = True
         run.starting.append(request)
         try:
-            self.owner.start(request, partial(_perform_next, run))
+            self.owner.start(request, partial(self._perform_next, run))
         except BaseException:
             run.starting.pop()
             request.held.release_all()
@@ -289,25 +299,34 @@ class ToolExecutor:
         # Granted in the very tick of a cancel: the tool does not begin.
         await trio.lowlevel.checkpoint_if_cancelled()
 
+    async def _perform_next(self, run: RunTools, lost: Callable[[], Exception]) -> None:
+        # trio runs the tasks of one tick in any order. Which worker performs which call does not
+        # matter, as their contexts are equal; that the calls begin as the model named them does.
+        request = run.starting.pop(0)
+        if request.tool is not None:
+            self._start_clock(request, request.tool)
+        await request.perform(lost)
+
     # Running.
 
     async def _perform(self, request: _Call) -> ToolCallResult:
         run, call, tool = request.run, request.block, request.tool
-        in_line = run.in_line.pop(request, self) is None
+        if not request.at_once:
+            run.in_line.pop(request, None)
+        if tool is None:
+            return _failed(call, _unknown_tool(call.name, run.tools))
         try:
-            if tool is None:
-                return _failed(call, _unknown_tool(call.name, run.tools))
-            try:
-                tool.check(call.input)
-            except ToolArgumentsError as error:
-                return _failed(call, str(error))
-            if run.guard is not None:
-                return await self._guarded(request, tool, run.guard)
-            if in_line:
-                await self._take(request, tool)
-            return await self._timed(request, tool)
-        finally:
-            request.held.release_all()
+            tool.check(call.input)
+        except ToolArgumentsError as error:
+            return _failed(call, str(error))
+        if run.guard is not None:
+            return await self._guarded(request, tool, run.guard)
+        if not request.at_once:
+            await self._take(request, tool)
+            self._start_clock(request, tool)
+        self._calls += 1
+        current_call.set(request.held)
+        return self._result(request, await self._execute(request, tool))
 
     async def _guarded(self, request: _Call, tool: Tool, guard: ToolGuard) -> ToolCallResult:
         admitted = await guard.admit(request.block, tool)
@@ -317,13 +336,12 @@ class ToolExecutor:
         await self._take(request, tool)
         self._calls += 1
         current_call.set(request.held)
+        request.started_at, request.started = self._wall_clock(), trio.current_time()
         timeout = request.run.timeout if tool.timeout is None else tool.timeout
-        started_at, started = self._wall_clock(), trio.current_time()
         output = ToolOutput(_late(admitted, timeout), is_error=True)
         with trio.move_on_after(timeout):
             output = await guard.around(admitted, partial(self._handle, request, tool))
-        output = await guard.after(admitted, output)
-        return self._result(admitted, output, started_at, started)
+        return self._result(request, await guard.after(request.block, output))
 
     async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:
         try:
@@ -333,27 +351,17 @@ class ToolExecutor:
         request.block = call
         return await self._execute(request, tool)
 
-    async def _timed(self, request: _Call, tool: Tool) -> ToolCallResult:
-        call = request.block
-        self._calls += 1
-        current_call.set(request.held)
+    def _start_clock(self, request: _Call, tool: Tool) -> None:
+        request.started_at, request.started = self._wall_clock(), trio.current_time()
         timeout = request.run.timeout if tool.timeout is None else tool.timeout
-        started_at, started = self._wall_clock(), trio.current_time()
         if timeout != math.inf:
-            missed = partial(self._missed, call, timeout, started_at, started)
-            request.expire_at(started + timeout, missed)
-        output = await self._execute(request, tool)
-        return self._result(call, output, started_at, started)
+            request.expire_at(request.started + timeout, partial(self._missed, request, timeout))
 
-    def _missed(
-        self, call: ToolUseBlock, timeout: float, started_at: float, started: float
-    ) -> ToolCallResult:
-        late = ToolOutput(_late(call, timeout), is_error=True)
-        return self._result(call, late, started_at, started)
+    def _missed(self, request: _Call, timeout: float) -> ToolCallResult:
+        return self._result(request, ToolOutput(_late(request.block, timeout), is_error=True))
 
-    def _result(
-        self, call: ToolUseBlock, output: ToolOutput, started_at: float, started: float
-    ) -> ToolCallResult:
+    def _result(self, request: _Call, output: ToolOutput) -> ToolCallResult:
+        call = request.block
         return ToolCallResult(
             call.id,
             call.name,
@@ -361,9 +369,9 @@ class ToolExecutor:
             output.content,
             output.is_error,
             output.data,
-            started_at,
-            max(started_at, self._wall_clock()),
-            trio.current_time() - started,
+            request.started_at,
+            max(request.started_at, self._wall_clock()),
+            trio.current_time() - request.started,
         )
 
     async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:
@@ -403,16 +411,6 @@ class ToolExecutor:
         return slots
 
 
-async def _perform_next(run: RunTools, lost: Callable[[], Exception]) -> None:
-    # trio runs the tasks of one tick in any order. Which worker performs which call does not
-    # matter, as their contexts are equal; that the calls begin as the model named them does.
-    request = run.starting.pop(0)
-    try:
-        await request.perform(lost)
-    finally:
-        request.held.release_all()  # of a call that was cancelled before it began
-
-
 def _context(request: _Call) -> _CallContext:
     run, call = request.run, request.block
     return _CallContext(
@@ -422,6 +420,16 @@ def _context(request: _Call) -> _CallContext:
         cwd=run.cwd,
         on_progress=run.on_progress,
         token=trio.lowlevel.current_trio_token(),
+    )
+
+
+def _late(call: ToolUseBlock, timeout: float) -> str:
+    return f"tool {call.name!r} did not finish within {timeout:g} s"
+
+
+def _told(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
+    return ToolCallResult(
+        call.id, call.name, call.input, output.content, output.is_error, output.data
     )
 
 

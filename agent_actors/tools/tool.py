@@ -56,6 +56,7 @@ class Tool:
             programs of any kind.
         binding: How arguments reach the handler.
         is_async: True if the handler is async.
+        takes_context: True if the handler wants a `ToolContext`.
     """
 
     name: str
@@ -73,6 +74,8 @@ class Tool:
     open_world: bool
     binding: Binding = attrs.field(repr=False)
     is_async: bool
+    takes_context: bool
+    _detached: DetachedContext = attrs.field(repr=False)
     _check_schema: Check | None = attrs.field(repr=False)
 
     def __init__(
@@ -125,6 +128,7 @@ class Tool:
         _check_traits(name, read_only, destructive, idempotent, open_world)
         is_async = runs_async(handler, tool=name)
         schema = None if input_schema is None else _schema(input_schema, tool=name)
+        bound = binding or OneDict.of(handler, tool=name)
         self.__attrs_init__(  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
             name,
             description,
@@ -139,8 +143,10 @@ class Tool:
             not read_only if destructive is None else destructive,
             read_only or idempotent is True,
             open_world,
-            binding or OneDict.of(handler, tool=name),
+            bound,
             is_async,
+            bound.takes_context,
+            DetachedContext(name),
             None if schema is None else compile_schema(schema, tool=name),
         )
 
@@ -148,11 +154,6 @@ class Tool:
     def spec(self) -> ToolSpec:
         """What the model is told of it."""
         return ToolSpec(self.name, self.description, self.input_schema)
-
-    @property
-    def takes_context(self) -> bool:
-        """True if the handler wants a `ToolContext`."""
-        return self.binding.takes_context
 
     def to_openai_format(self) -> ToolDict:
         """The tool as OpenAI's wire has it."""
@@ -184,7 +185,7 @@ class Tool:
         """
         own = copy_object(arguments)
         self.check(own)
-        result = self.binding.call(self.handler, own, DetachedContext(self.name))
+        result = self.binding.call(self.handler, own, self._detached)
         return await result if inspect.isawaitable(result) else result
 
     async def invoke(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
@@ -217,7 +218,7 @@ class Tool:
         return self._output(result)
 
     def _call(self, arguments: JsonObject, context: ToolContext | None) -> object:
-        given = DetachedContext(self.name) if context is None else context
+        given = self._detached if context is None else context
         return self.binding.call(self.handler, copy_object(arguments), given)
 
     def _output(self, result: object) -> ToolOutput:
