@@ -9,8 +9,10 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
-from agent_actors.domain.events import AnyEvent, Event
+from agent_actors.domain.events import AnyEvent
+from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.sessions import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.errors import SessionError
 
 
@@ -213,14 +215,21 @@ class LogAppend:
     Attributes:
         session_id: The session.
         expected_seq: The `seq` of the log's last record; 0 for an empty log.
-        fence: The writer's fencing number; one lower than the log's highest is refused.
+        fence: The writer's fencing number; one lower than that of an earlier append of the same
+            opening is refused.
         events: The records, whose `seq` go on from `expected_seq`.
+        metadata: Keys to note of the session with this commit; a key whose value is None is
+            forgotten. The others stay.
+        lines: The events' JSON, one each, to be kept as it stands, with fields that this version
+            does not know: what an import or a fork brings along. None: it is made of the events.
     """
 
     session_id: str
     expected_seq: int
     fence: int
-    events: tuple[Event, ...]
+    events: tuple[AnyEvent, ...]
+    metadata: Mapping[str, JsonValue] | None = None
+    lines: tuple[bytes, ...] | None = None
 
 
 # What became of one LogAppend: None if it is in the log, else why it is not.
@@ -228,7 +237,18 @@ AppendOutcome: TypeAlias = SessionError | None
 
 
 class SessionStore(Protocol):
-    """Keeps the logs of sessions. Called by the SessionLog actor only, one append at a time."""
+    """Keeps the logs of sessions, and what is known of each.
+
+    `load` and `append` are called by the SessionLog actor only, one append at a time; the others
+    by anybody. A store that others can open too gives a session to one opening at a time: from
+    its first `load` or `append` until `released`, others meet `SessionBusy`.
+
+    Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for a
+    session id that is none (`domain.sessions.session_id_fault`), and for a store that is not open.
+
+    Cancellation: a call that is cancelled stops waiting; what it began may still be carried out,
+    and whole, before any later call.
+    """
 
     async def open(self) -> int:
         """Make ready, and return the epoch: a number that grows with every opening.
@@ -243,6 +263,7 @@ class SessionStore(Protocol):
 
         Raises:
             SessionStoreError: They cannot be read.
+            SessionBusy: The session is in use by another opening of the store.
         """
         ...
 
@@ -251,7 +272,62 @@ class SessionStore(Protocol):
 
         Returns:
             One outcome per append, in order. `SessionFenced` for a stale `expected_seq` or
-            `fence`, `SessionStoreError` for what could not be written.
+            `fence`, `SessionBusy` for a session that another opening uses, `SessionStoreError` for
+            what could not be written.
+        """
+        ...
+
+    async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
+        """The same records as `load`, each as its line of JSON, as it was written.
+
+        Lines keep what this version does not know; `LogAppend.lines` takes them back. It reads
+        sessions that are in use elsewhere too.
+
+        Raises:
+            SessionStoreError: They cannot be read.
+        """
+        ...
+
+    async def info(self, session_id: str) -> SessionInfo | None:
+        """What is known of the session; None if it has no records.
+
+        Raises:
+            SessionStoreError: It cannot be read.
+        """
+        ...
+
+    async def list_sessions(
+        self,
+        *,
+        where: Mapping[str, JsonScalar] | None = None,
+        order: SessionOrder = "created",
+        limit: int = 50,
+        after: str | None = None,
+    ) -> SessionPage:
+        """A page of the sessions, the newest first.
+
+        Args:
+            where: Keys of the metadata and the values they must have, all of them; None stands
+                for a key that is not there. None: every session.
+            order: By the first record's time, where pages neither repeat nor miss a session, or
+                by the last one's, where one that is written to meanwhile moves to the front.
+            limit: The most on a page, from 1 to 1,000.
+            after: The `next` of the page before, for the same `where` and `order`.
+
+        Raises:
+            ConfigError: A bound, an order or an `after` that is none.
+            SessionStoreError: They cannot be read.
+        """
+        ...
+
+    async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
+        """Note keys of the session's metadata, in use or not; one that is None is forgotten.
+
+        Returns:
+            False if the session has no records: nothing was noted.
+
+        Raises:
+            SessionStoreError: They could not be written.
         """
         ...
 
@@ -259,8 +335,31 @@ class SessionStore(Protocol):
         """The session has left the runtime's memory: a volatile store forgets it too."""
         ...
 
+    def released(self, session_id: str) -> None:
+        """The run on the session has ended: another opening of the store may have it."""
+        ...
+
     async def delete(self, session_id: str) -> None:
-        """Forget the session; nothing happens if it is unknown."""
+        """Forget the session; nothing happens if it is unknown.
+
+        Raises:
+            SessionStoreError: It could not be deleted.
+            SessionBusy: The session is in use by another opening of the store.
+        """
+        ...
+
+    async def prune(self, before: float) -> Sequence[str]:
+        """Delete the sessions whose last record is older than that, but for those in use.
+
+        Args:
+            before: Seconds since the epoch.
+
+        Returns:
+            The ids of those that are gone.
+
+        Raises:
+            SessionStoreError: They could not be deleted.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -250,6 +250,8 @@ class SessionLog:
         """A run is done with a session; for `OpenSession.close`."""
         loaded.users -= 1
         loaded.last_used = trio.current_time()
+        if not loaded.users:
+            self._store.released(loaded.session_id)
         if not self._sweeping:
             with suppress(RuntimeFailure):  # of an actor that has ended nothing is left to sweep
                 self.owner.start_background(self._sweep)
@@ -273,6 +275,14 @@ class SessionLog:
     # Loading and evicting.
 
     async def _load(self, session_id: str, loaded: _Loaded | None) -> _Loaded:
+        try:
+            return await self._read(session_id, loaded)
+        except BaseException:
+            # A read that failed or was given up may hold the session all the same.
+            self._store.released(session_id)
+            raise
+
+    async def _read(self, session_id: str, loaded: _Loaded | None) -> _Loaded:
         after_seq = loaded.state.last_seq if loaded else 0
         records: Sequence[AnyEvent] | None = None
         try:

@@ -1,18 +1,32 @@
 """Session logs in memory: the default. They live as long as the runtime keeps the session."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from agent_actors.abc import AppendOutcome, LogAppend
-from agent_actors.domain.events import AnyEvent, Event
-from agent_actors.errors import SessionFenced
+from agent_actors.codec.events import encode_event
+from agent_actors.domain.events import AnyEvent
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.domain.sessions import (
+    JsonScalar,
+    SessionInfo,
+    SessionOrder,
+    SessionPage,
+    session_id_fault,
+)
+from agent_actors.errors import SessionError, SessionFenced, SessionStoreError
+from agent_actors.stores._listing import asked, merged
 
 
 @attrs.define(eq=False)
 class _Log:
-    records: list[Event] = attrs.field(factory=list[Event])
+    records: list[AnyEvent] = attrs.field(factory=list[AnyEvent])
     fence: int = 0
+    in_use: bool = False
+    # Made when first needed: most logs in memory have neither.
+    metadata: JsonObject | None = None
+    lines: dict[int, bytes] | None = None
 
 
 @attrs.define(eq=False)
@@ -33,7 +47,7 @@ class MemoryStore:
 
     def load_nowait(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
         """The records with `seq` above `after_seq`."""
-        log = self._logs.get(session_id)
+        log = self._log(session_id)
         return tuple(log.records[after_seq:]) if log else ()
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
@@ -42,29 +56,120 @@ class MemoryStore:
 
     def append_nowait(self, append: LogAppend) -> AppendOutcome:
         """Commit an append whose `expected_seq` and `fence` are current."""
-        log = self._logs.setdefault(append.session_id, _Log())
-        if append.fence < log.fence:
-            return SessionFenced(
-                f"the writer's fencing number {append.fence} is older than {log.fence}",
-                session_id=append.session_id,
-            )
-        if append.expected_seq != len(log.records):
-            return SessionFenced(
-                f"the writer expected the log to end at {append.expected_seq}, "
-                f"and it ends at {len(log.records)}",
-                session_id=append.session_id,
-            )
+        log = self._logs.get(append.session_id)
+        if log is None:
+            fault = session_id_fault(append.session_id)
+            if fault is not None:
+                return SessionStoreError(fault, session_id=str(append.session_id))
+            log = _Log()
+        stale = _stale(append, len(log.records), log.fence)
+        if stale is not None:
+            return stale
+        if append.metadata is not None:
+            try:
+                log.metadata = merged(log.metadata or {}, append.metadata)
+            except TypeError as error:
+                return SessionStoreError(f"its metadata: {error}", session_id=append.session_id)
+        if append.lines is not None:
+            log.lines = log.lines or {}
+            log.lines.update(enumerate(append.lines, len(log.records)))
+        self._logs[append.session_id] = log
+        log.in_use = True
         log.fence = append.fence
         log.records.extend(append.events)
         return None
+
+    async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
+        """The records with `seq` above `after_seq`, as JSON."""
+        log = self._log(session_id)
+        if log is None:
+            return ()
+        lines = log.lines or {}
+        positions = range(after_seq, len(log.records))
+        return [lines.get(at) or encode_event(log.records[at]) for at in positions]
+
+    async def info(self, session_id: str) -> SessionInfo | None:
+        """What is known of the session."""
+        log = self._log(session_id)
+        return _info(session_id, log) if log and log.records else None
+
+    async def list_sessions(
+        self,
+        *,
+        where: Mapping[str, JsonScalar] | None = None,
+        order: SessionOrder = "created",
+        limit: int = 50,
+        after: str | None = None,
+    ) -> SessionPage:
+        """A page of the sessions; takes time by how many there are."""
+        query = asked(where, order, limit, after)
+        return query.page_of_all(
+            _info(name, log) for name, log in self._logs.items() if log.records
+        )
+
+    async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
+        """Note keys of the session's metadata."""
+        log = self._log(session_id)
+        if log is None or not log.records:
+            return False
+        try:
+            log.metadata = merged(log.metadata or {}, metadata)
+        except TypeError as error:
+            raise SessionStoreError(f"its metadata: {error}", session_id=session_id) from None
+        return True
 
     def evicted(self, session_id: str) -> None:
         """Forget the session: there is nowhere else to keep it."""
         self._logs.pop(session_id, None)
 
+    def released(self, session_id: str) -> None:
+        """Nobody else can open this store; but from here on the session may be pruned."""
+        log = self._logs.get(session_id)
+        if log is not None:
+            log.in_use = False
+
     async def delete(self, session_id: str) -> None:
         """Forget the session."""
-        self._logs.pop(session_id, None)
+        if self._log(session_id) is not None:
+            del self._logs[session_id]
+
+    async def prune(self, before: float) -> Sequence[str]:
+        """Forget sessions whose last record is older than that, but for those in use."""
+        old = [
+            name
+            for name, log in self._logs.items()
+            if not log.in_use and log.records and log.records[-1].ts < before
+        ]
+        for name in old:
+            del self._logs[name]
+        return old
 
     async def aclose(self) -> None:
         """Nothing to close: the records stay readable for the next opening."""
+
+    def _log(self, session_id: str) -> _Log | None:
+        log = self._logs.get(session_id)
+        if log is None and (fault := session_id_fault(session_id)) is not None:
+            raise SessionStoreError(fault, session_id=str(session_id))
+        return log
+
+
+def _stale(append: LogAppend, last_seq: int, fence: int) -> SessionError | None:
+    if append.fence < fence:
+        return SessionFenced(
+            f"the writer's fencing number {append.fence} is older than {fence}",
+            session_id=append.session_id,
+        )
+    if append.expected_seq != last_seq:
+        return SessionFenced(
+            f"the writer expected the log to end at {append.expected_seq}, "
+            f"and it ends at {last_seq}",
+            session_id=append.session_id,
+        )
+    return None
+
+
+def _info(session_id: str, log: _Log) -> SessionInfo:
+    metadata = copy_object(log.metadata or {})
+    first, last = log.records[0], log.records[-1]
+    return SessionInfo(session_id, first.ts, last.ts, len(log.records), metadata)
