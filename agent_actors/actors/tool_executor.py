@@ -433,16 +433,6 @@ def _told(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
     )
 
 
-def _late(call: ToolUseBlock, timeout: float) -> str:
-    return f"tool {call.name!r} did not finish within {timeout:g} s"
-
-
-def _told(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
-    return ToolCallResult(
-        call.id, call.name, call.input, output.content, output.is_error, output.data
-    )
-
-
 def _failed(call: ToolUseBlock, why: str) -> ToolCallResult:
     return ToolCallResult(call.id, call.name, call.input, why, is_error=True)
 
