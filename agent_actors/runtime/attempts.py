@@ -105,10 +105,10 @@ class Attempts:
                 await self._restart(f"{error}; going on with {self._models[self._at].model}")
                 self._ledger.go_over_to(self._models[self._at].prices)
 
-    def cut_off(self) -> Draft | None:
-        """The tokens of an answer that was cut off, as a record; None if nothing had come."""
+    def cut_off(self) -> list[Draft]:
+        """The tokens of an answer that was cut off, as a record; none if nothing had come."""
         tokens, self._sink = self._shown_tokens(), None
-        return None if tokens is NO_TOKENS else self._ledger.enter_usage(tokens)
+        return [] if tokens is NO_TOKENS else [self._ledger.enter_usage(tokens)]
 
     def _shown_tokens(self) -> Usage:
         """What came of the try under way, or of the one that failed, as far as can be told."""
@@ -192,10 +192,10 @@ class Attempts:
     async def _restart(self, reason: str) -> None:
         self._void += 1
         shown = self._sink is not None and self._sink.shows
-        tokens = self.cut_off()
-        if tokens is not None:
+        drafts = self.cut_off()
+        if drafts:
             restarted = partial(AttemptRestarted, attempt=self._void + 1, reason=reason)
-            await self._record([tokens, restarted] if shown else [tokens])
+            await self._record([*drafts, restarted] if shown else drafts)
 
 
 def _tell(error: ProviderError, call: _Call, verdict: Verdict) -> None:

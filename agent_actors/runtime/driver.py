@@ -10,7 +10,6 @@ gave and close what they left open, show the last event, release the session.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -22,22 +21,18 @@ from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (
     AssistantDelta,
     ErrorEvent,
-    Event,
     EventScope,
-    HookEvent,
     ResultEvent,
     SystemInit,
     ToolProgress,
 )
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
 from agent_actors.domain.version import __version__
 from agent_actors.errors import (
     RunDeadlineExceeded,
     RuntimeShutdown,
-    SessionStoreError,
 )
 from agent_actors.protocol.call_ids import with_unique_ids
 from agent_actors.protocol.turn import (
@@ -61,10 +56,9 @@ from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
+from agent_actors.runtime.record import RunRecord
 from agent_actors.runtime.spec import RunSpec
-
-# Seconds for the last commit of a run, which no cancel interrupts.
-LAST_COMMIT_TIMEOUT: Final = 5.0
+from agent_actors.runtime.subagent import subagent_of
 
 
 class Driver:
@@ -106,21 +100,22 @@ class Driver:
             parent_tool_use_id=spec.parent_tool_use_id,
         )
         self._stamp = Stamp(actors.ids, actors.wall_clock, scope)
+        self._record = RunRecord(actors, self._stamp, mailbox)
         self._attempts = Attempts(
             actors,
             spec.options,
             self._ledger,
             self._budget,
             make_sink=self._make_sink,
-            record=self._record,
+            record=self._record.commit,
         )
         self._calls = RunCalls(actors.executor)
+        self._subagent = subagent_of(actors, spec)
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
         self._why = ""
-        self._hook_events: list[HookEvent] = []
-        # What the machine has given and the log has not confirmed.
-        self._uncommitted: list[Draft] = []
+        if self._hooked is not None:
+            self._record.beside = self._hooked.drafts
 
     def cancel(self, reason: str) -> None:
         """End the run; the first reason counts. Its driver closes the session in order."""
@@ -170,7 +165,7 @@ class Driver:
             except _Ended as ended:
                 stop_reason, self._why = ended.blocked.stop_reason, ended.blocked.why
                 if ended.blocked.usage is not None:
-                    self._uncommitted.append(self._ledger.enter_usage(ended.blocked.usage))
+                    self._record.hold_also(self._ledger.enter_usage(ended.blocked.usage))
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
         if self._scope.cancelled_caught and self._cancel_reason is None:
@@ -186,7 +181,7 @@ class Driver:
                 on_busy=self._spec.on_busy,
                 ancestors=self._spec.ancestors,
             )
-        self._session = await self._actors.log.open(self._lease)
+        self._session = self._record.session = await self._actors.log.open(self._lease)
         self._budget.session = self._session.state
 
     async def _turns(self) -> str:
@@ -198,7 +193,7 @@ class Driver:
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
-        self._uncommitted = [init]  # should hooks end the run before it has begun
+        self._record.hold([init])  # should hooks end the run before it has begun
         commands = machine.feed(await self._begin())
         stop_reason = await self._carry_out(commands, init)
         while stop_reason is None:
@@ -214,9 +209,14 @@ class Driver:
 
     async def _begin(self) -> UserInput:
         said, hooked = self._spec.prompt, self._hooked
+        assert self._session is not None
+        if self._subagent is not None:
+            blocked = await self._subagent.start()
+            if blocked is not None:
+                raise _Ended(blocked)
         if hooked is None:
             return said
-        assert self._session is not None
+        self._actors.hooked[self._spec.node.run_id] = hooked
         blocked = await self._actors.session_hooks.begin(self._session, hooked)
         if blocked is not None:
             raise _Ended(blocked)
@@ -232,29 +232,13 @@ class Driver:
         stop_reason = next((c.stop_reason for c in others if isinstance(c, Finish)), None)
         if stop_reason is not None:
             # The end follows at once, and takes these along in its one commit.
-            self._uncommitted = [*first, *self._ledger.enter(entries)]
+            self._record.hold([*first, *self._ledger.enter(entries)])
         elif entries:
-            await self._commit(entries, first)
+            await self._record.commit([*first, *self._ledger.enter(entries)])
         for command in others:
             if isinstance(command, StartTool):
                 await self._calls.start(command.call, self._make_tools)
         return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
-
-    async def _commit(self, entries: Sequence[Entry], first: Sequence[Draft] = ()) -> None:
-        await self._record([*first, *self._ledger.enter(entries)])
-
-    async def _record(self, drafts: list[Draft]) -> None:
-        assert self._session is not None
-        drafts = [*self._hook_drafts(), *drafts]
-        self._uncommitted = drafts
-        events = await self._session.append(self._stamp.scope, drafts)
-        self._uncommitted = []
-        self._publish(events)
-        if self._mailbox is not None:
-            await self._mailbox.put(events)
-
-    def _hook_drafts(self) -> list[Draft]:
-        return [] if self._hooked is None else self._hooked.drafts()
 
     async def _call_model(self) -> ModelFinished:
         assert self._session is not None
@@ -284,9 +268,7 @@ class Driver:
         if hooked.withholds and answer.text:
             stamp = self._stamp
             delta = AssistantDelta(stamp.scope, stamp.ids.new(), stamp.wall_clock(), answer.text)
-            self._publish((delta,))
-            if self._mailbox is not None:
-                await self._mailbox.put((delta,))
+            await self._record.show((delta,))
         return answer
 
     def _make_sink(self) -> RunSink:
@@ -314,7 +296,7 @@ class Driver:
         return RunTools(
             run_id=self._spec.node.run_id,
             tools=self._options.tools_by_name if hooked is None else hooked.tools,
-            guard=None if hooked is None else RunGuard(hooked, self._messages),
+            guard=None if hooked is None else RunGuard(hooked, self._record.messages),
             cwd=self._options.cwd,
             info=self._info,
             on_progress=self._on_progress,
@@ -334,8 +316,13 @@ class Driver:
         why = _told(failure) if failure else stopped
         if self._hooked is not None:
             failure = await self._hooked.end(self._ledger.text, stop_reason or "error", failure)
-        entries = self._closing_entries(finished, stop_reason or "error", why)
-        failure = await self._commit_end(entries, failure, stop_reason)
+        if self._subagent is not None:
+            failure = await self._subagent.stop(stop_reason, self._ledger.text, failure)
+        drafts = self._ledger.enter(self._closing_entries(finished, stop_reason or "error", why))
+        drafts += [*self._attempts.cut_off(), *self._ledger.enter_unanswered()]
+        failure = await self._record.commit_end(
+            drafts, partial(self._last_draft, stop_reason), failure
+        )
         if failure is not None:
             raise failure
         if cancelled and self._cancel_reason in (None, CancelReason.CALLER):
@@ -353,42 +340,7 @@ class Driver:
             commands += machine.feed(Interrupted(stop_reason, why))
         return _split(commands)[0]
 
-    async def _commit_end(
-        self, entries: Sequence[Entry], failure: Exception | None, stop_reason: str
-    ) -> Exception | None:
-        drafts = [*self._hook_drafts(), *self._uncommitted, *self._ledger.enter(entries)]
-        tokens = self._attempts.cut_off()
-        if tokens is not None:
-            drafts.append(tokens)
-        drafts += self._ledger.enter_unanswered()
-        drafts.append(self._last_draft(failure, stop_reason))
-        events: tuple[Event, ...] = ()
-        if self._session is not None:
-            try:
-                with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True) as limit:
-                    events = await self._session.append(self._stamp.scope, drafts)
-                if limit.cancelled_caught:
-                    failure = _joined(failure, self._unrecorded())
-            except Exception as error:  # noqa: BLE001 - the run's failure, or a note on it
-                failure = _joined(failure, error)
-        if not events:
-            # Not in the log, and shown all the same: every stream has a last event.
-            draft = self._last_draft(failure, stop_reason)
-            stamp = self._stamp
-            events = (draft(stamp.scope, stamp.ids.new(), stamp.wall_clock(), seq=None),)
-        self._publish(events)
-        if self._mailbox is not None:
-            self._mailbox.put_nowait(events)
-        return failure
-
-    def _unrecorded(self) -> SessionStoreError:
-        return SessionStoreError(
-            f"the run's last records waited {LAST_COMMIT_TIMEOUT:g} s for the store, "
-            "and were not written",
-            session_id=self._spec.node.session_id,
-        )
-
-    def _last_draft(self, failure: Exception | None, stop_reason: str) -> Draft:
+    def _last_draft(self, stop_reason: str, failure: Exception | None) -> Draft:
         if failure is not None:
             return partial(ErrorEvent, error=type(failure).__name__, message=str(failure))
         return partial(
@@ -407,7 +359,7 @@ class Driver:
         return RunResult(
             text=ledger.text,
             stop_reason=stop_reason,
-            messages=self._messages(),
+            messages=self._record.messages(),
             tool_calls=ledger.tool_calls,
             usage=ledger.usage,
             iterations=ledger.model_calls,
@@ -417,20 +369,10 @@ class Driver:
             request_id=self._spec.request_id,
             cost=ledger.cost,
             output=self._output.of_result(),
-            hook_events=tuple(self._hook_events),
+            hook_events=tuple(self._record.hook_events),
         )
 
     # What others see of the run.
-
-    def _messages(self) -> Messages:
-        # A run that was stopped while it waited in line has no session, and said nothing.
-        return Messages() if self._session is None else self._session.history()
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        if self._hooked is not None:
-            self._hook_events += [event for event in events if isinstance(event, HookEvent)]
-        if self._actors.bus.has_subscribers:
-            self._actors.bus.publish_nowait(events)
 
     def _info(self) -> RunInfo:
         return RunInfo(
@@ -450,9 +392,7 @@ class Driver:
         event = ToolProgress(
             stamp.scope, stamp.ids.new(), stamp.wall_clock(), call_id, name, progress
         )
-        self._publish((event,))
-        if self._mailbox is not None:
-            self._mailbox.offer(event)
+        self._record.offer(event)
 
 
 class _Ended(Exception):
@@ -473,13 +413,6 @@ def _split(commands: Sequence[Command]) -> tuple[list[Entry], list[Command]]:
         else:
             others.append(command)
     return entries, others
-
-
-def _joined(failure: Exception | None, error: Exception) -> Exception:
-    if failure is None:
-        return error
-    failure.add_note(f"and its end could not be recorded: {_told(error)}")
-    return failure
 
 
 def _told(error: Exception) -> str:

@@ -129,7 +129,7 @@ class Ring:
         seen: list[tuple[BoundHook, JsonObject]] = []
         for hook in row:
             given = event.tool_input
-            event, refusal = await self._one(hook, self._own_copy(event))
+            event, refusal = await self._one(hook, event, shown=_own_copy(event))
             if refusal is not None:
                 return refusal
             seen.append((hook, given))
@@ -137,7 +137,7 @@ class Ring:
                 self._check(tool, event, hook)
         for hook, seen_input in seen:
             if seen_input != event.tool_input:
-                again = attrs.evolve(self._own_copy(event), recheck=True)
+                again = attrs.evolve(_own_copy(event), recheck=True)
                 _, refusal = await self._one(hook, again, rewrites=False)
                 if refusal is not None:
                     return refusal
@@ -151,7 +151,7 @@ class Ring:
         """
         event = attrs.evolve(self._about(call, messages), recheck=True)
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, call.name):
-            _, refusal = await self._one(hook, self._own_copy(event), rewrites=False)
+            _, refusal = await self._one(hook, _own_copy(event), rewrites=False)
             if refusal is not None:
                 return refusal
         return None
@@ -222,10 +222,10 @@ class Ring:
     # One hook.
 
     async def _one(
-        self, hook: BoundHook, event: E, *, rewrites: bool = True
+        self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True
     ) -> tuple[E, Refusal | None]:
         started = trio.current_time()
-        decision = await self._call(hook, event)
+        decision = await self._call(hook, event if shown is None else shown)
         if decision is None:
             return event, None
         if not isinstance(decision, HookDecision):
@@ -309,10 +309,6 @@ class Ring:
             tool_use_id=call.id,
         )
 
-    def _own_copy(self, event: PreToolUseEvent) -> PreToolUseEvent:
-        # What a hook writes into the arguments in place changes nothing but its own copy.
-        return attrs.evolve(event, tool_input=copy_object(event.tool_input))
-
     def _check(self, tool: Tool, event: PreToolUseEvent, hook: BoundHook) -> None:
         try:
             tool.check(event.tool_input)
@@ -333,6 +329,11 @@ class Ring:
                 duration=trio.current_time() - started,
             )
         )
+
+
+def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
+    # What a hook writes into the arguments in place changes nothing but its own copy.
+    return attrs.evolve(event, tool_input=copy_object(event.tool_input))
 
 
 def _wrong(hook: BoundHook, found: object, wanted: str) -> HookError:

@@ -1,0 +1,59 @@
+"""What a run tells the hooks of the run whose tool started it."""
+
+from agent_actors.errors import AgentError
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.hooked import Blocked, HookedRun
+from agent_actors.runtime.spec import RunSpec
+
+
+class Subagent:
+    """A run, as the hooks around it see it.
+
+    Args:
+        around: The hooks of the run that started it.
+        spec: The run.
+    """
+
+    def __init__(self, around: HookedRun, spec: RunSpec) -> None:
+        self._around = around
+        self._name = spec.options.agent_name or ""
+        self._prompt = spec.prompt.text
+        self._session_id = spec.node.session_id
+        self._call_id = spec.parent_tool_use_id or ""
+        self._started = False
+
+    async def start(self) -> Blocked | None:
+        """It begins, if the hooks around it let it.
+
+        Raises:
+            HookError: One of them failed.
+        """
+        self._started = True
+        return await self._around.start_subagent(
+            self._name, self._prompt, self._session_id, self._call_id
+        )
+
+    async def stop(
+        self, stop_reason: str, text: str, failure: Exception | None
+    ) -> Exception | None:
+        """It has ended: told once, if it began.
+
+        Returns:
+            What it fails with: its own failure, else that of a hook.
+        """
+        if not self._started:
+            return failure
+        try:
+            await self._around.stop_subagent(
+                self._name, self._session_id, self._call_id, stop_reason, text
+            )
+        except AgentError as error:
+            return failure or error
+        return failure
+
+
+def subagent_of(actors: Actors, spec: RunSpec) -> Subagent | None:
+    """The run as the hooks around it see it; None if there are none."""
+    parent = spec.node.parent
+    around = None if parent is None else actors.hooked.get(parent.run_id)
+    return None if around is None else Subagent(around, spec)

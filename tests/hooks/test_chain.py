@@ -1,0 +1,176 @@
+"""Hooks are checked once, and put in order: who takes part in what."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import ConfigError
+from agent_actors.hooks import (
+    Hook,
+    HookContext,
+    HookDecision,
+    HookMatcher,
+    Phase,
+    PreToolUseEvent,
+    StopEvent,
+    compile_hooks,
+)
+from agent_actors.hooks.chain import NO_HOOKS, UNNAMED
+from agent_actors.hooks.phases import ALIASES, PHASES, phase_named
+
+
+async def look(event: object) -> None:
+    """Take part, and decide nothing."""
+
+
+async def look_around(event: object, ctx: HookContext) -> None:
+    """The same, with the context."""
+
+
+class Guard(Hook):
+    """Overrides one phase."""
+
+    async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
+        """Refuse."""
+        return HookDecision(continue_=False)
+
+
+class Aliased(Hook):
+    """Says it by another name."""
+
+    name = "aliased"
+    matcher: str | None = "Edit | Write"
+
+    async def pre_tool_use(self, event: PreToolUseEvent, ctx: HookContext) -> None:
+        """Look."""
+
+    async def stop(self, event: StopEvent, ctx: HookContext) -> None:
+        """Look."""
+
+
+def names(hooks: Callable[[], object] | object, phase: Phase) -> list[str]:
+    return [hook.name for hook in compile_hooks(hooks).row(phase)]  # type: ignore[arg-type]
+
+
+@pytest.mark.feature("WICK-035", "WICK-041")
+def test_a_hook_takes_part_in_what_it_overrides_and_in_nothing_else() -> None:
+    chain = compile_hooks(Guard())
+    assert [phase for phase in Phase if chain.row(phase)] == [Phase.BEFORE_TOOL]
+    assert chain
+    assert not compile_hooks(Hook())
+    assert not NO_HOOKS
+
+
+@pytest.mark.feature("WICK-042", "OAS-012")
+def test_the_first_registered_is_the_first_asked_whatever_its_kind() -> None:
+    assert names(
+        [Guard(), {"pre_tool_use": [look, look_around]}, Aliased()], Phase.BEFORE_TOOL
+    ) == [
+        "Guard",
+        "look",
+        "look_around",
+        "aliased",
+    ]
+
+
+def test_another_name_of_a_phase_means_the_phase() -> None:
+    assert names(Aliased(), Phase.ON_STOP) == ["aliased"]
+    assert names(dict.fromkeys(ALIASES, look), Phase.AFTER_MODEL) == ["look"]
+    assert phase_named("before_model_call") is Phase.BEFORE_MODEL
+    assert phase_named("no_such") is None
+
+
+@pytest.mark.feature("WICK-034")
+def test_hooks_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="two hooks are named 'Guard'; set `name`"):
+        compile_hooks([Guard(), Guard()])
+    other = Guard()
+    other.name = "other"
+    assert compile_hooks([Guard(), other]).names == ("Guard", "other")
+
+
+@pytest.mark.feature("ASDK-006")
+def test_what_has_no_name_is_called_unnamed() -> None:
+    assert names({"stop": lambda event: None}, Phase.ON_STOP) == [UNNAMED]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "says"),
+    [
+        ({"pre_tool": [look]}, "there is no phase 'pre_tool'; did you mean 'pre_tool_use'?"),
+        ({"zzz": [look]}, "there is no phase 'zzz'; there are: session_start"),
+        ({7: [look]}, "there is no phase 7"),
+        ({"stop": ["look"]}, "on_stop takes functions; got 'look'"),
+        ([look], "expected a Hook, or a mapping from phases to functions; got <function look"),
+        ({"stop": lambda: None}, "takes 0 arguments; a hook for on_stop takes 1, or 2 with the"),
+        ({"wrap_tool_call": [look]}, "takes 1 arguments; a hook for wrap_tool_call takes 2, or 3"),
+        ({"stop": HookMatcher("a", [look])}, "a matcher is for tools, and on_stop comes for none"),
+        (
+            {"pre_tool_use": HookMatcher("a", [look], deadline=0)},
+            "a deadline must be above 0 seconds; got 0",
+        ),
+    ],
+)
+def test_a_mistake_is_told_where_it_is_made(hooks: object, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        compile_hooks(hooks)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+
+
+def test_two_names_of_one_phase_on_one_hook_are_refused() -> None:
+    class Twice(Guard):
+        async def pre_tool_use(self, event: PreToolUseEvent, ctx: HookContext) -> None:
+            """The same again."""
+
+    with pytest.raises(ConfigError, match="has both before_tool and pre_tool_use"):
+        compile_hooks(Twice())
+
+
+def test_what_is_not_written_in_python_may_be_a_hook_too() -> None:
+    assert names({"stop": dict}, Phase.ON_STOP) == ["dict"]
+    assert names({"stop": lambda *event: None}, Phase.ON_STOP) == [UNNAMED]
+
+
+# --- matchers ---
+
+
+def matched(matcher: str | None, tool: str) -> bool:
+    chain = compile_hooks({"pre_tool_use": HookMatcher(matcher, [look])})
+    return bool(chain.row_for(Phase.BEFORE_TOOL, tool))
+
+
+@pytest.mark.feature("OAGS-022")
+@pytest.mark.parametrize(
+    ("matcher", "yes", "no"),
+    [
+        (None, ["Edit", ""], []),
+        ("", ["Edit"], []),
+        ("*", ["Edit"], []),
+        (" | ", ["Edit"], []),
+        ("Edit|Write", ["Edit", "Write"], ["edit", "Edit ", "MultiEdit", "Edit|Write"]),
+        (" Edit | Write ", ["Edit", "Write"], [" Edit "]),
+        ("mcp_*|Read", ["mcp_", "mcp_files", "Read"], ["mcp", "Reads"]),
+        ("[EF]dit?", ["Edit1", "Fdit2"], ["Edit"]),
+    ],
+)
+def test_a_matcher_is_names_and_globs_parted_by_bars(
+    matcher: str | None, yes: list[str], no: list[str]
+) -> None:
+    assert [tool for tool in yes if not matched(matcher, tool)] == []
+    assert [tool for tool in no if matched(matcher, tool)] == []
+
+
+@given(st.lists(st.text("abcE_", min_size=1), min_size=1), st.text("abcE_"))
+def test_a_matcher_of_plain_names_is_a_set_of_them(parts: list[str], tool: str) -> None:
+    assert matched("|".join(parts), tool) == (tool in parts)
+
+
+def test_every_phase_is_told_of() -> None:
+    assert list(PHASES) == list(Phase)
+    assert all(info.when and info.may for info in PHASES.values())
+    assert [p for p, info in PHASES.items() if info.wraps] == [
+        Phase.WRAP_MODEL_CALL,
+        Phase.WRAP_TOOL_CALL,
+    ]
