@@ -57,7 +57,7 @@ from agent_actors.protocol.arguments import (
 from agent_actors.protocol.call_ids import CallIds
 from agent_actors.protocol.slots import Slot, SlotTable
 from agent_actors.protocol.text import TextFlow, mend_object, mend_surrogates
-from agent_actors.protocol.text_calls import TextCalls
+from agent_actors.protocol.text_calls import Found, TextCalls
 
 _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
@@ -318,13 +318,13 @@ class Assembler:
         part.extra.update(delta.extra)
         return [*settled, *part.shown(text)]
 
-    def _show(self, found: Sequence[ModelDelta]) -> list[ModelDelta]:
+    def _show(self, found: Sequence[Found]) -> list[ModelDelta]:
         """Take what was found in text, which nothing has to be settled for any more."""
         shown: list[ModelDelta] = []
         for delta in found:
             if isinstance(delta, ToolCallDelta):
                 shown += self._feed_call(delta, settle=False)
-            elif isinstance(delta, TextDelta | ThinkingDelta):
+            else:
                 part = self._prose(thinking=isinstance(delta, ThinkingDelta))
                 shown += part.shown(delta.text)
         return shown

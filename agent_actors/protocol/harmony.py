@@ -15,9 +15,9 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta
 from agent_actors.protocol.marks import split_at_mark
-from agent_actors.protocol.text_calls import FIRST_INDEX
+from agent_actors.protocol.text_calls import FIRST_INDEX, Found
 
 _HEADS: Final = ("<|start|>", "<|channel|>")
 _ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")
@@ -49,9 +49,9 @@ class HarmonyCalls:
         self._count = 0
         self._object = _ObjectEnd()
 
-    def feed(self, text: str) -> Sequence[ModelDelta]:
+    def feed(self, text: str) -> Sequence[Found]:
         """Take more text; return the text, thoughts and calls that are known to be such."""
-        found: list[ModelDelta] = []
+        found: list[Found] = []
         text, self._waiting = self._waiting + text, ""
         while text:
             if self._state == "stripped call":
@@ -62,23 +62,23 @@ class HarmonyCalls:
                 text = self._feed_body(text, found)
         return found
 
-    def settle(self) -> Sequence[ModelDelta]:
+    def settle(self) -> Sequence[Found]:
         """Something else than text comes next; a call or a head that is open stays so."""
         if self._state in {"head", "stripped head", "stripped call"}:
             return ()
-        found: list[ModelDelta] = []
+        found: list[Found] = []
         waiting, self._waiting = self._waiting, ""
         self._put(waiting, found)
         return found
 
-    def flush(self) -> Sequence[ModelDelta]:
+    def flush(self) -> Sequence[Found]:
         """No more text comes: a head without an end was none."""
         if self._head:
             self._waiting, self._head = self._head + self._waiting, ""
             self._state = "text"
         return self.settle()
 
-    def _feed_body(self, text: str, found: list[ModelDelta]) -> str:
+    def _feed_body(self, text: str, found: list[Found]) -> str:
         """Take the body of a message; return what comes behind it."""
         marks = _IN_TEXT if self._state == "text" else _IN_BODY
         said, mark, rest = split_at_mark(text, marks)
@@ -92,7 +92,7 @@ class HarmonyCalls:
             self._state = "stripped head" if mark in _STRIPPED else "head"
         return rest
 
-    def _feed_head(self, text: str, found: list[ModelDelta]) -> str:
+    def _feed_head(self, text: str, found: list[Found]) -> str:
         """Take the head of a message; return what comes behind it."""
         end = "{" if self._state == "stripped head" else _MESSAGE
         said, mark, rest = split_at_mark(text, (end,))
@@ -113,7 +113,7 @@ class HarmonyCalls:
         named = _STRIPPED_HEAD.fullmatch(head, head.index(_STRIPPED[0]) + len(_STRIPPED[0]))
         return named[1] if named else None
 
-    def _open(self, said: str, rest: str, found: list[ModelDelta]) -> str:
+    def _open(self, said: str, rest: str, found: list[Found]) -> str:
         """A head is whole; return what comes behind it."""
         if self._state == "stripped head":
             self._begin_call(self._stripped_name(said) or "", found)
@@ -131,7 +131,7 @@ class HarmonyCalls:
         self._head = ""
         return rest
 
-    def _give_up(self, text: str, found: list[ModelDelta]) -> str:
+    def _give_up(self, text: str, found: list[Found]) -> str:
         """It was no head: its mark is text, and what follows is looked at anew."""
         mark = next(one for one in _IN_TEXT if self._head.startswith(one))
         text = self._head.removeprefix(mark) + text
@@ -139,7 +139,7 @@ class HarmonyCalls:
         self._put(mark, found)
         return text
 
-    def _feed_object(self, text: str, found: list[ModelDelta]) -> str:
+    def _feed_object(self, text: str, found: list[Found]) -> str:
         """Take arguments that end with their object; return what comes behind it."""
         end = self._object.find(text)
         if end:
@@ -149,11 +149,11 @@ class HarmonyCalls:
         self._put(text, found)
         return ""
 
-    def _begin_call(self, name: str, found: list[ModelDelta]) -> None:
+    def _begin_call(self, name: str, found: list[Found]) -> None:
         self._count += 1
         found.append(ToolCallDelta(FIRST_INDEX + self._count, "", name, ""))
 
-    def _put(self, text: str, found: list[ModelDelta]) -> None:
+    def _put(self, text: str, found: list[Found]) -> None:
         """Add text to what it belongs to."""
         if not text:
             return

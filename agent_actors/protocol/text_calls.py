@@ -14,15 +14,18 @@ between calls are no text.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.model import ModelDelta, TextDelta, ToolCallDelta
+from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.arguments import GoodArguments, parse_arguments
 from agent_actors.protocol.marks import split_at_mark
+
+# What may be found in text.
+Found: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 
 FIRST_INDEX: Final = 1 << 20
 """Calls in text are numbered from here, so that they are not taken for calls of the wire."""
@@ -39,15 +42,15 @@ _NAMED: Final = re.compile(r'"name"\s*:\s*"([^"\\]{1,128})"|<function=([^<>\s]{1
 class TextCalls(Protocol):
     """Finds the calls in the text of one answer."""
 
-    def feed(self, text: str) -> Sequence[ModelDelta]:
+    def feed(self, text: str) -> Sequence[Found]:
         """Take more text; return the text, thoughts and calls that are known to be such."""
         ...
 
-    def settle(self) -> Sequence[ModelDelta]:
+    def settle(self) -> Sequence[Found]:
         """Something else than text comes next: a mark that only began was none."""
         ...
 
-    def flush(self) -> Sequence[ModelDelta]:
+    def flush(self) -> Sequence[Found]:
         """No more text comes: what waits is what it is."""
         ...
 
@@ -70,9 +73,9 @@ class TagCalls:
         self._blanks: str | None = None
         self._count = 0
 
-    def feed(self, text: str) -> Sequence[ModelDelta]:
+    def feed(self, text: str) -> Sequence[Found]:
         """Take more text; return the text and the calls that are known to be such."""
-        found: list[ModelDelta] = []
+        found: list[Found] = []
         text, self._waiting = self._waiting + text, ""
         while text:
             if self._inside is None:
@@ -91,14 +94,14 @@ class TagCalls:
             text = rest
         return found
 
-    def settle(self) -> Sequence[ModelDelta]:
+    def settle(self) -> Sequence[Found]:
         """Something else than text comes next; a call that is open stays so."""
         if self._inside is not None:
             return ()
         waiting, self._waiting = self._waiting, ""
         return self._said(waiting)
 
-    def flush(self) -> Sequence[ModelDelta]:
+    def flush(self) -> Sequence[Found]:
         """No more text comes."""
         if self._inside is None:
             return self.settle()
@@ -106,7 +109,7 @@ class TagCalls:
         self._waiting = ""
         return self._end(whole=False)
 
-    def _said(self, text: str) -> list[ModelDelta]:
+    def _said(self, text: str) -> list[Found]:
         if not text:
             return []
         if self._blanks is not None:
@@ -117,7 +120,7 @@ class TagCalls:
             self._blanks = None
         return [TextDelta(text)]
 
-    def _end(self, *, whole: bool) -> list[ModelDelta]:
+    def _end(self, *, whole: bool) -> list[Found]:
         """What stood between the tags; not whole if the text ended before the second."""
         inside = "".join(self._inside or ())
         self._inside = None
@@ -126,7 +129,7 @@ class TagCalls:
         self._blanks = ""
         return list(self._calls(inside.strip(), whole=whole))
 
-    def _calls(self, inside: str, *, whole: bool) -> Iterator[ModelDelta]:
+    def _calls(self, inside: str, *, whole: bool) -> Iterator[Found]:
         if inside.startswith(_FUNCTION):
             called = _function(inside, self._schemas)
             yield self._broken(inside) if called is None else self._call(*called)

@@ -40,6 +40,8 @@ async def main() -> None:
                     print(name, arguments, "(repaired)" if repaired else "")
                 case StreamNotice(text=text):
                     print(f"odd: {text}")
+                case _:
+                    pass
     print(events.result.text)
 
 

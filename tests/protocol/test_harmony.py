@@ -84,6 +84,14 @@ def test_quirk_25_channels_are_thoughts_text_and_calls() -> None:
     )
 
 
+def test_the_object_of_a_call_without_tokens_ends_with_its_own_bracket() -> None:
+    nested = '{"a": {"b": [{}, "]}"]}}'
+    (call, said) = blocks(f"commentary to=functions.find json{nested}}}!")
+    assert isinstance(call, ToolUseBlock)
+    assert call.raw_arguments == nested
+    assert said == TextBlock("}!")
+
+
 def test_text_goes_on_behind_a_call_without_tokens() -> None:
     assert blocks(f"Look: {STRIPPED} and {STRIPPED}!") == (
         TextBlock("Look: "),

@@ -48,7 +48,7 @@ class ChatDialect:
     """
 
     max_tokens_field: str = "max_tokens"
-    refuses: frozenset[str] = attrs.field(default=(), converter=_as_names)
+    refuses: frozenset[str] = attrs.field(default=frozenset[str](), converter=_as_names)
     include_usage: bool = True
     echo_reasoning: str = ""
     cumulative: bool = False

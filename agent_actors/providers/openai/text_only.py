@@ -64,17 +64,15 @@ def _in_words(block: ContentBlock, names: dict[str, str]) -> ContentBlock:
     return block
 
 
-def _merged(messages: Iterable[Message]) -> Iterator[Message]:
-    last: Message | None = None
+def _merged(messages: Iterable[Message]) -> list[Message]:
+    merged: list[Message] = []
     for message in messages:
+        last = merged[-1] if merged else None
         if last is not None and last.role == message.role != "system":
-            last = Message(last.role, _spaced([*last.blocks, *message.blocks]))
-            continue
-        if last is not None:
-            yield last
-        last = message
-    if last is not None:
-        yield last
+            merged[-1] = Message(last.role, _spaced([*last.blocks, *message.blocks]))
+        else:
+            merged.append(message)
+    return merged
 
 
 def _spaced(blocks: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:

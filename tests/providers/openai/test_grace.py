@@ -16,7 +16,7 @@ from tests.providers.openai.answers import DONE, REQUEST, calls, chunk, entry, m
 from tests.providers.sinks import CollectingSink
 
 BASE = "http://localhost:1234/v1"
-COUNTED = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+COUNTED: dict[str, object] = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
 
 
 def part(*chunks: object) -> bytes:
@@ -37,6 +37,7 @@ class Lingering:
                 continue
             if sink.full:
                 await sink.wait_room()
+            assert isinstance(step, bytes)
             sink.feed(step)
             if sink.done:
                 return

@@ -108,35 +108,32 @@ def test_what_came_before_a_line_without_end_is_shown() -> None:
 
 HALF = st.sampled_from(["\ud83d", "\ude00", "a", "é", "", '"', "\\", "{", "}", "\ud83d\ude00"])
 TORN = st.lists(HALF, max_size=4).map("".join)
-DELTAS = st.one_of(
-    st.builds(lambda one: {"content": one}, TORN),
-    st.builds(lambda one: {"reasoning_content": one}, TORN),
-    st.builds(lambda one, seal: {"reasoning": {"text": one, "signature": seal}}, TORN, TORN),
-    st.builds(lambda one, seal: {"content": one, "extra_content": {seal: [seal, 1]}}, TORN, TORN),
-    st.builds(
-        lambda at, name, args, seal: {
-            "tool_calls": [
-                {
-                    "index": at,
-                    "id": f"{name}{at}",
-                    "function": {"name": name, "arguments": args},
-                    "extra_content": {"seal": (seal,)},
-                }
-            ]
-        },
-        st.integers(0, 1),
-        TORN,
-        TORN | st.builds(lambda one: {one: one}, TORN),
-        TORN,
-    ),
-)
 
 
-@given(st.lists(DELTAS, max_size=6), TORN)
+@st.composite
+def deltas(draw: st.DrawFn) -> dict[str, object]:
+    one, seal = draw(TORN), draw(TORN)
+    kind = draw(st.sampled_from(["content", "reasoning_content", "reasoning", "extra", "call"]))
+    if kind in {"content", "reasoning_content"}:
+        return {kind: one}
+    if kind == "reasoning":
+        return {"reasoning": {"text": one, "signature": seal}}
+    if kind == "extra":
+        return {"content": one, "extra_content": {seal: [seal, 1]}}
+    index = draw(st.integers(0, 1))
+    arguments: object = draw(TORN)
+    if draw(st.booleans()):
+        arguments = {seal: arguments}
+    function = {"name": one, "arguments": arguments}
+    call = {"index": index, "id": f"{one}{index}", "function": function}
+    return {"tool_calls": [{**call, "extra_content": {"seal": (seal,)}}]}
+
+
+@given(st.lists(deltas(), max_size=6), TORN)
 def test_quirk_48_whatever_was_torn_the_history_can_be_encoded(
-    deltas: list[dict[str, object]], model: str
+    pieces: list[dict[str, object]], model: str
 ) -> None:
-    chunks = [{**chunk(delta), "model": model, "id": model} for delta in deltas]
+    chunks = [{**chunk(delta), "model": model, "id": model} for delta in pieces]
     shown, found = read_all([sse(*chunks, chunk({}, "stop"))])
     for one in shown:
         str(one).encode()
