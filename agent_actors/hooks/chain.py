@@ -38,8 +38,9 @@ class HookMatcher:
     deadline: float | None = None
 
 
-HookEntry: TypeAlias = HookFunction | HookMatcher
-HookMapping: TypeAlias = Mapping[str, Sequence[HookEntry] | HookEntry]
+# From phases to functions, `HookMatcher`s, or lists of them. Their shapes differ from phase to
+# phase, so what they are is checked when they are made ready, not by their type.
+HookMapping: TypeAlias = Mapping[str, object]
 # What an agent takes: hooks of either kind, alone or together.
 Hooks: TypeAlias = Hook | HookMapping | Iterable[Hook | HookMapping]
 

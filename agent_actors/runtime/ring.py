@@ -277,6 +277,7 @@ class Ring:
 
         started = trio.current_time()
         timeout = math.inf if hook.deadline is None else hook.deadline
+        found: object = None
         try:
             with trio.move_on_after(timeout) as scope:
                 found = await hook.call(argument, call_next, self._context)
