@@ -1,0 +1,28 @@
+"""Permissions: what the calls of a model may do, as values and pure functions.
+
+Public as `agent_actors.permissions`. This room asks nobody, waits for nothing and reads no clock:
+the runtime asks the policy, puts its questions to whoever answers, and keeps what is remembered.
+"""
+
+from agent_actors.permissions.approver import InteractiveApprover as InteractiveApprover
+from agent_actors.permissions.decisions import CHOICES as CHOICES
+from agent_actors.permissions.decisions import Allow as Allow
+from agent_actors.permissions.decisions import Ask as Ask
+from agent_actors.permissions.decisions import CanUseTool as CanUseTool
+from agent_actors.permissions.decisions import Deny as Deny
+from agent_actors.permissions.decisions import PermissionDecision as PermissionDecision
+from agent_actors.permissions.decisions import PermissionRequest as PermissionRequest
+from agent_actors.permissions.decisions import Verdict as Verdict
+from agent_actors.permissions.decisions import as_decision as as_decision
+from agent_actors.permissions.decisions import read_answer as read_answer
+from agent_actors.permissions.modes import MODES as MODES
+from agent_actors.permissions.modes import Effect as Effect
+from agent_actors.permissions.modes import PermissionMode as PermissionMode
+from agent_actors.permissions.modes import effect_of as effect_of
+from agent_actors.permissions.policy import PermissionPolicy as PermissionPolicy
+from agent_actors.permissions.remembered import NOTHING_REMEMBERED as NOTHING_REMEMBERED
+from agent_actors.permissions.remembered import Grant as Grant
+from agent_actors.permissions.remembered import Remember as Remember
+from agent_actors.permissions.remembered import Remembered as Remembered
+from agent_actors.permissions.remembered import Situation as Situation
+from agent_actors.permissions.rules import Rule as Rule

@@ -1,0 +1,93 @@
+"""Shell commands as rules read them: narrowly where something is permitted, widely elsewhere.
+
+Nobody can tell what a line of shell does without running it. So what permits looks at lines that
+are plain beyond doubt, and at each simple command of them; a line with an expansion, a redirection,
+a comment, a group or an escape is not plain. What restricts looks at every piece of the line that
+could be run as a command, also inside quotes, behind `sudo` and the like, and under a path. That
+nets mistakes; against ill will only a sandbox is a wall (`python -c` can hide anything).
+
+Commands are read as a POSIX shell reads them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from agent_actors.permissions.globs import folded
+
+# Outside of quotes these make a line more than a list of simple commands; `#` begins a comment,
+# which could hide a quote from this reader and not from the shell.
+_NEVER_PLAIN: Final = frozenset("$`\\<>(){}#")
+# Inside double quotes only these still mean something.
+_NEVER_PLAIN_QUOTED: Final = frozenset("$`\\")
+_SEPARATORS: Final = frozenset(";&|\n")
+
+_PIECES: Final = re.compile(r"[;&|\n\r<>(){}`'\"]|\$\(")
+_UNQUOTED: Final = str.maketrans("", "", "'\"\\")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=\S*")
+# What runs the words after it, and may have options of its own in between.
+_RUNNER: Final = re.compile(
+    "builtin|busybox|chroot|command|do|doas|elif|else|env|eval|exec|if|ionice|nice|nohup|parallel|"
+    "script|setsid|stdbuf|strace|su|sudo|taskset|then|time|timeout|unshare|until|watch|while|xargs|"
+    "!|-exec|-execdir|-ok|-okdir"
+)
+# Words after such a runner that are tried as the beginning of a command; bounds hostile lines.
+_TRIED: Final = 32
+
+
+def simple_commands(line: str) -> tuple[str, ...] | None:
+    """The simple commands of a line that is plain beyond doubt, blanks collapsed; else None."""
+    parts: list[str] = []
+    current: list[str] = []
+    quote = ""
+    for character in line:
+        if quote:
+            if quote == '"' and character in _NEVER_PLAIN_QUOTED:
+                return None
+            quote = "" if character == quote else quote
+            current.append(character)
+        elif character in _NEVER_PLAIN or (character < " " and character not in "\t\n"):
+            return None
+        elif character in _SEPARATORS:
+            parts.append("".join(current))
+            current = []
+        elif character in " \t":
+            if current and current[-1] != " ":
+                current.append(" ")
+        else:
+            quote = character if character in "'\"" else ""
+            current.append(character)
+    if quote:
+        return None
+    parts.append("".join(current))
+    return tuple(part.strip(" ") for part in parts if part.strip(" "))
+
+
+def possible_commands(line: str) -> Iterator[str]:
+    """Every piece of a line that could be run as a command, made comparable by `folded`."""
+    yield folded(line)
+    joined = line.replace("\\\n", "")
+    for text in (joined, joined.translate(_UNQUOTED)):
+        for piece in _PIECES.split(text):
+            yield from _beginnings(folded(piece).split(" "))
+
+
+def _beginnings(words: list[str]) -> Iterator[str]:
+    start = 0
+    while start < len(words) and _ASSIGNMENT.fullmatch(words[start]):
+        start += 1
+    if start < len(words):
+        yield _command(words[start:])
+    for number, word in enumerate(words):
+        if _RUNNER.fullmatch(_program(word)):
+            for later in range(number + 1, min(number + 1 + _TRIED, len(words))):
+                yield _command(words[later:])
+            return
+
+
+def _command(words: list[str]) -> str:
+    return " ".join([_program(words[0]), *words[1:]])
+
+
+def _program(word: str) -> str:
+    return word.rpartition("/")[2] or word

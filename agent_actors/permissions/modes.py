@@ -1,0 +1,102 @@
+"""What a mode says of a call that no rule decides: one literal table.
+
+`MODES` is the law, and the table in the docs is made from it. Rules come first: the mode decides
+only what is left. Two modes bound even what rules and people say: `plan` never lets through what
+changes something, and `deny` never asks.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from agent_actors.errors import ConfigError
+from agent_actors.tools import Tool
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+class PermissionMode(StrEnum):
+    """How a run treats calls that no rule decides; see `MODES`."""
+
+    DEFAULT = "default"
+    ACCEPT_EDITS = "accept_edits"
+    PLAN = "plan"
+    BYPASS = "bypass"
+    DENY = "deny"
+    PROMPT = "prompt"
+
+
+class Effect(StrEnum):
+    """What a tool does, as its flags say; `idempotent` makes no difference to permission."""
+
+    READS = "reads here"
+    READS_OUTSIDE = "reads outside"
+    ADDS = "adds here"
+    CHANGES = "changes here"
+    ADDS_OUTSIDE = "adds outside"
+    CHANGES_OUTSIDE = "changes outside"
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it changes nothing, here or outside."""
+        return self in (Effect.READS, Effect.READS_OUTSIDE)
+
+
+# The flags `read_only`, `destructive` and `open_world` of each effect.
+FLAGS: Final[Mapping[Effect, tuple[bool, bool, bool]]] = MappingProxyType(
+    {
+        Effect.READS: (True, False, False),
+        Effect.READS_OUTSIDE: (True, False, True),
+        Effect.ADDS: (False, False, False),
+        Effect.CHANGES: (False, True, False),
+        Effect.ADDS_OUTSIDE: (False, False, True),
+        Effect.CHANGES_OUTSIDE: (False, True, True),
+    }
+)
+_EFFECTS: Final = {flags: effect for effect, flags in FLAGS.items()}
+
+# One row a mode, one column an effect, in the order of `Effect`.
+_Row: TypeAlias = tuple[Verdict, Verdict, Verdict, Verdict, Verdict, Verdict]
+_ROWS: Final[Mapping[PermissionMode, _Row]] = {
+    PermissionMode.DEFAULT: ("allow", "ask", "ask", "ask", "ask", "ask"),
+    PermissionMode.ACCEPT_EDITS: ("allow", "ask", "allow", "allow", "ask", "ask"),
+    PermissionMode.PLAN: ("allow", "ask", "deny", "deny", "deny", "deny"),
+    PermissionMode.BYPASS: ("allow", "allow", "allow", "allow", "allow", "allow"),
+    PermissionMode.DENY: ("deny", "deny", "deny", "deny", "deny", "deny"),
+    PermissionMode.PROMPT: ("ask", "ask", "ask", "ask", "ask", "ask"),
+}
+
+MODES: Final[Mapping[PermissionMode, Mapping[Effect, Verdict]]] = MappingProxyType(
+    {
+        mode: MappingProxyType(dict(zip(Effect, verdicts, strict=True)))
+        for mode, verdicts in _ROWS.items()
+    }
+)
+
+
+def effect_of(tool: Tool) -> Effect:
+    """What a tool does, as its flags say."""
+    return _EFFECTS[tool.read_only, tool.destructive, tool.open_world]
+
+
+def is_out_of_bounds(mode: PermissionMode, effect: Effect, *, asks: bool) -> bool:
+    """Whether a mode refuses even what a rule or a person let through, or wants to ask about."""
+    if mode is PermissionMode.PLAN:
+        return not effect.only_reads
+    return mode is PermissionMode.DENY and asks
+
+
+def as_mode(value: object) -> PermissionMode:
+    """The mode of this name; case counts.
+
+    Raises:
+        ConfigError: There is none of this name.
+    """
+    for mode in PermissionMode:
+        if value == mode:
+            return mode
+    near = get_close_matches(str(value), list(PermissionMode), n=1)
+    hint = f"did you mean {near[0]!s}?" if near else f"there are: {', '.join(PermissionMode)}"
+    raise ConfigError(f"permissions: there is no mode {value!r:.80}; {hint}")
