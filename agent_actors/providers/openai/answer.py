@@ -113,7 +113,7 @@ class AnswerReader:
                 else:
                     self._plain_events(plain, shown)
             except ProviderError as error:
-                self._fail(error, shown)
+                self._fail(error)
             return shown
         limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
         self._body += data[: limit - len(self._body)]
@@ -136,7 +136,7 @@ class AnswerReader:
             try:
                 self._events(b"\n\n", shown)
             except ProviderError as error:
-                self._fail(error, shown)
+                self._fail(error)
         shown += self._assembler.flush()
         return shown
 
@@ -173,11 +173,10 @@ class AnswerReader:
             self._kind = kinds.get(start, "events")
         return data
 
-    def _fail(self, error: ProviderError, shown: list[ModelDelta]) -> None:
-        """End the stream with an error, once what came before it is shown."""
+    def _fail(self, error: ProviderError) -> None:
+        """End the stream with an error, which `finish` raises."""
         self._failure = error
         self._done = True
-        shown += self._assembler.flush()
 
     def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
         try:

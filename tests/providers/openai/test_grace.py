@@ -104,6 +104,13 @@ async def test_counts_beside_a_choice_or_before_a_finish_reason_are_no_end(
     assert (await answered(part(text("Hel"), COUNTED, text("lo")), DONE))[0] == "Hello"
 
 
+async def test_quirk_31_counts_end_no_answer_that_went_on_after_its_finish_reason(
+    autojump_clock: MockClock,
+) -> None:
+    body = part(text("Hel", "stop"), text("lo"), COUNTED, text("!"))
+    assert (await answered(body, 10 * GRACE, DONE))[0] == "Hello!"
+
+
 async def test_an_error_within_the_grace_is_raised(autojump_clock: MockClock) -> None:
     failed = part({"error": {"message": "overloaded"}})
     with pytest.raises(ProviderInBandError, match="overloaded"):
