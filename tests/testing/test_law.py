@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
-from agent_actors.domain.model import ModelDelta
+from agent_actors.domain.model import ModelDelta, ModelFinished
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.providers.openai.answer import AnswerReader
 from agent_actors.providers.openai.dialect import ChatDialect
@@ -116,6 +117,17 @@ def test_ids_that_nobody_knows_are_not_compared_but_must_be_fit() -> None:
 
 
 BODY_WITHOUT_ID = body_of(call("f", id=""))
+
+
+def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Repeating(AnswerReader):
+        def finish(self) -> ModelFinished:
+            answer = super().finish()
+            return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
+
+    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Repeating)
+    told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
+    assert "ids of calls must be there, and not be used before, got ['a', 'a']" in told
 
 
 def test_a_failure_is_told() -> None:

@@ -176,3 +176,8 @@ def test_a_drawn_turn_is_written_with_its_quirks(protocol: Protocol, data: st.Da
     found: DistortedTurn = data.draw(distorted_turns(some, protocol=protocol))
     assert found.quirks <= {*some}
     assert found == QUIRKS[protocol].distorted(found.turn, found.quirks)
+
+
+@pytest.mark.parametrize("quirk", ["cut_short", "quote_lost", "calls_in_tags"])
+def test_a_quirk_of_calls_leaves_a_turn_without_any_alone(quirk: str) -> None:
+    assert CHAT.distorted("Hi", [quirk]).body == body_of("Hi")

@@ -10,14 +10,17 @@ from agent_actors.domain.blocks import AssistantBlock, ToolResultBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelDelta, ThinkingDelta, ToolCallDelta
+from agent_actors.testing.law import pieces
 from agent_actors.testing.script import Step, finished
 from agent_actors.testing.strategies import (
     assistant_blocks,
     call_ids,
     chunks,
+    cuts,
     json_objects,
     json_values,
     messages,
+    mixes,
     splits,
     texts,
     tool_names,
@@ -82,6 +85,25 @@ def test_splits_join_to_what_was_split(data: st.DataObject, content: bytes, empt
 
     assert b"".join(pieces) == content
     assert empty or content == b"" or b"" not in pieces
+
+
+@given(st.data(), st.binary(max_size=60))
+def test_cuts_are_places_of_a_body(data: st.DataObject, body: bytes) -> None:
+    assert b"".join(pieces(body, data.draw(cuts(body)))) == body
+
+
+@given(st.data())
+def test_mixes_go_together(data: st.DataObject) -> None:
+    mix = data.draw(mixes(["cr", "crlf", "pings"], protocol="messages"))
+    assert mix <= {"cr", "crlf", "pings"}
+    assert not {"cr", "crlf"} <= mix
+
+
+@given(turns(finishes=True))
+def test_a_turn_that_was_cut_has_no_call_without_arguments(turn: list[Step]) -> None:
+    answer = finished(turn, call_id=str)
+    calls = [block for block in answer.blocks if block.type == "tool_use"]
+    assert answer.finish_reason not in {"length", "refused"} or all(one.input for one in calls)
 
 
 @given(turns())
