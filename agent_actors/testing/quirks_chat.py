@@ -459,6 +459,12 @@ _EXCLUSIONS: Final = (
         [name for name in _OF_CALLS if name not in _IN_TEXT],
     ),
     one_of("calls in the text have one format", _IN_TEXT),
+    apart("a call that is written twice looks like the text so far", _IN_TEXT, ["text_again"]),
+    apart(
+        "a call without id, name and arguments looks like more of the one before",
+        ["no_ids"],
+        ["name_late"],
+    ),
     apart(
         "a `function_call` has neither id nor index, and is one",
         ["function_call"],
