@@ -32,6 +32,7 @@ class StopReason(StrEnum):
     REFUSED = "refused"
     OUTPUT_INVALID = "output_invalid"
     AWAITING_APPROVAL = "awaiting_approval"
+    AWAITING_RESULTS = "awaiting_results"
     INTERRUPTED = "interrupted"
     ROLLED_BACK = "rolled_back"
 

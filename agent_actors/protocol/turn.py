@@ -43,7 +43,10 @@ class State(StrEnum):
 
 @attrs.frozen
 class UserInput:
-    """The caller speaks: first to start the run, later to steer it."""
+    """The caller speaks: first to start the run, later to steer it.
+
+    One that says nothing starts a run that goes on where the conversation stands.
+    """
 
     text: str
     blocks: tuple[ContentBlock, ...] = ()
@@ -88,10 +91,17 @@ class OutputMisfit:
 
 @attrs.frozen
 class Interrupted:
-    """The run is to end now. Tools that still ran have been joined, and their results fed."""
+    """The run is to end now. Tools that still ran have been joined, and their results fed.
+
+    Attributes:
+        stop_reason: How it ends.
+        why: What calls are told that have no result.
+        leave_open: Leave these open instead: somebody answers them when the run has ended.
+    """
 
     stop_reason: str
     why: str
+    leave_open: bool = False
 
 
 @attrs.frozen
@@ -263,7 +273,9 @@ class TurnMachine:
 
     def start(self, event: UserInput) -> list[Command]:
         """The first input: record it, ask the model."""
-        return [Append((UserEntry(event.text, event.blocks),)), *self._call_model()]
+        said = bool(event.text or event.blocks)
+        append = [Append((UserEntry(event.text, event.blocks),))] if said else []
+        return [*append, *self._call_model()]
 
     def wait_for_boundary(self, event: UserInput) -> list[Command]:
         """Input under way: keep it for the next turn."""
@@ -340,7 +352,7 @@ class TurnMachine:
 
     def interrupt(self, event: Interrupted) -> list[Command]:
         """Close what is open and finish."""
-        entries = self._close_open(event.why)
+        entries = [] if event.leave_open else self._close_open(event.why)
         append: list[Command] = [Append(tuple(entries))] if entries else []
         return [*append, *self._finish(event.stop_reason)]
 

@@ -213,6 +213,28 @@ def test_a_refused_call_is_told_to_the_model_with_its_reason() -> None:
     assert entry.result.is_error
 
 
+def test_a_run_that_begins_without_a_word_goes_on_where_the_conversation_stands() -> None:
+    play(machine(), UserInput(""), ["model 1"], answer("so"), ["append answer", "finish completed"])
+
+
+def test_an_image_alone_is_something_said() -> None:
+    one = machine()
+    shown = UserInput("", (ImageBlock("https://example.org/a.png"),))
+    play(one, shown, ["append user:", "model 1"])
+
+
+def test_calls_that_are_left_open_outlive_the_run_without_a_result() -> None:
+    one = acting("a", "b")
+    play(
+        one,
+        result("b"),
+        ["append result:b"],
+        Interrupted("awaiting_results", "", leave_open=True),
+        ["finish awaiting_results"],
+    )
+    assert [call.id for call in one.open_calls] == ["a"]
+
+
 @pytest.mark.parametrize("state", [State.READY, State.MODEL, State.TOOLS, State.OUTPUT])
 def test_an_interrupt_closes_what_is_open_and_ends_the_run(state: State) -> None:
     one = in_state(state)
