@@ -202,11 +202,11 @@ class SessionError(AgentError):
     """One session cannot do what was asked.
 
     Attributes:
-        session_id: The session.
+        session_id: The session; empty where it is none in particular.
     """
 
     def __init__(self, message: str, *, session_id: str) -> None:
-        super().__init__(f"session {session_id!r}: {message}")
+        super().__init__(f"session {session_id!r}: {message}" if session_id else message)
         self.session_id = session_id
 
 
@@ -272,6 +272,21 @@ class HookError(AgentError):
         super().__init__(f"hook {hook} in {phase}: {message}")
         self.hook = hook
         self.phase = phase
+
+
+class QuestionClosed(AgentError):
+    """The question takes no answer: it has one, it timed out, its run ended, or there is none.
+
+    Attributes:
+        question_id: The question.
+    """
+
+    def __init__(self, question_id: str) -> None:
+        super().__init__(
+            f"question {question_id!r} is not open: it was answered, it timed out, its run ended, "
+            "or there never was one"
+        )
+        self.question_id = question_id
 
 
 class PromptBlocked(AgentError):
