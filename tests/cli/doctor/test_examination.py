@@ -19,11 +19,9 @@ from agent_actors.testing import (
     body,
     call,
     finish,
-    hang,
     hang_up,
     html,
     in_band_error,
-    not_http,
     reply,
     say,
     silent,
@@ -37,7 +35,6 @@ from tests.cli.doctor.kit import (
     ONE,
     PLAIN,
     TWO,
-    answering,
     as_reply,
     checks_of,
     examined,
@@ -322,97 +319,6 @@ async def test_without_a_plain_answer_there_is_nothing_else_to_try(
     check = checks_of(report)["answer"]
     assert (check.status, report.usable) == ("fails", False)
     assert told in check.told
-
-
-async def test_a_bare_port_is_not_reachable() -> None:
-    async with ScriptedEndpoint([], listening=False) as endpoint:
-        report = await examined(endpoint.base_url)
-
-    found = statuses(report)
-    assert found.pop("reachable") == "fails"
-    assert set(found.values()) == {"untried"}
-    assert "could not connect" in checks_of(report)["reachable"].told
-    assert not report.usable
-
-
-async def test_tls_where_there_is_none_is_told() -> None:
-    async with ScriptedEndpoint(good) as endpoint:
-        https = endpoint.base_url.replace("http:", "https:")
-        report = await examined(https, connect_timeout=0.2)
-
-    assert statuses(report)["reachable"] == "fails"
-    assert checks_of(report)["reachable"].told.endswith("; does it really speak https?")
-    assert not report.usable
-
-
-async def test_whoever_speaks_no_http_is_told_of() -> None:
-    async with ScriptedEndpoint(lambda _: not_http()) as endpoint:
-        report = await examined(endpoint.base_url)
-
-    assert statuses(report)["answer"] == "fails"
-
-
-@pytest.mark.parametrize(
-    ("head", "content", "told"),
-    [
-        ("HTTP/1.1 200 OK\r\ncontent-type: text/html", b"<html>Hi</html>", "but a page"),
-        ("HTTP/1.1 200 OK", b"what?", "but something else"),
-        ("HTTP/1.1 200 OK", b'{"data": 1}', "but something else"),
-        (
-            "HTTP/1.1 200 OK",
-            b'{"data": [{"id": "scriptes"}, {"id": 1}, 2]}',
-            "did you mean scriptes?",
-        ),
-        ("HTTP/1.1 200 OK", b'[{"id": "x"}]', "1 listed, scripted not among them"),
-        ("HTTP/1.1 401 Unauthorized", b'{"error": "who are you?"}', "HTTP 401 who are you?"),
-        ("HTTP/1.1 404 Not Found", b"", "there is no list: HTTP 404"),
-    ],
-)
-async def test_what_is_no_list_of_models_is_a_note(head: str, content: bytes, told: str) -> None:
-    async with answering(head, content) as base_url:
-        report = await examined(base_url)
-
-    check = checks_of(report)["models"]
-    assert check.status == "note"
-    assert told in check.told
-    assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("works", "fails")
-
-
-async def test_whoever_hangs_up_on_everything_is_not_reachable() -> None:
-    async with answering("", nothing=True) as base_url:
-        report = await examined(base_url)
-
-    assert statuses(report)["reachable"] == "fails"
-
-
-async def test_a_list_that_does_not_come_is_no_end() -> None:
-    async with answering("SSH-2.0-OpenSSH_9.6") as base_url:
-        report = await examined(base_url)
-
-    found = statuses(report)
-    assert (found["models"], found["reachable"], found["answer"]) == ("note", "fails", "fails")
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [(silent(), "for the first token"), (reply("One ", hang()), "for the end of the answer")],
-)
-async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> None:
-    async with ScriptedEndpoint(lambda _: answer) as endpoint:
-        report = await examined(endpoint.base_url, timeout=0.2)
-        await endpoint.wait_closed()
-
-    assert f"waited 0.2 s {told}" in checks_of(report)["answer"].told
-
-
-async def test_a_list_that_never_comes_is_a_note() -> None:
-    async with answering("", nothing=True, hold=True) as base_url:
-        report = await examined(base_url, timeout=0.1)
-
-    assert checks_of(report)["models"].told.endswith(
-        "waited 0.1 s for the first token (option first_token_timeout)"
-    )
-    assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("fails", "fails")
 
 
 @pytest.mark.parametrize("answer", [status(400, {"message": "no tools here"}), status(500)])
