@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_actors.testing import call, check_law, interleave, say, think, usage
+from agent_actors.testing import (
+    body_of,
+    call,
+    check_capture,
+    check_law,
+    interleave,
+    say,
+    think,
+    usage,
+)
 from agent_actors.testing.law import QUIRKS, read_body
 from agent_actors.testing.quirks import DistortedTurn
 from agent_actors.testing.replies import Protocol
@@ -106,3 +115,18 @@ def test_how_the_bytes_are_split_changes_nothing_that_is_shown(
         for split in ways(found.body)
     )
     assert whole == bytewise
+
+
+@pytest.mark.parametrize("done", [b"data: [DONE]\n\n", b""])
+@pytest.mark.parametrize("late", [b'error: {"message":"late"}\n\n', b'data: {"error":"late"}\n\n'])
+def test_an_error_after_the_end_counts_under_no_split(done: bytes, late: bytes) -> None:
+    clean = body_of([say("Hi"), usage(3, 1)]).removesuffix(b"data: [DONE]\n\n")
+    found = check_capture(clean + done + late + b'data: {"choices":[]}\n\n')
+    assert (found.text, found.error) == ("Hi", "")
+
+
+def test_what_follows_an_error_is_shown_under_no_split() -> None:
+    first, second = (QUIRKS["chat"].frames(QUIRKS["chat"].events((say(text),)))[1] for text in "ab")
+    found = check_capture(first + b'error: {"message":"no"}\n\n' + second, random_splits=200)
+    assert found.error.endswith("no")
+    assert read_body(first + b'error: {"message":"no"}\n\n' + second).text == "a"

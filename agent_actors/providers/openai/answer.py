@@ -179,6 +179,13 @@ class AnswerReader:
         self._done = True
 
     def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
+        # Which came first, an error or what the events tell, must not depend on the reads.
+        parts = data.splitlines(keepends=True) if _ERROR_FIELD in data else (data,)
+        for part in parts:
+            if not self._done:
+                self._take_events(part, shown)
+
+    def _take_events(self, data: bytes, shown: list[ModelDelta]) -> None:
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
