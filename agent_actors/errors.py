@@ -22,6 +22,7 @@
     │   └── SessionFenced            a newer lease wrote meanwhile
     ├── OutputError                  a run has no output of the type that was asked for
     ├── HookError                    a hook raised or overran its deadline
+    ├── QuestionClosed               a question takes no answer any more
     ├── PromptBlocked                a hook refused the prompt
     ├── RunStopped                   the run was ended from outside
     │   ├── RunDeadlineExceeded      `run_timeout` passed

@@ -80,7 +80,10 @@ class ToolGuard(Protocol):
         ...
 
     async def around(
-        self, call: ToolUseBlock, handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]]
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]],
     ) -> ToolOutput:
         """Call the handler; within the call's deadline."""
         ...
@@ -340,7 +343,7 @@ class ToolExecutor:
         timeout = request.run.timeout if tool.timeout is None else tool.timeout
         output = ToolOutput(_late(admitted, timeout), is_error=True)
         with trio.move_on_after(timeout):
-            output = await guard.around(admitted, partial(self._handle, request, tool))
+            output = await guard.around(admitted, tool, partial(self._handle, request, tool))
         return self._result(request, await guard.after(request.block, output))
 
     async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:

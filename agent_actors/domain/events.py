@@ -218,6 +218,7 @@ class UserQuestion(Event):
     choices: tuple[str, ...] = ()
     tool_name: str | None = None
     tool_input: JsonObject | None = None
+    tool_use_id: str = ""
 
 
 @attrs.frozen

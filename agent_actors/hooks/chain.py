@@ -79,7 +79,9 @@ class HookChain:
     """
 
     names: tuple[str, ...] = ()
-    _rows: Mapping[Phase, tuple[BoundHook, ...]] = attrs.field(factory=dict)
+    _rows: Mapping[Phase, tuple[BoundHook, ...]] = attrs.field(
+        factory=dict[Phase, tuple[BoundHook, ...]]
+    )
 
     def __bool__(self) -> bool:
         """True if anybody takes part in anything."""
@@ -108,6 +110,7 @@ def compile_hooks(hooks: Hooks) -> HookChain:
             called, or a matcher where there is no tool.
     """
     items = (hooks,) if isinstance(hooks, Hook | Mapping) else tuple(hooks)
+    items = cast("tuple[Hook | HookMapping, ...]", items)
     rows: dict[Phase, list[BoundHook]] = {}
     names: list[str] = []
     for item in items:

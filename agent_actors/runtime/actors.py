@@ -22,10 +22,13 @@ from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
+from agent_actors.runtime.memory import Memory
+from agent_actors.runtime.questions import Questions
 from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 
 if TYPE_CHECKING:
     from agent_actors.domain.ids import Ids
+    from agent_actors.permissions import PermissionPolicy
     from agent_actors.runtime.hooked import HookedRun
 
 # Seconds that observers get, at the end, for what is still queued.
@@ -72,6 +75,10 @@ class Actors:
             wall_clock=self.wall_clock,
         )
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
+        self.questions: Questions = Questions()
+        self.memory: Memory = Memory()
+        # The policies of live runs, by id: they hold for the runs that these start.
+        self.policies: dict[str, PermissionPolicy] = {}
         # Runs that are alive and have hooks, by id: they are told of the runs that they start.
         self.hooked: dict[str, HookedRun] = {}
         self.runs: Owner = Owner("runs")
@@ -195,10 +202,12 @@ class Actors:
 
     def _session_left(self, session_id: str, *, reason: str) -> None:
         self.session_hooks.end(session_id, reason)
+        self.memory.forget(session_id)
 
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
         del self.live[run_id]
         self.hooked.pop(run_id, None)
+        self.policies.pop(run_id, None)
         ended()
 
     async def _open_log(self) -> Exception | None:

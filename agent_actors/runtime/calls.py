@@ -59,6 +59,8 @@ class RunCalls:
     async def ended(self) -> list[ToolCallResult]:
         """What has ended since one looked last, in that order; wait for the first.
 
+        None, if the driver was woken for something else.
+
         Raises:
             Whatever a call failed with, which is never the tool's own fault; what has ended
             beside it is then given out by `join`.
@@ -74,6 +76,16 @@ class RunCalls:
         for call_id in ended:
             del self._open[call_id]
         return results
+
+    def __len__(self) -> int:
+        """How many are under way, or have not been given out."""
+        return len(self._open)
+
+    def wake(self) -> None:
+        """Have the driver look again, though no call has ended."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            trio.lowlevel.reschedule(driver)
 
     async def join(self) -> list[ToolCallResult]:
         """Cancel what is under way, wait for its end, and give out what it came to all the same.
@@ -92,9 +104,7 @@ class RunCalls:
 
     def _end(self, call_id: str) -> None:
         self._ended.append(call_id)
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            trio.lowlevel.reschedule(driver)
+        self.wake()
 
     def _stop_waiting(self, _: object) -> trio.lowlevel.Abort:
         self._driver = None

@@ -7,7 +7,7 @@ cancel at any checkpoint), the way out is one: cancel the open calls, join them,
 gave and close what they left open, show the last event, release the session.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -29,6 +29,7 @@ from agent_actors.domain.events import (
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
+from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.version import __version__
 from agent_actors.errors import (
     RunDeadlineExceeded,
@@ -48,6 +49,7 @@ from agent_actors.protocol.turn import (
     UserInput,
 )
 from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.asking import RunAsking, RunClock
 from agent_actors.runtime.attempts import Attempts
 from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.calls import RunCalls
@@ -55,10 +57,13 @@ from agent_actors.runtime.guard import RunGuard
 from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.output import RunOutput
+from agent_actors.runtime.policy import policy_of
 from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
 from agent_actors.runtime.record import RunRecord
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.subagent import subagent_of
+from agent_actors.tools import Tool
+from agent_actors.tools.ask import ASK_USER_QUESTION
 
 
 class Driver:
@@ -113,9 +118,11 @@ class Driver:
         self._subagent = subagent_of(actors, spec)
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
+        self._policy = policy_of(actors, spec)
+        # Who is asked; made when the first tool is called.
+        self._asking: RunAsking | None = None
         self._why = ""
-        if self._hooked is not None:
-            self._record.beside = self._hooked.drafts
+        self._record.beside = self._beside
 
     def cancel(self, reason: str) -> None:
         """End the run; the first reason counts. Its driver closes the session in order."""
@@ -150,6 +157,10 @@ class Driver:
                 held.callback(self._lease.release)
             if self._session is not None:
                 held.callback(self._session.close)
+
+    def _beside(self) -> list[Draft]:
+        drafts = [] if self._hooked is None else self._hooked.drafts()
+        return drafts if self._asking is None else [*drafts, *self._asking.drafts()]
 
     # From the first turn to the last.
 
@@ -249,7 +260,7 @@ class Driver:
             messages=self._session.history(),
             settings=self._options.settings,
             system_prompt=self._options.system_prompt,
-            tools=self._options.tool_specs if hooked is None else hooked.tool_specs,
+            tools=self._tool_specs(),
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
             output=self._options.output_schema,
@@ -260,6 +271,11 @@ class Driver:
         else:
             answer = await self._inside_hooks(hooked, request)
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
+
+    def _tool_specs(self) -> tuple[ToolSpec, ...]:
+        if self._hooked is None and self._policy is None:
+            return self._options.tool_specs
+        return tuple(tool.spec for tool in self._tools.values())
 
     async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelFinished:
         answer = await hooked.call_model(request, self._attempts.answer)
@@ -284,19 +300,48 @@ class Driver:
 
     async def _await_calls(self) -> list[Command]:
         commands: list[Command] = []
-        for result in await self._calls.ended():
+        ended = await self._calls.ended()
+        if not ended:
+            await self._record.commit([])  # a question was asked
+        for result in ended:
             commands += self._machine.feed(ToolFinished(result))
         if self._hooked is not None and self._hooked.blocked is not None:
             await self._carry_out(commands)
             raise _Ended(self._hooked.blocked)
         return commands
 
+    @property
+    def _tools(self) -> Mapping[str, Tool]:
+        tools = self._options.tools_by_name if self._hooked is None else self._hooked.tools
+        if self._policy is None:
+            return tools
+        return {tool.name: tool for tool in self._policy.offered(tools.values())}
+
     def _make_tools(self) -> RunTools:
-        hooked = self._hooked
+        tools = self._tools
+        guard: RunGuard | None = None
+        if self._hooked is not None or self._policy is not None or ASK_USER_QUESTION in tools:
+            self._asking = RunAsking(
+                self._actors,
+                self._options,
+                self._info,
+                wake=self._calls.wake,
+                clock=RunClock(self._scope),
+                answers={},
+            )
+            guard = RunGuard(
+                self._hooked,
+                self._policy,
+                self._asking,
+                self._actors.memory,
+                self._spec.node.session_id,
+                self._options.cwd,
+                self._record.messages,
+            )
         return RunTools(
             run_id=self._spec.node.run_id,
-            tools=self._options.tools_by_name if hooked is None else hooked.tools,
-            guard=None if hooked is None else RunGuard(hooked, self._record.messages),
+            tools=tools,
+            guard=guard,
             cwd=self._options.cwd,
             info=self._info,
             on_progress=self._on_progress,

@@ -1,43 +1,99 @@
-"""What stands around the calls of one run: its hooks."""
+"""What stands around the calls of one run: its hooks, its policy, and whoever is asked.
+
+The order is the house's promise: hooks rewrite, and all of them see the final arguments; the policy
+judges these; whoever is asked sees these. An approval that rewrites goes back to the schema and to
+the hooks, which may then only refuse, and to the deny rules. Nothing gets around that.
+"""
 
 from collections.abc import Awaitable, Callable
+from pathlib import PurePath
+
+import attrs
+import trio
 
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.json import JsonValue, copy_object
 from agent_actors.domain.messages import Messages
-from agent_actors.runtime.hooked import HookedRun
+from agent_actors.errors import ToolArgumentsError
+from agent_actors.hooks.decision import Refusal
+from agent_actors.permissions import Allow, Deny, PermissionPolicy, Situation
+from agent_actors.runtime.asking import RunAsking
+from agent_actors.runtime.hooked import HookedRun, refused
+from agent_actors.runtime.memory import Memory
 from agent_actors.tools import Tool
+from agent_actors.tools.ask import ASK_USER_QUESTION
 from agent_actors.tools.output import ToolOutput
 
 
+@attrs.frozen(eq=False)
 class RunGuard:
     """The `ToolGuard` of a run.
 
-    Args:
-        hooked: The run's hooks.
+    Attributes:
+        hooked: The run's hooks; None: none.
+        policy: What calls may do; None: anything.
+        asking: Who is asked.
+        memory: What was decided before.
+        session_id: The session.
+        cwd: The run's working directory.
         messages: Gives the conversation so far.
     """
 
-    def __init__(self, hooked: HookedRun, messages: Callable[[], Messages]) -> None:
-        self._hooked = hooked
-        self._messages = messages
+    hooked: HookedRun | None
+    policy: PermissionPolicy | None
+    asking: RunAsking
+    memory: Memory
+    session_id: str
+    cwd: PurePath
+    messages: Callable[[], Messages]
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
         """May this call run: the call to run, or what the model is told instead.
 
         Raises:
-            HookError: A hook failed; it ends the run.
+            HookError: A hook failed, or `can_use_tool` did; it ends the run.
+
+        Cancellation: safe; a question is closed.
         """
-        return await self._hooked.admit(call, tool, self._messages())
+        if self.hooked is not None:
+            admitted = await self.hooked.admit(call, tool, self.messages())
+            if isinstance(admitted, ToolOutput):
+                return admitted
+            call = admitted
+        if self.policy is not None:
+            judged = await self._judge(self.policy, call, tool)
+            if isinstance(judged, ToolOutput):
+                return judged
+            call = judged
+        return await self._answer(call) if tool.name == ASK_USER_QUESTION else call
 
     async def around(
-        self, call: ToolUseBlock, handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]]
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]],
     ) -> ToolOutput:
         """Call the handler inside everybody who wraps it.
 
         Raises:
             HookError: A hook failed.
         """
-        return await self._hooked.ring.wrap_tool_call(call, handler)
+        if self.hooked is None:
+            return await handler(call)
+
+        async def step(final: ToolUseBlock) -> ToolOutput:
+            if final == call:
+                return await handler(final)
+            again = await self._rewritten(attrs.evolve(call, input=final.input), tool)
+            if isinstance(again, ToolOutput):
+                return again
+            if self.policy is not None:
+                judged = self.policy.approved(again, tool, self._situation())
+                if isinstance(judged, Deny):
+                    return _denied(judged.reason)
+            return await handler(again)
+
+        return await self.hooked.ring.wrap_tool_call(call, step)
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
         """What the model is told.
@@ -45,4 +101,55 @@ class RunGuard:
         Raises:
             HookError: A hook failed.
         """
-        return await self._hooked.ring.after_tool(call, output, self._messages())
+        if self.hooked is None:
+            return output
+        return await self.hooked.ring.after_tool(call, output, self.messages())
+
+    async def _judge(
+        self, policy: PermissionPolicy, call: ToolUseBlock, tool: Tool
+    ) -> ToolUseBlock | ToolOutput:
+        verdict = policy.decide(call, tool, self._situation())
+        if isinstance(verdict, Allow | Deny):
+            self.memory.remembered = self.memory.remembered.spent(verdict.grant)
+        else:
+            decision = await self.asking.permission(call, tool, verdict)
+            # As things stand now: others may have decided while one waited.
+            verdict, self.memory.remembered = policy.settle(
+                decision, verdict, call, tool, self._situation()
+            )
+        if not isinstance(verdict, Allow):
+            return _denied(verdict.reason or "nobody decided")
+        if verdict.input is None:
+            return call
+        return await self._rewritten(attrs.evolve(call, input=copy_object(verdict.input)), tool)
+
+    async def _rewritten(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
+        try:
+            tool.check(call.input)
+        except ToolArgumentsError as error:
+            return _denied(f"its arguments were rewritten, and do not fit: {error}")
+        if self.hooked is not None:
+            refusal = await self.hooked.ring.recheck(call, self.messages())
+            if isinstance(refusal, Refusal):
+                return refused(refusal)
+        return call
+
+    async def _answer(self, call: ToolUseBlock) -> ToolOutput:
+        prompt = str(call.input["question"])
+        answer = await self.asking.question(call, prompt, _choices(call.input.get("choices")))
+        if answer is None:
+            return ToolOutput("nobody answered in time", is_error=True)
+        if isinstance(answer, str):
+            return ToolOutput(answer)
+        return ToolOutput(answer.reason or answer.behavior)
+
+    def _situation(self) -> Situation:
+        return Situation(self.cwd, self.session_id, self.memory.remembered, trio.current_time())
+
+
+def _choices(value: JsonValue) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _denied(reason: str) -> ToolOutput:
+    return ToolOutput(f"the call was not permitted: {reason}", is_error=True)

@@ -18,7 +18,6 @@ from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError, MessageError
 from agent_actors.hooks.chain import HookChain
@@ -172,11 +171,6 @@ class HookedRun:
         if blocked is not None:
             return attrs.evolve(blocked, usage=answer.usage)
         return answer if looked.text == answer.text else _retold(answer, looked.text)
-
-    @property
-    def tool_specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is offered."""
-        return tuple(tool.spec for tool in self.tools.values())
 
     async def start_subagent(
         self, agent_name: str, prompt: str, session_id: str, call_id: str

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, cast
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, cast
 
 import attrs
 
@@ -21,6 +21,7 @@ from agent_actors.domain.run import OutputT_co
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
 from agent_actors.hooks.chain import NO_HOOKS, HookChain, Hooks, compile_hooks
+from agent_actors.permissions import CanUseTool, PermissionPolicy
 from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool, check_tools
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 # What local servers expect: some refuse an empty key, none looks at it.
 NO_API_KEY: Final = NOT_GIVEN
+
+# What a run does where a person has to be asked.
+OnAsk: TypeAlias = Literal["wait", "suspend"]
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_BODY: Final[Mapping[str, JsonValue]] = {}
@@ -59,6 +63,10 @@ def _as_fallbacks(
     if isinstance(fallbacks, str | AgentOptions):
         return (fallbacks,)
     return tuple(fallbacks)
+
+
+def _as_policy(policy: PermissionPolicy | str | None) -> PermissionPolicy | None:
+    return PermissionPolicy(mode=policy) if isinstance(policy, str) else policy
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -112,6 +120,10 @@ class AgentOptions(Generic[OutputT_co]):
         hooks: What stands in the run's way: a `Hook`, a mapping from phases to functions, or any
             number of both; the first is the outermost.
         hook_timeout: How long one call of a hook may take that names no deadline of its own.
+        permissions: What calls may do: a `PermissionPolicy`, or the name of a mode; None: anything.
+        can_use_tool: Asked about a call in a person's place, sync or async.
+        on_ask: Where a person has to be asked: `wait` for the answer, or `suspend` the run.
+        question_timeout: How long a question waits for its answer; none by then is a no.
         allow_message_rewrite: Whether `modified_messages` in a hook's decision counts.
         withhold_deltas: Show an answer only when the `after_model` hooks have seen it, and whole.
         reader_stall: How long a reader of events may take none.
@@ -172,6 +184,10 @@ class AgentOptions(Generic[OutputT_co]):
     )
     hooks: Hooks = ()
     hook_timeout: float = 60.0
+    permissions: PermissionPolicy | None = attrs.field(default=None, converter=_as_policy)
+    can_use_tool: CanUseTool | None = None
+    on_ask: OnAsk = "wait"
+    question_timeout: float = 300.0
     allow_message_rewrite: bool = False
     withhold_deltas: bool = False
     reader_stall: float = 60.0
@@ -213,6 +229,9 @@ class AgentOptions(Generic[OutputT_co]):
                 total=self.total_timeout,
             ),
         )
+        if self.permissions is not None:
+            can_ask = self.can_use_tool is not None or self.on_ask == "suspend"
+            self.permissions.check(can_ask, self.tools)
         _set(self, "retry_policy", _retry_policy(self))
         _set(self, "hook_chain", compile_hooks(self.hooks) if self.hooks else NO_HOOKS)
         _set(self, "fallback_options", tuple(_fallback(self, item) for item in self.fallbacks))
@@ -291,6 +310,7 @@ _TIMEOUTS: Final = (
     "total_timeout",
     "tool_timeout",
     "hook_timeout",
+    "question_timeout",
     "reader_stall",
 )
 
@@ -321,6 +341,8 @@ def _fault_of(options: AgentOptions[object]) -> str:
         seconds: float = getattr(options, name)
         if not seconds > 0:
             return f"{name} must be above 0 seconds, or math.inf for none; got {seconds}"
+    if options.on_ask not in ("wait", "suspend"):
+        return f"on_ask must be 'wait' or 'suspend'; got {options.on_ask!r}"
     choice = options.tool_choice
     if choice not in (None, "auto", "none", "required") and choice not in options.tools_by_name:
         return f"tool_choice {choice!r} is no tool of this agent"

@@ -72,6 +72,8 @@ class RunRecord:
         """
         assert self.session is not None
         drafts = [*self.beside(), *drafts]
+        if not drafts:
+            return
         self._uncommitted = drafts
         events = await self.session.append(self._stamp.scope, drafts)
         self._uncommitted = []

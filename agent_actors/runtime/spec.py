@@ -22,6 +22,7 @@ class RunSpec:
         request_id: The caller's id of the request.
         on_busy: What to do if the session is held.
         parent_tool_use_id: The call that started this run; None for a root run.
+        tool_whitelist: The only tools that this run is offered, by name; None: all.
     """
 
     prompt: UserInput
@@ -31,3 +32,4 @@ class RunSpec:
     request_id: str
     on_busy: OnBusy
     parent_tool_use_id: str | None
+    tool_whitelist: Sequence[str] | None = None

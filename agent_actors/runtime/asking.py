@@ -1,0 +1,194 @@
+"""How one run asks: whoever may decide for a person, then a person.
+
+Owns the run's open questions. While one is open, the run's own deadline stands still: a person's
+time is not the agent's. With `on_ask="suspend"` nobody is waited for: the run ends, and is resumed
+with the answers.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import attrs
+import trio
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import UserQuestion
+from agent_actors.domain.json import copy_object
+from agent_actors.domain.run import RunInfo
+from agent_actors.errors import HookError
+from agent_actors.permissions import (
+    Ask,
+    CanUseTool,
+    PermissionDecision,
+    PermissionRequest,
+    as_decision,
+    read_answer,
+)
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.questions import Answer, Question
+from agent_actors.tools import Tool
+
+
+class RunClock:
+    """The deadline of a run, which stands still while a person is asked.
+
+    Args:
+        scope: The run's scope.
+    """
+
+    def __init__(self, scope: trio.CancelScope) -> None:
+        self._scope = scope
+        self._open = 0
+        self._left = 0.0
+
+    def __enter__(self) -> None:
+        if not self._open:
+            self._left = self._scope.deadline - trio.current_time()
+            self._scope.deadline = float("inf")
+        self._open += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._open -= 1
+        if not self._open:
+            self._scope.deadline = trio.current_time() + self._left
+
+
+class RunAsking:
+    """The questions of one run.
+
+    Args:
+        actors: Where people answer.
+        options: The agent.
+        info: Gives a snapshot of the run.
+        wake: Called when there is something to record, or the run has nothing left but questions.
+        clock: Stands still while a person is asked.
+        answers: Answers that are there already, by the ids of the calls.
+
+    Attributes:
+        suspended: The questions that the run ends with.
+    """
+
+    def __init__(
+        self,
+        actors: Actors,
+        options: AgentOptions,
+        info: Callable[[], RunInfo],
+        *,
+        wake: Callable[[], None],
+        clock: RunClock,
+        answers: Mapping[str, Answer],
+    ) -> None:
+        self._actors = actors
+        self._options = options
+        self._info = info
+        self._wake = wake
+        self._clock = clock
+        self._answers = dict(answers)
+        self._drafts: list[Draft] = []
+        self.suspended: list[Question] = []
+
+    def drafts(self) -> list[Draft]:
+        """What was asked since the last look, as records."""
+        drafts, self._drafts = self._drafts, []
+        return drafts
+
+    async def permission(self, call: ToolUseBlock, tool: Tool, ask: Ask) -> PermissionDecision:
+        """Have somebody decide about a call.
+
+        Raises:
+            HookError: `can_use_tool` failed.
+
+        Cancellation: safe; the question is closed.
+        """
+        if call.id in self._answers:
+            return _decision(self._answers.pop(call.id), ask)
+        if self._options.can_use_tool is not None:
+            decision = await self._can_use(self._options.can_use_tool, call, tool, ask)
+            if decision.behavior != "ask":
+                return decision
+        answer = await self.question(call, ask.prompt, ask.choices, ask.reason)
+        if answer is None:
+            seconds = self._options.question_timeout
+            return PermissionDecision("deny", reason=f"nobody answered within {seconds:g} s")
+        return _decision(answer, ask)
+
+    async def question(
+        self, call: ToolUseBlock, prompt: str, choices: tuple[str, ...], reason: str = ""
+    ) -> Answer | None:
+        """Ask a person; None if nobody answered in time.
+
+        Cancellation: safe; the question is closed. A run that suspends waits for nothing else.
+        """
+        if call.id in self._answers:
+            return self._answers.pop(call.id)
+        run = self._info()
+        question = Question(
+            self._actors.ids.new(),
+            run.session_id,
+            run.run_id,
+            prompt,
+            choices,
+            call.id,
+            call.name,
+            copy_object(call.input),
+            reason,
+            self._actors.wall_clock(),
+        )
+        self._drafts.append(
+            partial(
+                UserQuestion,
+                question_id=question.id,
+                prompt=prompt,
+                choices=choices,
+                tool_name=call.name,
+                tool_input=question.tool_input,
+                tool_use_id=call.id,
+            )
+        )
+        if self._options.on_ask == "suspend":
+            self.suspended.append(question)
+            self._wake()
+            await trio.sleep_forever()
+        self._wake()
+        with self._clock:
+            return await self._actors.questions.ask(question, self._options.question_timeout)
+
+    async def _can_use(
+        self, can_use_tool: CanUseTool, call: ToolUseBlock, tool: Tool, ask: Ask
+    ) -> PermissionDecision:
+        run = self._info()
+        shown = attrs.evolve(call, input=copy_object(call.input))
+        request = PermissionRequest(shown, tool, ask, run.session_id, run.run_id)
+        said: object = None
+        try:
+            with self._clock, trio.move_on_after(self._options.question_timeout) as scope:
+                if _is_async(can_use_tool):
+                    found = can_use_tool(request)
+                else:  # it may wait for a person, as `input` does
+                    found = await trio.to_thread.run_sync(
+                        can_use_tool, request, abandon_on_cancel=True
+                    )
+                said = await found if inspect.isawaitable(found) else found
+            if scope.cancelled_caught:
+                late = f"nobody answered within {self._options.question_timeout:g} s"
+                return PermissionDecision("deny", reason=late)
+            return as_decision(said)
+        except Exception as error:
+            raise HookError(
+                f"raised {type(error).__name__}: {error}", hook="can_use_tool", phase="permission"
+            ) from error
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
+    )
+
+
+def _decision(answer: Answer, ask: Ask) -> PermissionDecision:
+    if isinstance(answer, PermissionDecision):
+        return answer
+    return read_answer(answer, ask.choices, rule=ask.rule)

@@ -1,0 +1,34 @@
+"""The tool by which a model asks the person whom it works for."""
+
+from typing import Final
+
+from agent_actors.domain.json import JsonObject
+from agent_actors.tools.tool import Tool
+
+ASK_USER_QUESTION: Final = "AskUserQuestion"
+
+
+async def _nobody(arguments: JsonObject) -> str:
+    del arguments
+    raise LookupError("there is nobody to ask here; a runtime asks, through `runtime.questions()`")
+
+
+ask_user_question: Final[Tool] = Tool(
+    ASK_USER_QUESTION,
+    "Ask the user a question and wait for the answer. Use it when you cannot go on without a "
+    "decision or a fact that only the user has.",
+    {
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "minLength": 1, "description": "The question."},
+            "choices": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "The answers to choose from; leave it out for a free answer.",
+            },
+        },
+        "required": ["question"],
+        "additionalProperties": False,
+    },
+    _nobody,
+)
