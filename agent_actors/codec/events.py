@@ -6,7 +6,7 @@ of msgspec over a union of mirrors; only what that refuses is looked at a second
 event of a type from the future from what is no event.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Union, cast, get_args, get_origin
 
 import attrs
@@ -174,6 +174,41 @@ def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
             **{name: load(getattr(mirror, name)) for name, _dump, load in own},
         ),
     )
+
+
+def loads_events(lines: Iterable[bytes]) -> list[AnyEvent]:
+    """Read the events of a session back, a line each. Neighbours share what they have in common.
+
+    Raises:
+        InvalidEventError: A line is no event.
+    """
+    decode = _DECODER.decode
+    known: tuple[object, ...] = ()
+    scope: EventScope | None = None
+    events: list[AnyEvent] = []
+    for line in lines:
+        try:
+            mirror = decode(line)
+        except (ValueError, RecursionError) as error:
+            events.append(_of_unknown_type(line, error, strict=False))
+            continue
+        header = (
+            mirror.session_id,
+            mirror.run_id,
+            mirror.request_id,
+            mirror.iteration,
+            mirror.agent_name,
+            mirror.parent_tool_use_id,
+        )
+        if scope is None or header != known:
+            scope, known = EventScope(*header), header
+        own = {
+            name: load(getattr(mirror, name)) for name, _dump, load in _OWN_FIELDS[mirror.mirrored]
+        }
+        events.append(
+            cast(Event, mirror.mirrored(scope, mirror.id, mirror.ts, seq=mirror.seq, **own))
+        )
+    return events
 
 
 def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> AnyEvent:

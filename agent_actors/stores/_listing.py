@@ -7,13 +7,12 @@ session, so that pages need no snapshot and no session of the store needs to sta
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import attrs
 import msgspec
 
-from agent_actors.codec.plain import to_json_object
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import JsonValue
 from agent_actors.domain.sessions import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.errors import ConfigError
 
@@ -66,7 +65,10 @@ class Query:
 
 
 def asked(
-    where: Mapping[str, JsonScalar] | None, order: str, limit: int, after: str | None
+    where: Mapping[str, JsonScalar] | None,
+    order: SessionOrder,
+    limit: int,
+    after: str | None,
 ) -> Query:
     """What `list_sessions` was asked for.
 
@@ -78,14 +80,15 @@ def asked(
     if not 1 <= limit <= MAX_PAGE:
         raise ConfigError(f"a page holds 1 to {MAX_PAGE} sessions; got limit={limit}")
     wanted: dict[str, bytes] = {}
-    for key, value in (where or {}).items():
+    values: Mapping[str, object] = where or {}
+    for key, value in values.items():
         if not isinstance(value, str | int | float | bool | None):
             raise ConfigError(
                 f"sessions are found by text, numbers, bools and None; got "
                 f"{type(value).__name__} for {key!r}"
             )
         wanted[key] = encoded(value)
-    return Query(wanted, cast(SessionOrder, order), limit, None if after is None else _place(after))
+    return Query(wanted, order, limit, None if after is None else _place(after))
 
 
 def _place(after: str) -> Place:
@@ -101,13 +104,3 @@ def _place(after: str) -> Place:
 def encoded(value: JsonValue) -> bytes:
     """The JSON of a value of the metadata; values are the same if this is."""
     return msgspec.json.encode(value, order="sorted")
-
-
-def merged(metadata: Mapping[str, JsonValue], changes: Mapping[str, JsonValue]) -> JsonObject:
-    """Metadata with keys noted, and those that are None forgotten.
-
-    Raises:
-        TypeError: A value is no JSON; says which.
-    """
-    noted = to_json_object({**metadata, **changes})
-    return {key: value for key, value in noted.items() if value is not None}

@@ -15,8 +15,9 @@ from agent_actors.domain.sessions import (
     SessionPage,
     session_id_fault,
 )
-from agent_actors.errors import SessionError, SessionFenced, SessionStoreError
-from agent_actors.stores._listing import asked, merged
+from agent_actors.errors import SessionStoreError
+from agent_actors.stores._entries import merged, plain_metadata, stale
+from agent_actors.stores._listing import asked
 
 
 @attrs.define(eq=False)
@@ -62,14 +63,15 @@ class MemoryStore:
             if fault is not None:
                 return SessionStoreError(fault, session_id=str(append.session_id))
             log = _Log()
-        stale = _stale(append, len(log.records), log.fence)
-        if stale is not None:
-            return stale
+        refusal = stale(append, len(log.records), log.fence)
+        if refusal is not None:
+            return refusal
         if append.metadata is not None:
             try:
-                log.metadata = merged(log.metadata or {}, append.metadata)
-            except TypeError as error:
-                return SessionStoreError(f"its metadata: {error}", session_id=append.session_id)
+                changes = plain_metadata(append.metadata, append.session_id)
+            except SessionStoreError as error:
+                return error
+            log.metadata = merged(log.metadata or {}, changes)
         if append.lines is not None:
             log.lines = log.lines or {}
             log.lines.update(enumerate(append.lines, len(log.records)))
@@ -112,10 +114,7 @@ class MemoryStore:
         log = self._log(session_id)
         if log is None or not log.records:
             return False
-        try:
-            log.metadata = merged(log.metadata or {}, metadata)
-        except TypeError as error:
-            raise SessionStoreError(f"its metadata: {error}", session_id=session_id) from None
+        log.metadata = merged(log.metadata or {}, plain_metadata(metadata, session_id))
         return True
 
     def evicted(self, session_id: str) -> None:
@@ -152,21 +151,6 @@ class MemoryStore:
         if log is None and (fault := session_id_fault(session_id)) is not None:
             raise SessionStoreError(fault, session_id=str(session_id))
         return log
-
-
-def _stale(append: LogAppend, last_seq: int, fence: int) -> SessionError | None:
-    if append.fence < fence:
-        return SessionFenced(
-            f"the writer's fencing number {append.fence} is older than {fence}",
-            session_id=append.session_id,
-        )
-    if append.expected_seq != last_seq:
-        return SessionFenced(
-            f"the writer expected the log to end at {append.expected_seq}, "
-            f"and it ends at {last_seq}",
-            session_id=append.session_id,
-        )
-    return None
 
 
 def _info(session_id: str, log: _Log) -> SessionInfo:

@@ -1,5 +1,6 @@
 """What every `SessionStore` keeps; a new store adds itself to STORES."""
 
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +12,12 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.sessions import SessionInfo, SessionOrder
 from agent_actors.errors import ConfigError, SessionFenced, SessionStoreError
 from agent_actors.stores.memory import MemoryStore
+from agent_actors.stores.sqlite import SqliteStore
 
-STORES: dict[str, Callable[[Path], SessionStore]] = {"MemoryStore": lambda _: MemoryStore()}
+STORES: dict[str, Callable[[Path], SessionStore]] = {
+    "MemoryStore": lambda _: MemoryStore(),
+    "SqliteStore": lambda path: SqliteStore(path, cleanup_period_days=math.inf),
+}
 
 
 @pytest.fixture(params=STORES)

@@ -1,0 +1,91 @@
+"""Appends as stores take them: checked, and in JSON; and what is told of those that are refused.
+
+Pure, and the same for every store, so that all refuse the same things in the same words.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from agent_actors.abc import LogAppend
+from agent_actors.codec.events import encode_event
+from agent_actors.codec.plain import to_json_object
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.sessions import session_id_fault
+from agent_actors.errors import SessionBusy, SessionError, SessionFenced, SessionStoreError
+
+
+@attrs.frozen
+class Entry:
+    """An append as a core takes it: checked, and in JSON.
+
+    Attributes:
+        append: What was asked.
+        lines: The JSON of its events, one each.
+        changes: What to note of the session; None: nothing.
+    """
+
+    append: LogAppend
+    lines: Sequence[bytes]
+    changes: JsonObject | None
+
+
+def prepared(append: LogAppend) -> Entry | SessionError:
+    """An append as a core takes it, or why there is none."""
+    session_id = append.session_id
+    if (fault := session_id_fault(session_id)) is not None:
+        return SessionStoreError(fault, session_id=str(session_id))
+    if not append.events:
+        return SessionStoreError("expected records to append, and got none", session_id=session_id)
+    lines: Sequence[bytes] = append.lines or [encode_event(event) for event in append.events]
+    if len(lines) != len(append.events) or any(b"\n" in line for line in lines):
+        return SessionStoreError(
+            "expected a line of JSON for each event, without breaks", session_id=session_id
+        )
+    try:
+        changes = plain_metadata(append.metadata, session_id) if append.metadata else None
+    except SessionStoreError as error:
+        return error
+    return Entry(append, lines, changes)
+
+
+def plain_metadata(metadata: Mapping[str, JsonValue], session_id: str) -> JsonObject:
+    """Metadata as JSON values.
+
+    Raises:
+        SessionStoreError: A value is none; says which.
+    """
+    try:
+        return to_json_object(metadata)
+    except TypeError as error:
+        raise SessionStoreError(f"its metadata: {error}", session_id=session_id) from None
+
+
+def used_elsewhere(session_id: str) -> SessionBusy:
+    """What is told of a session that another opening of the store has."""
+    return SessionBusy(
+        session_id=session_id,
+        run_id="in another process",
+        reason="one process at a time has a session; wait for its run to end",
+    )
+
+
+def stale(append: LogAppend, last_seq: int, fence: int) -> SessionFenced | None:
+    """Why an append does not follow the log's end; None if it does."""
+    if append.fence < fence:
+        return SessionFenced(
+            f"the writer's fencing number {append.fence} is older than {fence}",
+            session_id=append.session_id,
+        )
+    if append.expected_seq != last_seq:
+        return SessionFenced(
+            f"the writer expected the log to end at {append.expected_seq}, "
+            f"and it ends at {last_seq}",
+            session_id=append.session_id,
+        )
+    return None
+
+
+def merged(metadata: Mapping[str, JsonValue], changes: JsonObject) -> JsonObject:
+    """Metadata with keys noted, and those that are None forgotten."""
+    return {key: value for key, value in {**metadata, **changes}.items() if value is not None}

@@ -1,0 +1,399 @@
+"""Sessions in one SQLite file, as blocking code that one thread calls.
+
+Owns the connection, the locks of the sessions that this opening uses, and what it remembers of
+sessions' ends. A batch is one transaction; should it fail, each append gets one of its own, so that
+it stands or falls alone.
+
+How much one statement does matters more here than elsewhere: at each step of a statement Python's
+lock is let go, and to get it back from a busy event loop can take milliseconds. So rows are
+written many at once, and come back as one value. The ends of sessions are remembered from run to
+run, as long as SQLite's `data_version` says that nobody else has written to the file.
+"""
+
+import os
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+import msgspec
+
+from agent_actors.abc import AppendOutcome
+from agent_actors.codec.events import loads_events
+from agent_actors.domain.events import AnyEvent
+from agent_actors.domain.json import JsonObject
+from agent_actors.domain.sessions import SessionInfo, SessionPage
+from agent_actors.errors import EventError, SessionError, SessionStoreError
+from agent_actors.stores._entries import Entry, merged, stale, used_elsewhere
+from agent_actors.stores._listing import Query
+from agent_actors.stores._locks import StoreInUse, StoreLocks
+from agent_actors.stores._sqlite_listing import (
+    INFO,
+    ROWS_AT_ONCE,
+    info_of,
+    insert,
+    metadata_of,
+    read_page,
+    relabel,
+)
+from agent_actors.stores._sqlite_schema import SEQ_BITS, ForeignFile, migrate
+
+# Seconds that a statement waits for another process's transaction.
+BUSY_TIMEOUT: Final = 5.0
+# Records that are read in one go: more would only make the value larger.
+_READ_AT_ONCE: Final = 2_000
+
+
+@attrs.define(eq=False)
+class _End:
+    """Where a session's log ends."""
+
+    number: int
+    created_at: float
+    updated_at: float
+    last_seq: int
+    metadata: bytes
+
+
+class _EndRow(msgspec.Struct, array_like=True):
+    session_id: str
+    number: int
+    created_at: float
+    updated_at: float
+    last_seq: int
+    metadata: msgspec.Raw
+
+
+class SqliteCore:
+    """See `SqliteStore`.
+
+    Args:
+        path: The file.
+        sync: Whether each commit is written through to the disk.
+    """
+
+    faults: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ForeignFile, StoreInUse)
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self._path = path
+        self._sync = sync
+        self._locks: StoreLocks | None = None
+        self._db: sqlite3.Connection | None = None
+        self._ends: dict[str, _End] = {}
+        self._fences: dict[str, int] = {}
+        self._last_number: int | None = None
+        self._data_version = 0
+
+    # Opening and closing.
+
+    def open(self) -> int:
+        """Make ready; the epoch."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._locks = StoreLocks(self._path.with_name(self._path.name + "-lock"))
+        # SQLite gives its other files the mode of this one.
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._db = sqlite3.connect(
+            self._path,
+            timeout=BUSY_TIMEOUT,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=4 * ROWS_AT_ONCE,
+        )
+        self._db.text_factory = bytes
+        epoch = migrate(self._db)
+        (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != b"wal":
+            raise ForeignFile(f"SQLite has no write-ahead log there (it says {mode.decode()})")
+        self._db.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
+        self._locks.made_ready()
+        return epoch
+
+    def sync(self) -> None:
+        """Write through what is committed."""
+        self._connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def close(self) -> None:
+        """Close the file, written through, and give all sessions back; idempotent."""
+        db, self._db = self._db, None
+        locks, self._locks = self._locks, None
+        self._forget_ends()
+        self._fences.clear()
+        try:
+            if db is not None:
+                db.close()
+        finally:
+            if locks is not None:
+                locks.close()
+
+    def _connection(self) -> sqlite3.Connection:
+        assert self._db is not None  # `DiskStore` asks an open store only
+        return self._db
+
+    @contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        db = self._connection()
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            self._look_for_others(db)
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            self._forget_ends()  # what became of it, the file will tell
+            with suppress(sqlite3.Error):
+                db.rollback()
+            raise
+
+    def _look_for_others(self, db: sqlite3.Connection) -> None:
+        (version,) = db.execute("PRAGMA data_version").fetchone()
+        if version != self._data_version:
+            self._data_version = version
+            self._forget_ends()
+
+    def _forget_ends(self) -> None:
+        self._ends.clear()
+        self._last_number = None
+
+    # Who has a session.
+
+    def _take(self, session_id: str) -> None:
+        assert self._locks is not None
+        if not self._locks.take(session_id):
+            raise used_elsewhere(session_id)
+
+    def release(self, session_id: str) -> None:
+        """Let others have the session."""
+        if self._locks is not None:
+            self._locks.give_back(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Drop what is remembered of it."""
+        self._ends.pop(session_id, None)
+        self._fences.pop(session_id, None)
+
+    # Appending.
+
+    def append(self, entries: Sequence[Entry]) -> Sequence[AppendOutcome]:
+        """Commit all that can be in one transaction; each alone if that fails."""
+        outcomes: dict[int, SessionError] = {}
+        try:
+            self._append(entries, outcomes)
+        except sqlite3.Error:
+            outcomes = {}
+            for position, entry in enumerate(entries):
+                try:
+                    self._append([entry], outcomes, position)
+                except sqlite3.Error as error:
+                    outcomes[position] = self._unwritten(error, entry)
+        return [outcomes.get(position) for position in range(len(entries))]
+
+    def _unwritten(self, error: sqlite3.Error, entry: Entry) -> SessionStoreError:
+        failure = SessionStoreError(
+            f"the store {self._path}: {type(error).__name__}: {error}",
+            session_id=entry.append.session_id,
+        )
+        failure.__cause__ = error
+        return failure
+
+    def _append(
+        self, entries: Sequence[Entry], outcomes: dict[int, SessionError], first: int = 0
+    ) -> None:
+        with self._transaction() as db:
+            self._read_ends(db, [entry.append.session_id for entry in entries])
+            touched: dict[str, _End] = {}
+            rows: list[int | str] = []
+            for position, entry in enumerate(entries, first):
+                try:
+                    end = self._follow(db, entry)
+                except SessionError as error:
+                    outcomes[position] = error
+                    continue
+                touched[entry.append.session_id] = end
+                base = end.number << SEQ_BITS
+                for seq, line in enumerate(entry.lines, entry.append.expected_seq + 1):
+                    rows += (base | seq, line.decode())
+            self._write_ends(db, touched)
+            insert(db, "INSERT INTO records (id, record) VALUES", "", rows, 2)
+
+    def _follow(self, db: sqlite3.Connection, entry: Entry) -> _End:
+        """The session's end after this append.
+
+        Raises:
+            SessionError: It does not follow the end that there is, or others have the session.
+        """
+        append = entry.append
+        self._take(append.session_id)
+        end = self._ends.get(append.session_id)
+        last_seq = end.last_seq if end else 0
+        refusal = stale(append, last_seq, self._fences.get(append.session_id, 0))
+        if refusal is not None:
+            raise refusal
+        first, last = append.events[0].ts, append.events[-1].ts
+        if end is None:
+            end = _End(self._next_number(db), first, last, 0, b"{}")
+            self._ends[append.session_id] = end
+        end.last_seq += len(append.events)
+        end.updated_at = last
+        self._fences[append.session_id] = append.fence
+        if entry.changes is not None:
+            self._note(db, append.session_id, end, entry.changes)
+        return end
+
+    def _next_number(self, db: sqlite3.Connection) -> int:
+        last = self._last_number
+        if last is None:
+            (found,) = db.execute("SELECT max(number) FROM sessions").fetchone()
+            last = int(found or 0)
+        self._last_number = last + 1
+        return last + 1
+
+    def _read_ends(self, db: sqlite3.Connection, session_ids: Sequence[str]) -> None:
+        """Remember the ends of these sessions, of those that there are."""
+        unknown = sorted({name for name in session_ids if name not in self._ends})
+        for at in range(0, len(unknown), ROWS_AT_ONCE):
+            names = unknown[at : at + ROWS_AT_ONCE]
+            (found,) = db.execute(
+                "SELECT json_group_array(json_array(session_id, number, created_at, updated_at, "
+                "last_seq, json(metadata))) FROM sessions WHERE session_id IN "
+                f"({', '.join('?' * len(names))})",
+                names,
+            ).fetchone()
+            for row in _END_ROWS.decode(found):
+                self._ends[row.session_id] = _End(
+                    row.number, row.created_at, row.updated_at, row.last_seq, bytes(row.metadata)
+                )
+
+    def _write_ends(self, db: sqlite3.Connection, ends: Mapping[str, _End]) -> None:
+        values: list[int | float | str] = []
+        for session_id, end in ends.items():
+            values += (end.number, session_id, end.created_at, end.updated_at, end.last_seq)
+            values.append(end.metadata.decode())
+        insert(
+            db,
+            f"INSERT INTO sessions (number, {INFO}) VALUES",
+            "ON CONFLICT (number) DO UPDATE SET updated_at = excluded.updated_at, "
+            "last_seq = excluded.last_seq, metadata = excluded.metadata",
+            values,
+            6,
+        )
+
+    def _note(
+        self, db: sqlite3.Connection, session_id: str, end: _End, changes: JsonObject
+    ) -> None:
+        before = metadata_of(end.metadata)
+        after = merged(before, changes)
+        end.metadata = msgspec.json.encode(after)
+        relabel(db, before, after, (end.created_at, session_id))
+
+    # Reading.
+
+    def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
+        """Take the session, and read its records."""
+        self._take(session_id)
+        records: list[AnyEvent] = []
+        for text in self._texts(session_id, after_seq):
+            try:
+                records += loads_events(text.split(b"\n"))
+            except EventError as error:
+                seq = after_seq + len(records)
+                raise SessionStoreError(
+                    f"a record after {seq} cannot be read: {error}", session_id=session_id
+                ) from error
+        return records
+
+    def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
+        """Read the session's records as they are written."""
+        return [line for text in self._texts(session_id, after_seq) for line in text.split(b"\n")]
+
+    def _texts(self, session_id: str, after_seq: int) -> Iterator[bytes]:
+        """The records' lines, many at once."""
+        db = self._connection()
+        found = db.execute(
+            "SELECT number, last_seq FROM sessions WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        number, last_seq = found or (0, 0)
+        base = number << SEQ_BITS
+        while after_seq < last_seq:
+            until = min(after_seq + _READ_AT_ONCE, last_seq)
+            # The order of the inner SELECT is that in which SQLite hands rows to the function.
+            (text,) = db.execute(
+                "SELECT CAST(group_concat(record, char(10)) AS BLOB) FROM "
+                "(SELECT record FROM records WHERE id > ? AND id <= ? ORDER BY id)",
+                (base | after_seq, base | until),
+            ).fetchone()
+            yield text
+            after_seq = until
+
+    def info(self, session_id: str) -> SessionInfo | None:
+        """What is known of the session."""
+        row = (
+            self._connection()
+            .execute(f"SELECT {INFO} FROM sessions WHERE session_id = ?", (session_id,))
+            .fetchone()
+        )
+        return info_of(row) if row else None
+
+    def page(self, query: Query) -> SessionPage:
+        """A page of the sessions."""
+        return read_page(self._connection(), query)
+
+    # Noting and deleting.
+
+    def annotate(self, session_id: str, changes: JsonObject) -> bool:
+        """Note keys; False if there is no such session."""
+        with self._transaction() as db:
+            self._read_ends(db, [session_id])
+            end = self._ends.get(session_id)
+            if end is None:
+                return False
+            self._note(db, session_id, end, changes)
+            self._write_ends(db, {session_id: end})
+        return True
+
+    def delete(self, session_id: str) -> None:
+        """Take the session, and delete it."""
+        assert self._locks is not None
+        had = self._locks.holds(session_id)
+        self._take(session_id)
+        try:
+            with self._transaction() as db:
+                self._delete(db, session_id)
+        finally:
+            if not had:
+                self.release(session_id)
+
+    def prune(self, before: float, most: int) -> Sequence[str]:
+        """Delete so many sessions whose last record is older, and that nobody uses."""
+        assert self._locks is not None
+        gone: list[str] = []
+        with self._transaction() as db:
+            old = db.execute(
+                "SELECT session_id FROM sessions WHERE updated_at < ? ORDER BY updated_at",
+                (before,),
+            ).fetchall()
+            for (name,) in old:
+                session_id = name.decode()
+                if self._locks.holds(session_id) or not self._locks.take(session_id):
+                    continue
+                gone.append(session_id)
+                self._delete(db, session_id)
+                if len(gone) == most:
+                    break
+        for session_id in gone:
+            self.release(session_id)
+        return gone
+
+    def _delete(self, db: sqlite3.Connection, session_id: str) -> None:
+        self._read_ends(db, [session_id])
+        end = self._ends.pop(session_id, None)
+        self._fences.pop(session_id, None)
+        if end is None:
+            return
+        self._note(db, session_id, end, dict.fromkeys(metadata_of(end.metadata)))
+        base = end.number << SEQ_BITS
+        db.execute("DELETE FROM records WHERE id > ? AND id <= ?", (base, base | end.last_seq))
+        db.execute("DELETE FROM sessions WHERE number = ?", (end.number,))
+
+
+_END_ROWS: Final = msgspec.json.Decoder(list[_EndRow])

@@ -1,0 +1,143 @@
+"""How a SqliteStore's sessions are labelled by their metadata, and listed.
+
+A label is a key and the JSON of its value, beside the time when its session began: the sessions of
+a label stand in the order of a listing, so that a page by one label is read where it begins,
+however many sessions there are. Where several are asked for, the rarest leads, and the metadata
+itself has the last word.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import Final, TypeAlias, cast
+
+import msgspec
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.sessions import SessionInfo, SessionPage
+from agent_actors.stores._listing import Place, Query, encoded
+
+# Rows of one INSERT, and names of one SELECT: bounds how many statements there are to prepare.
+ROWS_AT_ONCE: Final = 64
+# Longest JSON of a value to list by; of a longer one its digest stands there.
+_LABEL_BYTES: Final = 64
+# Beyond so many sessions of a label it is no use to look for one with fewer.
+_RARE: Final = 1_000
+
+# The columns that `info_of` reads.
+INFO: Final = "session_id, created_at, updated_at, last_seq, metadata"
+
+_METADATA: Final = msgspec.json.Decoder(dict[str, object])
+Row: TypeAlias = tuple[bytes, float, float, int, bytes]
+
+
+def read_page(db: sqlite3.Connection, query: Query) -> SessionPage:
+    """A page of the sessions."""
+    label, count = _rarest_label(db, query.where)
+    if label is None or (query.order == "updated" and count >= _RARE):
+        rows = _in_order(db, query)
+    elif query.order == "updated":
+        return query.page_of_all(map(info_of, _labelled(db, label, None)))
+    else:
+        rows = _labelled(db, label, query.after)
+    return query.page(islice(filter(query.takes, map(info_of, rows)), query.limit + 1))
+
+
+def _in_order(db: sqlite3.Connection, query: Query) -> Iterator[Row]:
+    column = f"{query.order}_at"
+    begin = f"WHERE ({column}, session_id) < (?, ?)" if query.after else ""
+    return db.execute(
+        f"SELECT {INFO} FROM sessions {begin} ORDER BY {column} DESC, session_id DESC",
+        query.after or (),
+    )
+
+
+def _labelled(db: sqlite3.Connection, label: tuple[str, str], after: Place | None) -> Iterator[Row]:
+    begin = "AND (l.created_at, l.session_id) < (?, ?)" if after else ""
+    return db.execute(
+        "SELECT s.session_id, s.created_at, s.updated_at, s.last_seq, s.metadata "
+        "FROM labels AS l CROSS JOIN sessions AS s ON s.session_id = l.session_id "
+        f"WHERE l.key = ? AND l.value = ? {begin} "
+        "ORDER BY l.created_at DESC, l.session_id DESC",
+        (*label, *(after or ())),
+    )
+
+
+def _rarest_label(
+    db: sqlite3.Connection, where: Mapping[str, bytes]
+) -> tuple[tuple[str, str] | None, int]:
+    rarest: tuple[str, str] | None = None
+    fewest = _RARE + 1
+    for key, value in where.items():
+        if value == b"null":
+            continue  # a key that is not there has no label
+        (count,) = db.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM labels WHERE key = ? AND value = ? LIMIT ?)",
+            (key, _label(value), _RARE),
+        ).fetchone()
+        if count < fewest:
+            rarest, fewest = (key, _label(value)), count
+    return rarest, fewest
+
+
+def relabel(
+    db: sqlite3.Connection,
+    before: Mapping[str, JsonValue],
+    after: Mapping[str, JsonValue],
+    place: Place,
+) -> None:
+    """Label a session by its metadata as it is after a change."""
+    old, new = _labels(before), _labels(after)
+    gone = [(key, value, *place) for key, value in old.items() if new.get(key) != value]
+    if gone:
+        db.executemany(
+            "DELETE FROM labels WHERE key = ? AND value = ? AND created_at = ? AND session_id = ?",
+            gone,
+        )
+    come: list[str | float] = []
+    for key, value in new.items():
+        if old.get(key) != value:
+            come += (key, value, *place)
+    insert(db, "INSERT INTO labels (key, value, created_at, session_id) VALUES", "", come, 4)
+
+
+def insert(
+    db: sqlite3.Connection,
+    into: str,
+    conflict: str,
+    values: Sequence[int | float | str],
+    columns: int,
+) -> None:
+    """Insert rows, given as one flat sequence, by as few statements as possible."""
+    row = f"({', '.join('?' * columns)})"
+    step = ROWS_AT_ONCE * columns
+    for at in range(0, len(values), step):
+        some = values[at : at + step]
+        db.execute(f"{into} {', '.join([row] * (len(some) // columns))} {conflict}", some)
+
+
+def info_of(row: Row) -> SessionInfo:
+    """What a row says of its session."""
+    name, created_at, updated_at, last_seq, metadata = row
+    return SessionInfo(name.decode(), created_at, updated_at, last_seq, metadata_of(metadata))
+
+
+def metadata_of(text: bytes) -> JsonObject:
+    """Metadata from its column."""
+    return cast(JsonObject, _METADATA.decode(text))
+
+
+def _labels(metadata: Mapping[str, JsonValue]) -> dict[str, str]:
+    """What to list a session by: the keys whose values are neither lists nor objects."""
+    return {
+        key: _label(encoded(value))
+        for key, value in metadata.items()
+        if not isinstance(value, list | tuple | dict)
+    }
+
+
+def _label(value: bytes) -> str:
+    if len(value) <= _LABEL_BYTES:
+        return value.decode()
+    return f"#{sha256(value).hexdigest()}"
