@@ -2,6 +2,21 @@
 
 Public as `agent_actors.permissions`. This room asks nobody, waits for nothing and reads no clock:
 the runtime asks the policy, puts its questions to whoever answers, and keeps what is remembered.
+
+Where the policy meets an agent: `policy.check(has_approver, tools)`, and `policy.unknown(tools,
+whitelist)` for a line in the log. For a run: `policy.under(parent)` if another run started it,
+`policy.narrowed(whitelist)` if it has one, and the model gets `policy.offered(tools)`. For a call,
+with nothing awaited between the two:
+
+    verdict = policy.decide(call, tool, Situation(cwd, session_id, remembered, now))
+    remembered = remembered.spent(verdict.grant)    # of an Allow or a Deny
+
+An `Ask` goes to the `can_use_tool` function (`as_decision`), and if that hands it on, to a person
+(`read_answer`). What they say is settled as things stand then, not as they stood when it was asked:
+
+    verdict, remembered = policy.settle(decision, ask, call, tool, Situation(...))
+
+An `Allow` that has an `input` goes back to the schema and the guards with it.
 """
 
 from agent_actors.permissions.approver import InteractiveApprover as InteractiveApprover

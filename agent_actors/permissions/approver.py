@@ -12,7 +12,7 @@ class InteractiveApprover:
     """A `can_use_tool` that asks a person, one line at a time.
 
     The function blocks, so that whoever calls it does so in a thread. `y` and `yes` allow; so do
-    the other offered choices; all else denies, the end of the input and Ctrl-C too.
+    the other offered choices; all else denies, the end of the input too.
 
     Attributes:
         input_fn: Shows a prompt and returns the line that was typed.
@@ -25,6 +25,6 @@ class InteractiveApprover:
         ask = request.ask
         try:
             answer = self.input_fn(f"{ask.prompt} [{'/'.join(ask.choices)}] ")
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             answer = ""
         return read_answer(answer, ask.choices, rule=ask.rule)

@@ -11,6 +11,7 @@ Commands are read as a POSIX shell reads them.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from agent_actors.permissions.globs import folded
@@ -22,7 +23,9 @@ _NEVER_PLAIN: Final = frozenset("$`\\<>(){}#")
 _NEVER_PLAIN_QUOTED: Final = frozenset("$`\\")
 _SEPARATORS: Final = frozenset(";&|\n")
 
-_PIECES: Final = re.compile(r"[;&|\n\r<>(){}`'\"]|\$\(")
+_BETWEEN_COMMANDS: Final = re.compile(r"[;&|\n\r]")
+# Also what may stand around, or in the place of, a word: `$(rm x)`, `bash -c 'rm x'`, `rm${IFS}x`.
+_BETWEEN_WORDS: Final = re.compile(r"[;&|\n\r<>(){}`'\"$]")
 _UNQUOTED: Final = str.maketrans("", "", "'\"\\")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=\S*")
 # What runs the words after it, and may have options of its own in between.
@@ -33,10 +36,15 @@ _RUNNER: Final = re.compile(
 )
 # Words after such a runner that are tried as the beginning of a command; bounds hostile lines.
 _TRIED: Final = 32
+# Characters; some four times what a model writes in one answer. A longer line would hold up every
+# session of the runtime while it is looked at.
+LONGEST_LINE: Final = 200_000
 
 
 def simple_commands(line: str) -> tuple[str, ...] | None:
     """The simple commands of a line that is plain beyond doubt, blanks collapsed; else None."""
+    if len(line) > LONGEST_LINE:
+        return None
     parts: list[str] = []
     current: list[str] = []
     quote = ""
@@ -63,13 +71,20 @@ def simple_commands(line: str) -> tuple[str, ...] | None:
     return tuple(part.strip(" ") for part in parts if part.strip(" "))
 
 
-def possible_commands(line: str) -> Iterator[str]:
+@lru_cache(maxsize=1)  # of one call, for all the rules that are tried on it
+def possible_commands(line: str) -> tuple[str, ...]:
     """Every piece of a line that could be run as a command, made comparable by `folded`."""
-    yield folded(line)
     joined = line.replace("\\\n", "")
-    for text in (joined, joined.translate(_UNQUOTED)):
-        for piece in _PIECES.split(text):
-            yield from _beginnings(folded(piece).split(" "))
+    unquoted = joined.translate(_UNQUOTED)
+    found = {folded(line): None}
+    for text, between in (
+        (unquoted, _BETWEEN_COMMANDS),
+        (unquoted, _BETWEEN_WORDS),
+        (joined, _BETWEEN_WORDS),
+    ):
+        for piece in between.split(text):
+            found |= dict.fromkeys(_beginnings(folded(piece).split(" ")))
+    return tuple(found)
 
 
 def _beginnings(words: list[str]) -> Iterator[str]:

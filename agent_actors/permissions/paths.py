@@ -75,25 +75,33 @@ class PathPattern:
         """Read a pattern such as `src/**`, `/etc/*.conf`, `../shared/**` or `.env`.
 
         Raises:
-            ConfigError: A `..` stands behind a name.
+            ConfigError: A `..` stands behind a name or a root.
         """
         root, parts = _split(text)
         ups = 0
         while ups < len(parts) and parts[ups] == "..":
             ups += 1
         rest = parts[ups:]
-        if ".." in rest:
+        if ".." in rest or (ups and root):
             raise ConfigError(f"pattern {text!r}: '..' may stand at its beginning only")
+        is_name = bool(rest) and not root and not ups and "/" not in text.rstrip("/")
+        wide = [None if part == _ANY_DEPTH else wide_glob(part) for part in rest]
+        if is_name or root.startswith("~"):
+            wide.insert(0, None)  # whose home it is, nobody here knows
         return cls(
             root,
             ups,
-            not root and not ups and "/" not in text.rstrip("/"),
+            is_name,
             _Components(tuple(None if part == _ANY_DEPTH else glob(part) for part in rest)),
-            _Components(tuple(None if part == _ANY_DEPTH else wide_glob(part) for part in rest)),
+            _Components(tuple(wide)),
         )
 
     def permits(self, text: str, cwd: PurePath) -> bool:
         """Whether the path is one of these, beyond doubt."""
+        if cwd.drive:
+            text = text.replace("\\", "/")
+            if ":" in text.removeprefix(text[:2] if _is_drive(text[:2]) else ""):
+                return False  # a stream of a file, or a drive's own working directory
         if not text or "\\" in text or any(character < " " for character in text):
             return False
         root, parts = _split(text)
@@ -101,7 +109,8 @@ class PathPattern:
         if parts[len(parts) - len(entered) :] != entered:
             return False  # only the file system knows where this `..` leads
         if root.startswith("~"):
-            return root == self.root and self._narrow.match(entered, within=False)
+            here = root == self.root and entered == parts
+            return here and self._narrow.match(parts, within=False)
         root, parts = placed(text, cwd)
         base_root, base = self._base(cwd)
         if root != base_root or parts[: len(base)] != base:
@@ -113,16 +122,13 @@ class PathPattern:
 
     def restricts(self, text: str, cwd: PurePath) -> bool:
         """Whether the path may be one of these, or lie within one."""
-        for spelt in {text, text.replace("\\", "/")}:
-            if spelt.startswith("~"):
+        for spelt in {text.replace("\\", "/")} | ({text} if not cwd.drive else set()):
+            if spelt.startswith("~") or (cwd.drive and _is_of_a_drive(spelt)):
                 return True
             root, parts = placed(spelt, cwd)
             comparable = [_comparable(part) for part in parts]
             if self.is_name or self.root.startswith("~"):
-                if any(
-                    self._wide.match(comparable[start:], within=True)
-                    for start in range(len(comparable))
-                ):
+                if self._wide.match(comparable, within=True):
                     return True
                 continue
             base_root, base = self._base(cwd)
@@ -137,8 +143,8 @@ class PathPattern:
 
     def _base(self, cwd: PurePath) -> tuple[str, list[str]]:
         if self.root:
-            return self.root, []
-        root, parts = _split(cwd.as_posix())
+            return (cwd.drive if self.root == "/" and cwd.drive else self.root), []
+        root, parts = placed(".", cwd)
         return root, parts[: max(0, len(parts) - self.ups)]
 
 
@@ -147,6 +153,8 @@ def placed(text: str, cwd: PurePath) -> tuple[str, list[str]]:
     root, parts = _split(text)
     if _is_drive(root) and not cwd.drive:
         root, parts = "", [root, *parts]  # here it is a name as any other
+    if root == "/" and cwd.drive and not text.startswith("//"):
+        root = cwd.drive
     if not root:
         root, base = _split(cwd.as_posix())
         parts = base + parts
@@ -171,6 +179,11 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 def _is_drive(part: str) -> bool:
     return len(part) == 2 and part[1] == ":" and part[0].isalpha()
+
+
+def _is_of_a_drive(text: str) -> bool:
+    """Whether it is relative to a drive's own working directory, as `C:notes` is on Windows."""
+    return _is_drive(text[:2]) and not text.startswith("/", 2)
 
 
 def _comparable(part: str) -> str:

@@ -18,7 +18,7 @@ from typing import Final, Self
 import attrs
 
 from agent_actors.errors import ConfigError
-from agent_actors.permissions.commands import possible_commands, simple_commands
+from agent_actors.permissions.commands import LONGEST_LINE, possible_commands, simple_commands
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 from agent_actors.permissions.paths import PathPattern
 from agent_actors.permissions.urls import DomainPattern, UrlPattern
@@ -139,7 +139,7 @@ class Pattern:
         )
 
     def _may_run(self, line: str) -> bool:
-        return any(
+        return len(line) > LONGEST_LINE or any(
             one.fullmatch(part) for part in possible_commands(line) for one in self._wide_commands
         )
 

@@ -154,7 +154,7 @@ class PermissionPolicy:
             if _STRICTNESS[type(above)] > _STRICTNESS[type(verdict)]:
                 verdict = above
         if isinstance(verdict, Allow) and verdict.input is not None:
-            rewritten = attrs.evolve(call, input=copy_object(verdict.input))
+            rewritten = attrs.evolve(call, input=verdict.input)
             again = self.approved(rewritten, tool, situation)
             return verdict if isinstance(again, Allow) else again
         return verdict
@@ -204,17 +204,14 @@ class PermissionPolicy:
         if decision.behavior == "ask":
             return ask, situation.remembered
         allowed = decision.behavior == "allow"
-        verdict: Verdict
+        own = None if decision.input is None else copy_object(decision.input)
+        verdict: Verdict = Deny(decision.reason or "it was not approved")
         if allowed:
-            final = call
-            if decision.input is not None:
-                final = attrs.evolve(call, input=copy_object(decision.input))
-            judged = self.approved(final, tool, situation)
-            if isinstance(judged, Deny):
-                return judged, situation.remembered
-            verdict = Allow(decision.reason or judged.reason, decision.input)
-        else:
-            verdict = Deny(decision.reason or "it was not approved")
+            final = call if own is None else attrs.evolve(call, input=own)
+            verdict = self.approved(final, tool, situation)
+            if isinstance(verdict, Deny):
+                return verdict, situation.remembered
+            verdict = Allow(decision.reason or verdict.reason, own)
         if decision.remember is None:
             return verdict, situation.remembered
         kept = situation.approve(
@@ -312,7 +309,8 @@ class PermissionPolicy:
         grant = situation.find(tool, call.input)
         if grant is not None:
             if grant.allowed:
-                return Allow(grant.reason or "it was approved before", grant.input, grant)
+                own = None if grant.input is None else copy_object(grant.input)
+                return Allow(grant.reason or "it was approved before", own, grant)
             return Deny(grant.reason or "it was denied before", grant)
         for rule in self.ask:
             if rule.restricts(tool, call.input, situation.cwd):
@@ -340,7 +338,10 @@ def _ask(call: ToolUseBlock, tool: Tool, cwd: PurePath, reason: str) -> Ask:
 
 def _shown(arguments: JsonObject) -> str:
     # A model writes them: nothing in them may move the cursor or turn the direction of reading.
-    text = json.dumps(arguments, ensure_ascii=False)
+    try:
+        text = json.dumps(arguments, ensure_ascii=False)
+    except RecursionError:
+        return "arguments that are nested too deeply to be shown"
     text = "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
     )

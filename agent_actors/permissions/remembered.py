@@ -15,7 +15,7 @@ from typing import Final, Literal, Self, TypeAlias, get_args
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import JsonObject, copy_object
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.rules import Rule
 from agent_actors.tools import Tool
@@ -89,7 +89,7 @@ class Grant:
         if now >= self.until or cwd != self.cwd:
             return False
         if self.rule is None:
-            return self.key == _key(arguments)
+            return self.key != "" and self.key == _key(arguments)
         matches = self.rule.permits if self.allowed else self.rule.restricts
         return matches(tool, arguments, cwd)
 
@@ -196,11 +196,16 @@ class Situation:
             reason: Why.
 
         Raises:
-            ConfigError: The rule cannot be read, names other tools too, or does not match the call.
+            ConfigError: The rule cannot be read, names other tools too, or does not match the call;
+                or there is none, and the arguments are nested too deeply to be compared.
         """
-        rule = None
+        rule, key = None, ""
         if remember.rule:
             rule = _rule(remember.rule, call, tool, self.cwd, allowed=allowed)
+        else:
+            key = _key(call.input)
+            if not key:
+                raise ConfigError("remember: the arguments are nested too deeply; name a rule")
         grant = Grant(
             tool.name,
             allowed,
@@ -209,8 +214,8 @@ class Situation:
             self.cwd,
             self.now + remember.ttl,
             rule,
-            "" if rule is not None else _key(call.input),
-            input,
+            key,
+            None if input is None else copy_object(input),
             reason,
         )
         return self.remembered.with_grant(grant)
@@ -239,4 +244,7 @@ def _same_calls(one: Grant, other: Grant) -> bool:
 
 
 def _key(arguments: JsonObject) -> str:
-    return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    try:
+        return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    except RecursionError:  # such arguments are like no others
+        return ""

@@ -185,13 +185,15 @@ def rule_for(tool: Tool, arguments: JsonObject, cwd: PurePath) -> str:
     value = arguments.get(located[0])
     if not isinstance(value, str):
         return ""
-    text = f"{tool.name}({located[0]}=path:{escaped(value)})"
+    # Without a slash it would mean a name at any depth.
+    exact = escaped(value if "/" in value else f"./{value}")
+    text = f"{tool.name}({located[0]}=path:{exact})"
     try:
         rule = Rule.parse(text)
     except ConfigError:
         return ""
-    means_it = set(rule.fields) == {located[0]} and "/" in value
-    return text if means_it and rule.permits(tool, arguments, cwd) else ""
+    means_it = set(rule.fields) == {located[0]} and rule.permits(tool, arguments, cwd)
+    return text if means_it else ""
 
 
 def _fields(body: str) -> dict[str, Pattern]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from agent_actors.errors import ConfigError
-from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
+from agent_actors.permissions.globs import Glob, escaped, folded, glob, wide_glob
 
 _STRICT: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
@@ -30,7 +30,9 @@ _CLIMBS: Final = re.compile(r"\.\.|%2e|%2f|%5c", re.IGNORECASE)
 _PORTS: Final = {"http": "80", "https": "443"}
 # The most characters that a host name can have (RFC 1035).
 _LONGEST_HOST: Final = 253
-_WEB: Final = re.compile(r"(?:https?:)?[/\\]*", re.IGNORECASE)
+_SCHEME: Final = re.compile(
+    r"(?:https?:|[a-z][a-z0-9+.-]*:(?=[/\\]{2}))?[/\\]*", re.IGNORECASE | re.ASCII
+)
 
 
 @attrs.frozen
@@ -55,7 +57,8 @@ class DomainPattern:
                 f"domain:{text}: expected a host alone, such as example.com or *.example.com"
             )
         host = text.lower().rstrip(".")
-        return cls(glob(host), (wide_glob(host), wide_glob(f"*.{host}")))
+        wide = (wide_glob(_bare(host)), wide_glob(f"*.{_bare(host)}"))
+        return cls(_host_glob(host), wide)
 
     def permits(self, url: str) -> bool:
         """Whether the URL is of this host, on whatever port, beyond doubt."""
@@ -95,13 +98,14 @@ class UrlPattern:
                 "or domain:host"
             )
         rest = found["rest"] or "/"
-        port = f":{found['port']}" if found["port"] else ""
+        usual = found["port"] in (None, _PORTS.get(found["scheme"]))
+        place = _bare(_host(found)) + ("" if usual else f":{found['port']}")
         return cls(
             found["scheme"],
-            glob(_host(found)),
+            _host_glob(_host(found)),
             found["port"],
             glob(rest),
-            wide_glob(f"{found['scheme']}://{_host(found)}{port}{rest}"),
+            wide_glob(f"{found['scheme']}://{place}{rest}"),
         )
 
     def permits(self, url: str) -> bool:
@@ -129,10 +133,19 @@ def _host(found: re.Match[str]) -> str:
     return found["host"].lower().rstrip(".")
 
 
+def _host_glob(host: str) -> Glob:
+    # The brackets around an IPv6 address are no set of characters.
+    return glob(host if _bare(host) == host else escaped(host))
+
+
+def _bare(host: str) -> str:
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
 def _readings(url: str) -> Iterator[tuple[str, str, str]]:
     """Scheme, host, and what is behind it, as lenient readers may find them."""
     text = "".join(character for character in url if character > " " and character != "\x7f")
-    bare = _WEB.sub("", text, count=1)
+    bare = _SCHEME.sub("", text, count=1)
     for scheme, port in _PORTS.items():
         if text.lower().startswith(("http:", "https:")) and not text.lower().startswith(
             f"{scheme}:"

@@ -1,0 +1,179 @@
+"""Lines of shell, read narrowly and widely."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.permissions.commands import LONGEST_LINE, possible_commands, simple_commands
+from agent_actors.permissions.patterns import Kind, Pattern
+from tests.permissions.support import CWD
+
+SHELL = st.text(alphabet="git rm-;&|<>(){}`'\"$\\\n\r\t#~=*/.\x00", max_size=40)
+
+
+def permits(pattern: str, line: str) -> bool:
+    return Pattern.parse(pattern).permits(line, Kind.COMMAND, CWD)
+
+
+def restricts(pattern: str, line: str) -> bool:
+    return Pattern.parse(pattern).restricts(line, Kind.COMMAND, CWD)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("git status", ("git status",)),
+        ("  git\t \tstatus ", ("git status",)),
+        (
+            "git add . && git commit; git log | head &",
+            ("git add .", "git commit", "git log", "head"),
+        ),
+        ("git add .\ngit push", ("git add .", "git push")),
+        ("git commit -m 'a; b  && c'", ("git commit -m 'a; b  && c'",)),
+        ('git commit -m "it\'s; fine" ; ls', ('git commit -m "it\'s; fine"', "ls")),
+        ("git commit -m '$(rm x) `rm`'", ("git commit -m '$(rm x) `rm`'",)),
+        ("", ()),
+        (" ; ", ()),
+    ],
+)
+def test_a_plain_line_is_its_simple_commands(line: str, parts: tuple[str, ...]) -> None:
+    assert simple_commands(line) == parts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git log $(rm -rf /)",
+        "git log `rm -rf /`",
+        'git log "$(rm -rf /)"',
+        'git log "`rm -rf /`"',
+        "git log $HOME",
+        "git log > .bashrc",
+        "git log < input",
+        "git log <(rm x)",
+        "(git log)",
+        "{ git log; }",
+        "git log \\; rm",
+        'git log "\\"',
+        "git log # it's\nrm -rf / # '",
+        "git commit -m 'open",
+        'git commit -m "open',
+        "git log \x00",
+        "git log\rrm -rf /",
+        "git log\x1b[2K",
+        "x" * (LONGEST_LINE + 1),
+    ],
+)
+def test_a_line_that_is_not_plain_is_never_permitted(line: str) -> None:
+    assert simple_commands(line) is None
+    assert not permits("git *", line)
+    assert not permits("* *", line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git status; rm -rf /",
+        "git status && rm -rf /",
+        "git status || rm -rf /",
+        "git status | sh",
+        "git status |& sh",
+        "git status & rm -rf /",
+        "git status\nrm -rf /",
+        "GIT_PAGER=sh git status",
+        "gitx status",
+        "Git status",
+        "sudo git status",
+        "/tmp/git status",
+        "",
+    ],
+)
+def test_what_is_not_all_of_the_pattern_is_not_permitted(line: str) -> None:
+    assert not permits("git *", line)
+
+
+@pytest.mark.parametrize("pattern", ["git *", "git:*", "command:git *"])
+@pytest.mark.parametrize("line", ["git", "git status", " git  status", "git add . && git status"])
+def test_a_pattern_of_a_program_permits_it_alone_and_with_anything_behind(
+    pattern: str, line: str
+) -> None:
+    assert permits(pattern, line)
+
+
+def test_a_pattern_without_a_star_permits_that_command_alone() -> None:
+    assert permits("npm  test", "npm test")
+    assert not permits("npm test", "npm test --all")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf /",
+        "  rm\t-rf /",
+        "RM -rf /",
+        "ls; rm -rf /",
+        "ls&&rm -rf /",
+        "ls | xargs -n 1 rm",
+        "ls\nrm x",
+        "ls $(rm x)",
+        "ls `rm x`",
+        "(rm x)",
+        "{ rm x; }",
+        "sudo -u root rm x",
+        "/bin/rm x",
+        "'rm' x",
+        'r"m" x',
+        "r\\m x",
+        "r\\\nm x",
+        "rm${IFS}-rf",
+        "bash -c 'rm x'",
+        "FOO=1 BAR+=2 rm x",
+        "FOO=1 sudo rm x",
+        "if true; then rm x; fi",
+        "find . -name x -exec rm {} +",
+        "timeout 5 rm x",
+        "ls <(rm x)",
+        "\uff52\uff4d x",
+        "x" * (LONGEST_LINE + 1),
+    ],
+)
+def test_every_piece_that_could_be_run_is_restricted(line: str) -> None:
+    assert restricts("rm *", line)
+    assert restricts("rm:*", line)
+
+
+@pytest.mark.parametrize("line", ["ls", "rmdir x", "git rm x", "echo FOO=1", "FOO=1", "", " ; "])
+def test_what_runs_something_else_is_not_restricted(line: str) -> None:
+    assert not restricts("rm *", line)
+
+
+def test_options_behind_an_expansion_are_seen() -> None:
+    assert restricts("git push * --force", "cd x && git push $REMOTE --force")
+    assert restricts("git push * --force", 'cd x && git push "origin" --force')
+
+
+def test_words_behind_a_runner_are_tried_up_to_a_bound() -> None:
+    far = "sudo " + "x " * 100 + "rm x"
+    assert len(possible_commands(far)) < 60
+    assert not restricts("rm *", far)
+
+
+@given(SHELL, st.sampled_from(["git *", "rm *", "*", "g?t", "git", "* -*"]))
+def test_what_a_pattern_permits_it_would_also_restrict(line: str, pattern: str) -> None:
+    if permits(pattern, line):
+        assert restricts(pattern, line)
+
+
+@given(SHELL, SHELL)
+def test_a_command_behind_a_plain_one_is_never_permitted_with_it(line: str, more: str) -> None:
+    for between in (";", "&&", "||", "|", "&", "\n"):
+        joined = f"git {line}{between}{more}"
+        if permits("git *", joined):
+            parts = simple_commands(joined)
+            assert parts is not None
+            assert all(part == "git" or part.startswith("git ") for part in parts)
+
+
+@given(st.text(alphabet="gitrm '\"", max_size=20), st.sampled_from([";", "&&", "|", "\n"]))
+def test_another_program_is_restricted_wherever_it_stands(text: str, between: str) -> None:
+    assert restricts("rm *", f"{text}{between}rm x")

@@ -1,0 +1,110 @@
+"""What is answered, read in one way everywhere: what is not plainly a yes is a no."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import ConfigError
+from agent_actors.permissions import (
+    CHOICES,
+    Ask,
+    InteractiveApprover,
+    PermissionDecision,
+    PermissionRequest,
+    Remember,
+    as_decision,
+    read_answer,
+)
+from tests.permissions.support import BASH, call
+
+
+@pytest.mark.feature("OAGS-086")
+@pytest.mark.parametrize("text", ["y", "yes", "Y", "YES", " Yes\n", "\tyEs "])
+def test_a_yes_in_any_case_and_trimmed_allows(text: str) -> None:
+    decision = read_answer(text)
+    assert (decision.behavior, decision.remember) == ("allow", None)
+
+
+@pytest.mark.feature("OAGS-086")
+@pytest.mark.parametrize(
+    "text", ["", "n", "no", "ye", "yess", "y e s", "yes!", "y\x00", "ok", "ja", "1", "true", "once"]
+)
+def test_all_else_denies(text: str) -> None:
+    assert read_answer(text).behavior == "deny"
+
+
+@given(st.text())
+def test_no_other_text_allows(text: str) -> None:
+    said = text.strip().lower()
+    assert (read_answer(text, ()).behavior == "allow") == (said in ("y", "yes"))
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+def test_a_scope_counts_only_if_it_was_offered(scope: str) -> None:
+    decision = read_answer(f" {scope.upper()} ", rule="Bash(git *)", ttl=5)
+    assert decision.behavior == "allow"
+    assert decision.remember == Remember(scope, ttl=5, rule="Bash(git *)")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert read_answer(scope, ("yes", "no")).behavior == "deny"
+
+
+def test_true_and_false_are_short_forms_and_nothing_else_is() -> None:
+    decision = PermissionDecision("ask")
+    assert as_decision(decision) is decision
+    assert as_decision(True) == PermissionDecision("allow")
+    assert as_decision(False) == PermissionDecision("deny")
+    for other in (None, "allow", 1, "y"):
+        with pytest.raises(ConfigError, match="can_use_tool must return a PermissionDecision"):
+            as_decision(other)
+
+
+def test_a_scope_alone_is_a_memory_without_end() -> None:
+    assert PermissionDecision("allow", remember="session").remember == Remember("session")
+    assert Remember("once") == Remember("once", ttl=math.inf, rule="")
+
+
+def test_a_decision_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected 'allow', 'deny' or 'ask'; got 'yes'"):
+        PermissionDecision("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match="only what is allowed can have another input"):
+        PermissionDecision("deny", input={})
+    with pytest.raises(ConfigError, match="a question that is handed on decides nothing"):
+        PermissionDecision("ask", remember="once")
+    with pytest.raises(ConfigError, match="another input fits the same arguments alone"):
+        PermissionDecision("allow", input={}, remember=Remember("once", rule="Bash"))
+
+
+@pytest.mark.parametrize("ttl", [0, -1, math.nan])
+def test_a_memory_of_no_time_is_refused(ttl: float) -> None:
+    with pytest.raises(ConfigError, match="ttl must be above 0 seconds"):
+        Remember("once", ttl=ttl)
+    with pytest.raises(ConfigError, match="expected 'once', 'session' or 'always'; got 'ever'"):
+        Remember("ever")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def request(ask: Ask) -> PermissionRequest:
+    return PermissionRequest(call(BASH, command="ls"), BASH, ask)
+
+
+@pytest.mark.feature("OAGS-085")
+def test_the_interactive_approver_asks_by_its_function() -> None:
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return " ALWAYS "
+
+    approve = InteractiveApprover(answer)
+    decision = approve(request(Ask("Allow it?", rule="Bash(ls)")))
+    assert asked == ["Allow it? [yes/session/always/no] "]
+    assert decision.remember == Remember("always", rule="Bash(ls)")
+    assert CHOICES == ("yes", "session", "always", "no")
+
+
+@pytest.mark.feature("OAGS-085")
+def test_the_end_of_the_input_is_a_no() -> None:
+    def end(_: str) -> str:
+        raise EOFError
+
+    assert InteractiveApprover(end)(request(Ask("?"))).behavior == "deny"

@@ -1,0 +1,201 @@
+"""Paths, read narrowly and widely, by their text alone."""
+
+from pathlib import PurePosixPath, PureWindowsPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import ConfigError
+from agent_actors.permissions.paths import PathPattern, placed
+from tests.permissions.support import CWD
+
+WINDOWS = PureWindowsPath("C:/work/project")
+PARTS = st.lists(st.sampled_from(["src", "etc", "..", ".", "", "a.py", "~", "C:"]), max_size=6)
+PATHS = st.tuples(st.sampled_from(["", "/", "./", "~/", "//"]), PARTS).map(
+    lambda drawn: drawn[0] + "/".join(drawn[1])
+)
+PATTERNS = ["src/**", "*.py", "/etc/**", "../x/*", "~/**", "**", "src", "./**", "/"]
+
+
+def permits(pattern: str, path: str) -> bool:
+    return PathPattern.parse(pattern).permits(path, CWD)
+
+
+def restricts(pattern: str, path: str) -> bool:
+    return PathPattern.parse(pattern).restricts(path, CWD)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("src/**", "src/a.py"),
+        ("src/**", "src"),
+        ("src/**", "./src//x/./y"),
+        ("src/**", "/home/ann/project/src/a"),
+        ("src/**", "../project/src/a"),
+        ("src/*.py", "src/a.py"),
+        ("src/**/test_*.py", "src/test_a.py"),
+        ("src/**/test_*.py", "src/x/y/test_a.py"),
+        ("**/*.md", "docs/a/b.md"),
+        ("*.py", "a.py"),
+        ("*.py", "src/deep/a.py"),
+        (".", "."),
+        ("./**", "x/y"),
+        ("/etc/*.conf", "/etc/a.conf"),
+        ("//etc/*.conf", "/etc/a.conf"),
+        ("/etc/**", "/../etc/a"),
+        ("../other/**", "../other/x"),
+        ("../other/**", "/home/ann/other/x"),
+        ("~/notes/*", "~/notes/a"),
+        ("[*]/a", "*/a"),
+    ],
+)
+def test_a_path_that_is_one_of_these_is_permitted_and_restricted(pattern: str, path: str) -> None:
+    assert permits(pattern, path)
+    assert restricts(pattern, path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("src/**", "src/../etc/passwd"),
+        ("src/**", "src/../../etc/passwd"),
+        ("src/**", "../src/a"),
+        ("src/**", "/src/a"),
+        ("src/**", "srcx/a"),
+        ("src/**", "SRC/a"),
+        ("src/*", "src/a/b"),
+        ("src/*", "src"),
+        ("*.py", "/etc/a.py"),
+        ("*.py", "../a.py"),
+        ("**", "/etc/passwd"),
+        ("**", "."),
+        ("/etc/*", "/etc"),
+        ("/**", ""),
+        ("../other/**", "../third/x"),
+        ("~/notes/*", "~bob/notes/a"),
+        ("~/notes/*", "/home/ann/notes/a"),
+        ("~/notes/**", "~/notes/../secret"),
+        ("~/notes/*", "~/../notes/a"),
+        ("./**", "~/x"),
+    ],
+)
+def test_any_other_path_is_not_permitted(pattern: str, path: str) -> None:
+    assert not permits(pattern, path)
+
+
+@pytest.mark.parametrize("path", ["src/a/../b", "src/..", "src\\a", "src/\x00a", "src/a\nb"])
+def test_a_path_in_doubt_is_not_permitted(path: str) -> None:
+    assert not permits("**", path)
+    assert not permits("/**", path)
+    assert not permits("src/**", path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("/etc/**", "../../../etc/passwd"),
+        ("/etc/**", "src/../../../../etc/passwd"),
+        ("/etc", "/etc/passwd"),
+        ("/ETC/**", "/etc/passwd"),
+        ("secrets/**", "SECRETS/a"),
+        ("secrets/**", "secrets\\a"),
+        ("secrets", "x/secrets/y/z"),
+        (".env", "/anywhere/.env"),
+        (".env", ".ENV"),
+        (".env", ".env."),
+        (".env", ".env "),
+        (".env", "..\\..\\.env"),
+        ("*.pem", "keys/my.pem"),
+        ("src/*", "src/a/b/c"),
+        ("/etc/**", "~/x"),
+        ("a/**", "~"),
+        ("~/.ssh/**", "/home/ann/.ssh/id"),
+        ("~/.ssh/**", "../.ssh/id"),
+        ("../other/**", "../../ann/other/x"),
+        ("../../../../../../etc", "/etc/passwd"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("...", "..."),
+    ],
+)
+def test_a_path_that_may_be_or_lie_within_is_restricted(pattern: str, path: str) -> None:
+    assert restricts(pattern, path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("secrets/**", "./~/x"),
+        ("secrets/**", "secret/a"),
+        ("secrets/**", "/secrets/a"),
+        ("/etc/**", "etc/passwd"),
+        (".env", ".environment"),
+        ("~/.ssh/**", "/home/ann/ssh/id"),
+    ],
+)
+def test_another_path_is_not_restricted(pattern: str, path: str) -> None:
+    assert not restricts(pattern, path)
+
+
+@pytest.mark.parametrize(("pattern", "path"), [("src/**", "c:/../src/a"), ("c:/x", "c:/x")])
+def test_a_drive_is_a_name_where_there_are_none(pattern: str, path: str) -> None:
+    assert placed("c:/x", CWD) == ("/", ["home", "ann", "project", "c:", "x"])
+    assert restricts(pattern, path) == (pattern == "src/**")
+
+
+def test_a_working_directory_that_climbs_is_resolved_as_paths_are() -> None:
+    cwd = PurePosixPath("/home/ann/../ann/project")
+    assert PathPattern.parse("src/**").restricts("src/a", cwd)
+    assert PathPattern.parse("src/**").permits("src/a", cwd)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "permitted", "restricted"),
+    [
+        ("src/**", "src\\a.py", True, True),
+        ("src/**", "C:\\work\\project\\src\\a.py", True, True),
+        ("src/**", "c:\\WORK\\project\\src\\a.py", False, True),
+        ("src/**", "\\work\\project\\src\\a.py", True, True),
+        ("src/**", "src\\a.py:stream", False, True),
+        ("src/**", "C:src\\a.py", False, True),
+        ("C:/keys/**", "\\keys\\a", True, True),
+        ("/keys/**", "C:\\keys\\a", True, True),
+        ("/keys/**", "D:\\keys\\a", False, False),
+        ("/keys/**", "\\\\server\\keys\\a", False, False),
+        ("src/**", "src\\..\\b", False, False),
+    ],
+)
+def test_on_windows_backslashes_part_names_and_drives_begin_paths(
+    pattern: str, path: str, permitted: bool, restricted: bool
+) -> None:
+    made = PathPattern.parse(pattern)
+    assert made.permits(path, WINDOWS) == permitted
+    assert made.restricts(path, WINDOWS) == restricted
+
+
+@pytest.mark.parametrize("pattern", ["src/../etc", "/a/..", "**/../x", "~/..", "/../a"])
+def test_a_pattern_that_climbs_elsewhere_than_at_its_beginning_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="'..' may stand at its beginning only"):
+        PathPattern.parse(pattern)
+
+
+@given(PATHS, st.sampled_from(PATTERNS))
+def test_what_a_pattern_permits_it_would_also_restrict(path: str, pattern: str) -> None:
+    if permits(pattern, path):
+        assert restricts(pattern, path)
+
+
+@given(PARTS)
+def test_a_permitted_path_lies_where_the_pattern_says(parts: list[str]) -> None:
+    path = "/".join(parts)
+    if permits("src/**", path):
+        root, placed_parts = placed(path, CWD)
+        assert (root, placed_parts[:4]) == ("/", ["home", "ann", "project", "src"])
+
+
+def test_a_long_path_of_many_names_is_met_in_good_time() -> None:
+    path = "a/" * 20_000 + "b"
+    assert not restricts(".env", path)
+    assert not restricts("~/x/**/y", path)
+    assert permits("**/b", path)

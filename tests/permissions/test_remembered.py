@@ -1,0 +1,259 @@
+"""What was decided holds as long, and for as much, as it was said to, and no further."""
+
+from pathlib import PurePosixPath
+
+import attrs
+import pytest
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import ConfigError
+from agent_actors.permissions import (
+    NOTHING_REMEMBERED,
+    Allow,
+    Ask,
+    Deny,
+    PermissionDecision,
+    PermissionPolicy,
+    Remember,
+    Remembered,
+    Situation,
+)
+from agent_actors.tools import Tool
+from tests.permissions.support import BASH, CWD, EDIT, HERE, LOOSE, call
+
+POLICY = PermissionPolicy(deny=["Bash(rm *)"], ask=["Bash(git push *)"])
+PUSH = call(BASH, command="git push")
+
+
+def settle(
+    decision: PermissionDecision, situation: Situation = HERE
+) -> tuple[Allow | Deny | Ask, Remembered]:
+    ask = POLICY.decide(PUSH, BASH, situation)
+    assert isinstance(ask, Ask)
+    return POLICY.settle(decision, ask, PUSH, BASH, situation)
+
+
+def judged(command: str, kept: Remembered, now: float = 0.0, session_id: str = "s1") -> str:
+    situation = Situation(CWD, session_id, kept, now)
+    return type(POLICY.decide(call(BASH, command=command), BASH, situation)).__name__
+
+
+def test_nothing_is_remembered_unless_it_is_said() -> None:
+    verdict, kept = settle(PermissionDecision("allow"))
+    assert verdict == Allow("it was approved")
+    assert len(kept) == 0
+    verdict, kept = settle(PermissionDecision("deny"))
+    assert verdict == Deny("it was not approved")
+    assert kept is NOTHING_REMEMBERED
+
+
+def test_what_is_handed_on_gives_the_question_back() -> None:
+    verdict, kept = settle(PermissionDecision("ask"))
+    assert isinstance(verdict, Ask)
+    assert kept is NOTHING_REMEMBERED
+
+
+@pytest.mark.parametrize(("scope", "elsewhere"), [("session", "Ask"), ("always", "Allow")])
+def test_an_approval_holds_for_the_same_arguments_in_its_sessions(
+    scope: str, elsewhere: str
+) -> None:
+    remember = Remember(scope)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    _, kept = settle(PermissionDecision("allow", remember=remember))
+    assert judged("git push", kept) == "Allow"
+    assert judged("git push", kept, session_id="s2") == elsewhere
+    assert judged("git push --force", kept) == "Ask"
+    assert judged("git  push", kept) == "Ask"
+
+
+def test_an_approval_for_one_call_is_spent_by_it() -> None:
+    _, kept = settle(PermissionDecision("allow", remember="once"))
+    verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    assert isinstance(verdict, Allow)
+    assert verdict.grant is not None
+    kept = kept.spent(verdict.grant)
+    assert judged("git push", kept) == "Ask"
+    assert kept.spent(None) is kept
+
+
+def test_approvals_for_one_call_stand_side_by_side() -> None:
+    _, kept = settle(PermissionDecision("allow", remember="once"))
+    kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember("once"))
+    for left in (1, 0):
+        verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+        assert isinstance(verdict, Allow)
+        kept = kept.spent(verdict.grant)
+        assert len(kept) == left
+
+
+def test_what_lasts_is_used_before_what_is_used_up() -> None:
+    for scopes in (("once", "session"), ("session", "once")):
+        kept = NOTHING_REMEMBERED
+        for scope in scopes:
+            kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember(scope))
+        verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+        assert isinstance(verdict, Allow)
+        assert verdict.grant is not None
+        assert verdict.grant.scope == "session"
+        assert kept.spent(verdict.grant) is kept
+
+
+@pytest.mark.feature("ASDK-066")
+def test_an_approval_ends_with_its_time() -> None:
+    remember = Remember("session", ttl=10)
+    _, kept = settle(PermissionDecision("allow", remember=remember), attrs.evolve(HERE, now=100.0))
+    assert judged("git push", kept, now=109.9) == "Allow"
+    assert judged("git push", kept, now=110.0) == "Ask"
+    assert len(kept.expire(109.9)) == 1
+    assert len(kept.expire(110.0)) == 0
+
+
+@pytest.mark.feature("ASDK-066")
+def test_a_session_that_ended_takes_its_approvals_along() -> None:
+    kept = NOTHING_REMEMBERED
+    for session_id, scope in (("s1", "session"), ("s2", "once"), ("s1", "always")):
+        situation = Situation(CWD, session_id, kept)
+        kept = situation.approve(PUSH, BASH, Remember(scope))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert len(kept) == 3
+    assert len(kept.forget("s1")) == 2
+    assert len(kept.forget("s1").forget("s2")) == 1
+
+
+def test_an_approval_holds_where_it_was_given() -> None:
+    _, kept = settle(PermissionDecision("allow", remember="always"))
+    elsewhere = Situation(PurePosixPath("/other"), "s1", kept)
+    assert isinstance(POLICY.decide(PUSH, BASH, elsewhere), Ask)
+
+
+def test_an_approval_by_a_rule_holds_for_what_the_rule_permits() -> None:
+    remember = Remember("session", rule="Bash(git *)")
+    _, kept = settle(PermissionDecision("allow", remember=remember))
+    assert judged("git push --force", kept) == "Allow"
+    assert judged("git push; git log", kept) == "Allow"
+    assert judged("git push > x", kept) == "Ask"
+
+
+def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
+    _, kept = settle(PermissionDecision("allow", remember="always"))
+    situation = attrs.evolve(HERE, remembered=kept)
+    remember = Remember("session", rule="Bash(git push *)")
+    ask = Ask("?")
+    verdict, kept = POLICY.settle(
+        PermissionDecision("deny", reason="not today", remember=remember),
+        ask, PUSH, BASH, situation,
+    )  # fmt: skip
+    assert verdict == Deny("not today")
+    denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    assert isinstance(denied, Deny)
+    assert denied.reason == "not today"
+    assert denied.grant is not None
+    assert judged("sudo git push", kept) == "Deny"
+    assert judged("git push", kept, session_id="s2") == "Allow"
+
+
+def test_a_denial_without_a_reason_says_so_and_may_be_for_one_call() -> None:
+    _, kept = settle(PermissionDecision("deny", remember="once"))
+    denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    assert isinstance(denied, Deny)
+    assert denied.reason == "it was denied before"
+    assert judged("git push", kept.spent(denied.grant)) == "Ask"
+
+
+def test_the_last_decision_on_the_same_calls_counts() -> None:
+    _, kept = settle(PermissionDecision("deny", remember="session"))
+    kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember("session"))
+    assert len(kept) == 1
+    assert judged("git push", kept) == "Allow"
+    rule = Remember("session", rule="Bash(git push)")
+    kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, rule)
+    assert len(attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, rule)) == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("Bash(npm *)", "does not match the call"),
+        ("*(git *)", "has to name the tool 'Bash' itself"),
+        ("*", "has to name the tool 'Bash' itself"),
+        ("Edit", "has to name the tool 'Bash' itself"),
+        ("Bash(", "it has to end with"),
+    ],
+)
+@pytest.mark.parametrize("behavior", ["allow", "deny"])
+def test_a_rule_to_remember_has_to_be_about_the_call(rule: str, reason: str, behavior: str) -> None:
+    decision = PermissionDecision(behavior, remember=Remember("always", rule=rule))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match=reason):
+        settle(decision)
+
+
+def test_a_rewrite_is_judged_again() -> None:
+    decision = PermissionDecision("allow", input={"command": "rm -rf /"}, remember="always")
+    verdict, kept = settle(decision)
+    assert verdict == Deny("it is denied by the rule 'Bash(rm *)'")
+    assert kept is NOTHING_REMEMBERED
+
+
+def test_a_rewrite_is_remembered_with_what_it_was_given_for() -> None:
+    written: JsonObject = {"command": "git push --dry-run", "env": {"A": "b"}}
+    verdict, kept = settle(PermissionDecision("allow", input=written, remember="session"))
+    assert verdict == Allow("it was approved", written)
+    assert isinstance(verdict, Allow)
+    written.clear()
+    assert verdict.input == {"command": "git push --dry-run", "env": {"A": "b"}}
+    again = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    assert isinstance(again, Allow)
+    assert again.input == verdict.input
+    again.input.clear()
+    more = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    assert isinstance(more, Allow)
+    assert more.input == verdict.input
+
+
+def test_a_remembered_rewrite_is_judged_again_each_time() -> None:
+    _, kept = settle(
+        PermissionDecision("allow", input={"command": "git push --dry-run"}, remember="session")
+    )
+    stricter = attrs.evolve(POLICY, deny=["Bash(* --dry-run)"])
+    verdict = stricter.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    assert verdict == Deny("it is denied by the rule 'Bash(* --dry-run)'")
+
+
+def test_what_a_rule_denies_no_memory_allows() -> None:
+    rm = call(BASH, command="rm x")
+    for remember in (Remember("always"), Remember("always", rule="Bash")):
+        kept = HERE.approve(rm, BASH, remember)
+        assert judged("rm x", kept) == "Deny"
+
+
+def nested(depth: int) -> JsonValue:
+    value: JsonValue = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_arguments_that_cannot_be_compared_are_not_remembered() -> None:
+    deep = call(LOOSE, x=nested(100_000))
+    with pytest.raises(ConfigError, match="nested too deeply; name a rule"):
+        HERE.approve(deep, LOOSE, Remember("always"))
+    kept = HERE.approve(call(LOOSE, x=1), LOOSE, Remember("always"))
+    verdict = POLICY.decide(deep, LOOSE, attrs.evolve(HERE, remembered=kept))
+    assert isinstance(verdict, Ask)
+    assert verdict.prompt == "Allow Loose(arguments that are nested too deeply to be shown)?"
+
+
+@pytest.mark.parametrize(
+    ("made", "one", "other"),
+    [
+        (LOOSE, {"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (LOOSE, {"a": (1, 2)}, {"a": [1, 2]}),
+    ],
+)
+def test_arguments_are_the_same_whatever_their_order(
+    made: Tool, one: JsonObject, other: JsonObject
+) -> None:
+    kept = HERE.approve(call(made, **one), made, Remember("session"))
+    situation = attrs.evolve(HERE, remembered=kept)
+    assert situation.find(made, other) is not None
+    assert situation.find(made, {**other, "c": 1}) is None
+    assert situation.find(made, {**other, "a": True}) is None
+    assert situation.find(EDIT, other) is None

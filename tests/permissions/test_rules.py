@@ -1,0 +1,329 @@
+"""Rules: how they are written, and how a pattern meets a call's arguments."""
+
+import pytest
+
+from agent_actors.domain.json import JsonValue
+from agent_actors.errors import ConfigError
+from agent_actors.permissions import Rule
+from agent_actors.permissions.globs import escaped
+from agent_actors.permissions.patterns import FIELDS, Kind, Pattern
+from agent_actors.permissions.rules import main_argument, parse_rules, rule_for
+from agent_actors.tools import Tool, tool
+from tests.permissions.support import (
+    BASH,
+    CWD,
+    EDIT,
+    FETCH,
+    LOOSE,
+    MOVE,
+    NOTE,
+    SEND,
+    TOOLS,
+    take,
+)
+
+
+def permits(rule: str, made: Tool, **arguments: JsonValue) -> bool:
+    return Rule.parse(rule).permits(made, arguments, CWD)
+
+
+def restricts(rule: str, made: Tool, **arguments: JsonValue) -> bool:
+    return Rule.parse(rule).restricts(made, arguments, CWD)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "expected a tool's name"),
+        (" Bash", "expected a tool's name"),
+        ("Bash ", "expected a tool's name"),
+        ("Bash (git *)", "expected a tool's name"),
+        ("(git *)", "expected a tool's name"),
+        ("Bash|Edit", "expected a tool's name"),
+        ("B\u00e4sh", "expected a tool's name"),
+        ("Bash(git *", "it has to end with '\\)'"),
+        ("Bash(git *) ", "it has to end with '\\)'"),
+        ("Bash()", "the pattern is empty or has blanks around it; for any argument write 'Bash'"),
+        ("Bash( git *)", "blanks around it"),
+        ("Edit(src/../etc)", "'\\.\\.' may stand at its beginning only"),
+        ("Edit(path:a b/../c)", "'\\.\\.' may stand at its beginning only"),
+        ("Fetch(domain:)", "is empty"),
+        ("Fetch(domain:https://x)", "expected a host alone"),
+        ("Fetch(url:example.com)", "expected https://host/path"),
+        ("Fetch(https://a b/)", "expected https://host/path"),
+        ("Move(source=a, source=b)", "the field 'source' is named twice"),
+        ("Move(source=)", "is empty"),
+    ],
+)
+def test_a_rule_that_cannot_be_read_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as caught:
+        Rule.parse(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_a_rule_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a permission rule is text such as"):
+        parse_rules([None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+
+
+def test_rules_are_read_once_and_one_alone_will_do() -> None:
+    (rule,) = parse_rules("Bash(git *)")
+    assert parse_rules([rule, "Edit"])[0] is rule
+    assert parse_rules(rule) == (rule,)
+    assert (rule.text, rule.name, rule.is_bare, rule.is_exact) == (
+        "Bash(git *)",
+        "Bash",
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize("rule", ["Bash", "Bash(*)", "Bash(**)", "*", "B*", "[AB]ash", "?ash(*)"])
+def test_a_bare_rule_is_about_the_tool_whatever_the_arguments(rule: str) -> None:
+    assert permits(rule, BASH, command="x > y")
+    assert permits(rule, BASH)
+    assert restricts(rule, BASH)
+    assert Rule.parse(rule).is_bare
+    assert Rule.parse(rule).is_exact == (rule.startswith("Bash"))
+
+
+@pytest.mark.parametrize("rule", ["bash", "BASH", "Bas", "Bashh", "bash(git *)"])
+def test_names_meet_exactly(rule: str) -> None:
+    assert not permits(rule, BASH, command="git status")
+    assert not restricts(rule, BASH, command="git status")
+
+
+@pytest.mark.parametrize(
+    ("made", "field"),
+    [
+        (BASH, "command"),
+        (EDIT, "file_path"),
+        (FETCH, "url"),
+        (NOTE, "text"),
+        (SEND, ""),
+        (MOVE, ""),
+        (LOOSE, ""),
+        (Tool("t", "", {"type": "object"}, take), ""),
+        (Tool("t", "", {"url": str, "path": str}, take), "path"),
+    ],
+)
+def test_the_main_argument_is_told_by_the_tool(made: Tool, field: str) -> None:
+    assert main_argument(made) == field
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_of_the_table_is_read_as_its_kind(field: str) -> None:
+    made = Tool("t", "", {field: str, "other": str}, take)
+    asked: dict[Kind, tuple[str, str, str]] = {
+        Kind.COMMAND: ("git *", "git x; git y", "git x; rm y"),
+        Kind.PATH: ("src/**", "./src/a", "src/../a"),
+        Kind.URL: ("domain:a.com", "https://a.com/x", "https://b.com/a.com"),
+    }
+    pattern, good, bad = asked[FIELDS[field]]
+    assert permits(f"t({pattern})", made, **{field: good})
+    assert not permits(f"t({pattern})", made, **{field: bad})
+
+
+def test_a_pattern_meets_the_main_argument_only() -> None:
+    assert permits("Edit(src/**)", EDIT, file_path="src/a", text="/etc/passwd")
+    assert not permits("Edit(src/**)", EDIT, file_path="/etc/passwd", text="src/a")
+    assert not permits("Edit(src/**)", EDIT, text="src/a")
+    assert not restricts("Edit(src/**)", EDIT, file_path="x", text="src/a")
+
+
+def test_what_a_model_sends_does_not_choose_the_main_argument() -> None:
+    assert not permits("Loose(git *)", LOOSE, command="git status")
+    assert permits("Loose(command=git *)", LOOSE, command="git status", path="/")
+
+
+@pytest.mark.parametrize("arguments", [{"x": "rm y"}, {"x": [{"y": "rm z"}]}, {"rm x": 1}])
+def test_where_the_main_argument_is_not_to_be_told_every_value_is_restricted(
+    arguments: dict[str, JsonValue],
+) -> None:
+    assert restricts("Loose(rm *)", LOOSE, **arguments) == ("rm x" not in arguments)
+    assert not restricts("Loose(mv *)", LOOSE, **arguments)
+
+
+def test_a_field_is_looked_at_by_name() -> None:
+    assert permits("Send(to=*@example.com)", SEND, to="ann@example.com", body="x")
+    assert not permits("Send(to=*@example.com)", SEND, to="ann@example.com.evil", body="x")
+    assert restricts("Send(to=*@evil.com)", SEND, to="Ann@Evil.com", body="x")
+
+
+def test_fields_named_together_have_to_match_together() -> None:
+    rule = "Move(source=src/**, destination=path:out/**)"
+    assert permits(rule, MOVE, source="src/a", destination="out/a")
+    assert not permits(rule, MOVE, source="src/a", destination="/etc/a")
+    assert not permits(rule, MOVE, source="src/a")
+    assert restricts(rule, MOVE, source="src/a", destination="out/a")
+    assert not restricts(rule, MOVE, source="src/a", destination="x/a")
+
+
+def test_an_assignment_in_a_command_is_no_field() -> None:
+    assert restricts("Bash(FOO=* make)", BASH, command="FOO=1 make")
+    assert not restricts("Bash(FOO=* make)", BASH, command="make")
+    assert not permits("Bash(FOO=* make)", BASH, command="FOO=1 make")
+    assert permits("Bash(command=FOO=* make)", BASH, command="FOO=1 make")
+    assert not restricts("Bash(timeout=5)", BASH, command="timeout=5", timeout=6)
+    assert not restricts("Loose(FOO=*)", LOOSE, FOO=[], command="FOO=1")
+
+
+def test_a_field_whose_rest_is_no_pattern_is_a_field_alone() -> None:
+    assert restricts("Loose(a=src/x)", LOOSE, a="src/x")
+    assert not restricts("Loose(a=b/c, a-b=../c)", LOOSE, a="b/c")
+    assert not restricts("Loose(a=/x, b=/y/, c=d)", LOOSE, other="x")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "permitted"),
+    [
+        ("5", 5, True),
+        ("true", True, True),
+        ("null", None, True),
+        ("a*", ["ab", "ac"], True),
+        ("a*", ["ab", "b"], False),
+        ("a*", [], False),
+        ("a*", {"x": "ab"}, False),
+        ("a*", ["ab", ["ac"]], False),
+    ],
+)
+def test_plain_values_are_permitted_by_their_texts(
+    pattern: str, value: JsonValue, permitted: bool
+) -> None:
+    assert permits(f"Loose(x={pattern})", LOOSE, x=value) == permitted
+
+
+@pytest.mark.parametrize("value", [["b", "ab"], {"x": ["ab"]}, {"ab": 1}, ("ab",), "AB"])
+def test_any_value_within_is_restricted(value: JsonValue) -> None:
+    assert restricts("Loose(x=a*)", LOOSE, x=value)
+
+
+def test_a_missing_argument_is_restricted_by_its_default() -> None:
+    assert restricts("Fetch(mode=text)", FETCH, url="https://x")
+    assert not restricts("Fetch(mode=raw)", FETCH, url="https://x")
+    assert not permits("Fetch(mode=text)", FETCH, url="https://x")
+    assert not restricts("Send(to=*x)", SEND)
+
+
+@pytest.mark.parametrize(
+    ("value", "permitted"),
+    [
+        ("weather in Rome", True),
+        ("weather in Rome; reboot", False),
+        ("weather in Rome\nreboot", False),
+        ("weather in $HOME", False),
+        ("weather in it's", False),
+        ("weather/../x", False),
+        ("other", False),
+    ],
+)
+def test_a_text_in_which_there_may_be_more_is_not_permitted(value: str, permitted: bool) -> None:
+    assert permits("Note(weather*)", NOTE, text=value) == permitted
+
+
+def test_a_text_said_to_be_only_text_is_met_as_it_is() -> None:
+    assert permits("Note(text:weather*)", NOTE, text="weather; it's /../ $x\nand more")
+    assert restricts("Note(text:weather*)", NOTE, text="Weather  x")
+    assert not restricts("Note(text:rm *)", NOTE, text="sudo rm x")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "permitted"),
+    [
+        ("src/**", "src/a", True),
+        ("src/**", "src/../a", False),
+        ("src/*", "src/a; rm x", False),
+        ("https://a.com/*", "https://a.com/?x=1&y=2", True),
+        ("https://a.com/*", "https://a.com@b.com/", False),
+        ("domain:a.com", "https://a.com/", True),
+        ("command:git *", "git x; git y", True),
+        ("command:git *", "git x; rm y", False),
+        ("path:*.py", "x/a.py", True),
+        ("url:https://a.com/*", "http://a.com/x", False),
+    ],
+)
+def test_of_a_field_that_says_nothing_the_pattern_tells_the_kind(
+    pattern: str, value: str, permitted: bool
+) -> None:
+    assert permits(f"Loose(x={pattern})", LOOSE, x=value) == permitted
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [
+        ("rm *", "sudo rm x"),
+        (".env", "config/.env"),
+        ("secrets/**", "./x/../secrets/a"),
+        ("https://a.com/*", "https://u@a.com/x"),
+        ("domain:a.com", "https://b.a.com"),
+        ("hello*", "  Hello  you"),
+    ],
+)
+def test_of_a_field_that_says_nothing_every_reading_is_restricted(pattern: str, value: str) -> None:
+    assert restricts(f"Loose(x={pattern})", LOOSE, x=value)
+
+
+def test_a_kind_that_does_not_fit_the_pattern_permits_nothing() -> None:
+    assert not permits("Fetch(example.com*)", FETCH, url="https://example.com")
+    assert not permits("Edit(domain:a.com)", EDIT, file_path="https://b.com")
+    assert not permits("Edit(a ../../b/..)", EDIT, file_path="a")
+    assert not Pattern.parse("a b/../c").permits("a b/c", None, CWD)
+
+
+def test_a_field_that_a_tool_never_has_is_told() -> None:
+    rule = Rule.parse("Bash(line=git *)")
+    assert rule.unknown_field(BASH) == "line"
+    assert rule.unknown_field(LOOSE) == ""
+    assert rule.unknown_field(Tool("t", "", {"line": str}, take)) == ""
+    assert Rule.parse("Bash(git *)").unknown_field(BASH) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", "Edit(file_path=path:src/a.py)"),
+        ("a.py", "Edit(file_path=path:./a.py)"),
+        ("/etc/[x]*", "Edit(file_path=path:/etc/[[]x][*])"),
+        ("a, b=c", ""),  # it would read as two fields
+        ("src/../a", ""),
+        ("", ""),
+    ],
+)
+def test_what_always_means_is_the_path_of_a_file(path: str, text: str) -> None:
+    found = rule_for(EDIT, {"file_path": path}, CWD)
+    assert found == text
+    if text:
+        assert permits(text, EDIT, file_path=path, text="other")
+        assert not permits(text, EDIT, file_path="sub/a.py")
+
+
+def test_what_always_means_is_else_the_very_same_arguments() -> None:
+    assert rule_for(BASH, {"command": "ls"}, CWD) == ""
+    assert rule_for(MOVE, {"source": "a", "destination": "b"}, CWD) == ""
+    assert rule_for(EDIT, {"file_path": 5}, CWD) == ""
+    assert rule_for(EDIT, {"file_path": "../../.."}, CWD) == "Edit(file_path=path:../../..)"
+    two = tool("Two")(two_places)
+    assert rule_for(two, {"path": "a", "url": "https://x"}, CWD) == ""
+
+
+def two_places(path: str, url: str) -> str:
+    """Two places."""
+    return path + url
+
+
+def test_an_escaped_text_means_itself() -> None:
+    assert Pattern.parse(f"text:{escaped('a*[b]?')}").permits("a*[b]?", None, CWD)
+    assert not Pattern.parse(f"text:{escaped('a*')}").permits("ab", None, CWD)
+
+
+@pytest.mark.parametrize("made", TOOLS, ids=lambda made: made.name)
+def test_hostile_arguments_raise_nothing(made: Tool) -> None:
+    deep: JsonValue = "rm x"
+    for _ in range(5_000):
+        deep = [deep]
+    rules = parse_rules([f"{made.name}({p})" for p in ("rm *", "src/**", "domain:a.com", "x=y")])
+    for field in ("command", "file_path", "url", "text", "to", "x"):
+        for value in (deep, "\ud800", "\x00", "~", "%" * 99, "http://[", float("nan"), "/" * 9_999):
+            for rule in rules:
+                rule.permits(made, {field: value}, CWD)
+                rule.restricts(made, {field: value}, CWD)

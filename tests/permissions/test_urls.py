@@ -1,0 +1,188 @@
+"""URLs, read by one strict form, and as the most lenient reader would."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import ConfigError
+from agent_actors.permissions.urls import DomainPattern, UrlPattern
+
+URLS = st.text(alphabet="htps:/\\@.?#%2eExample.com evil-[]\u00e9\t", max_size=40).map(
+    lambda rest: f"https://{rest}"
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("example.com", "https://example.com"),
+        ("example.com", "http://example.com/a?b#c"),
+        ("example.com", "HTTPS://EXAMPLE.com:8443/x"),
+        ("Example.COM.", "https://example.com./"),
+        ("*.example.com", "https://docs.example.com/"),
+        ("[::1]", "http://[::1]:80/"),
+    ],
+)
+def test_a_url_of_the_host_is_permitted_and_restricted(pattern: str, url: str) -> None:
+    made = DomainPattern.parse(pattern)
+    assert made.permits(url)
+    assert made.restricts(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://docs.example.com/",
+        "https://example.com.evil.com/",
+        "https://evil.com/example.com",
+        "https://evil.com?example.com",
+        "https://evil.com#example.com",
+        "https://example.com@evil.com/",
+        "https://example.com:pw@evil.com/",
+        "https://evil.com\\@example.com/",
+        "https://example.com\\.evil.com/",
+        "https://example.com%2eevil.com/",
+        "https://example.com /",
+        "https://example.com/\n",
+        "https:example.com",
+        "https:///example.com",
+        "//example.com/",
+        "example.com",
+        "ftp://example.com/",
+        "javascript://example.com/%0aalert(1)",
+        "https://ex\u00e4mple.com/",
+        "",
+    ],
+)
+def test_any_other_url_is_not_permitted(url: str) -> None:
+    assert not DomainPattern.parse("example.com").permits(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://docs.example.com/",
+        "https://a:b@example.com/",
+        "https://example.com\\@evil.com/",
+        "https://evil.com\\@example.com/",
+        "https:example.com",
+        "https:\\\\example.com",
+        "https:////example.com",
+        "//example.com/x",
+        "example.com",
+        "example.com:80/x",
+        "ftp://example.com/x",
+        "ht\ntps://exa\tmple.com/",
+        "https://EXAMPLE.com./",
+        "https://example%2ecom/",
+        "https://\uff45xample.com/",
+        "https://example\u3002com/",
+    ],
+)
+def test_a_url_that_may_lead_to_the_host_is_restricted(url: str) -> None:
+    assert DomainPattern.parse("example.com").restricts(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/",
+        "https://notexample.com/",
+        "https://example.org/example.com",
+        "https://[::1/",
+        "https://host:port/",
+        "",
+        "https://" + "a" * 300 + ".org",
+    ],
+)
+def test_a_url_of_another_host_is_not_restricted(url: str) -> None:
+    assert not DomainPattern.parse("example.com").restricts(url)
+
+
+def test_a_host_is_one_in_either_spelling() -> None:
+    assert DomainPattern.parse("b\u00fccher.de").restricts("https://xn--bcher-kva.de/")
+    assert DomainPattern.parse("xn--bcher-kva.de").restricts("https://b\u00fccher.de/")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://example.com/*", "https://example.com/"),
+        ("https://example.com/*", "https://example.com"),
+        ("https://example.com/docs/*", "https://example.com/docs/a/b?c=d"),
+        ("https://example.com", "https://example.com/"),
+        ("*://*.example.com/*", "http://a.b.example.com/x"),
+        ("http://localhost:8080/*", "http://localhost:8080/x"),
+        ("https://example.com:443/*", "https://example.com/x"),
+        ("https://example.com/?q=*", "https://example.com/?q=a"),
+    ],
+)
+def test_a_url_of_the_pattern_is_permitted_and_restricted(pattern: str, url: str) -> None:
+    made = UrlPattern.parse(pattern)
+    assert made.permits(url)
+    assert made.restricts(url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://example.com/*", "http://example.com/"),
+        ("https://example.com/*", "https://example.com:8443/"),
+        ("https://example.com/*", "https://example.com.evil.com/"),
+        ("https://example.com/docs/*", "https://example.com/docs/../admin"),
+        ("https://example.com/docs/*", "https://example.com/docs/%2E%2e/admin"),
+        ("https://example.com/docs/*", "https://example.com/docs/..%2fadmin"),
+        ("https://example.com/docs/*", "https://example.com/docs/%5cadmin"),
+        ("https://*.example.com/*", "https://evil.com/x.example.com/"),
+        ("https://*.example.com/*", "https://evil.com?x.example.com/"),
+        ("https://*.example.com/*", "https://evil.com\\x.example.com/"),
+        ("http://localhost:8080/*", "http://localhost/x"),
+        ("https://example.com", "https://example.com/x"),
+    ],
+)
+def test_any_url_that_differs_in_a_part_is_not_permitted(pattern: str, url: str) -> None:
+    assert not UrlPattern.parse(pattern).permits(url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://example.com/admin*", "https://example.com/%61dmin"),
+        ("https://example.com/admin*", "https://user@EXAMPLE.com/Admin/x"),
+        ("https://example.com/*", "https://example.com:443/"),
+        ("https://example.com/*", "https://example.com:8443/"),
+        ("http://localhost:8080/*", "localhost:8080/x"),
+    ],
+)
+def test_a_url_that_may_mean_the_same_is_restricted(pattern: str, url: str) -> None:
+    assert UrlPattern.parse(pattern).restricts(url)
+
+
+def test_a_url_of_another_path_is_not_restricted() -> None:
+    assert not UrlPattern.parse("https://example.com/admin*").restricts("https://example.com/docs")
+
+
+@pytest.mark.parametrize("text", ["https://x", "example.com/x", "a b", "example.com:80", "a@b"])
+def test_a_domain_that_is_more_than_a_host_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected a host alone"):
+        DomainPattern.parse(text)
+
+
+@pytest.mark.parametrize("text", ["example.com", "https*", "ftp://x/", "https://", "https://a b/"])
+def test_a_pattern_that_is_no_url_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected https://host/path"):
+        UrlPattern.parse(text)
+
+
+@given(URLS, st.sampled_from(["example.com", "*.com", "*"]))
+def test_what_a_domain_permits_it_would_also_restrict(url: str, pattern: str) -> None:
+    made = DomainPattern.parse(pattern)
+    if made.permits(url):
+        assert made.restricts(url)
+
+
+@given(URLS, st.sampled_from(["https://example.com/*", "*://*/*", "https://*.com/e*"]))
+def test_what_a_pattern_permits_it_would_also_restrict(url: str, pattern: str) -> None:
+    made = UrlPattern.parse(pattern)
+    if made.permits(url):
+        assert made.restricts(url)
