@@ -166,7 +166,7 @@ class SessionLog:
     ) -> None:
         self.owner: Owner = Owner("session_log")
         self._store = store
-        self._instant = _instant(store)
+        self._instant = instant_store(store)
         self._ids = ids
         self._wall_clock = wall_clock
         self._is_held = is_held
@@ -212,8 +212,13 @@ class SessionLog:
 
     def peek(self, session_id: str) -> Messages | None:
         """The history of a session that is in memory; None if it is not."""
+        state = self.peek_state(session_id)
+        return None if state is None else state.history()
+
+    def peek_state(self, session_id: str) -> SessionState | None:
+        """What a session's records add up to, for reading only; None if it is not in memory."""
         loaded = self._loaded.get(session_id)
-        return loaded.state.history() if loaded else None
+        return loaded.state if loaded else None
 
     async def append(
         self, loaded: _Loaded, fence: int, scope: EventScope, drafts: Sequence[Draft]
@@ -421,7 +426,7 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _instant(store: SessionStore) -> InstantStore | None:
+def instant_store(store: SessionStore) -> InstantStore | None:
     """The store, if it can answer at once and no subclass has taken over how it answers."""
     for waiting, at_once in (("load", "load_nowait"), ("append", "append_nowait")):
         known = [vars(cls) for cls in type(store).__mro__]

@@ -137,14 +137,18 @@ class HookedRun:
         return (await self._decide(self._event(SessionStartEvent, source=source)))[1]
 
     async def begin(self, said: UserInput, messages: Messages) -> UserInput | Blocked:
-        """The caller spoke, and the run begins: what is sent and stored as the prompt."""
-        submitted, blocked = await self._decide(
-            self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
-        )
-        if blocked is not None:
-            return blocked
-        if submitted.prompt != said.text:
-            said = _reworded(said, submitted.prompt)
+        """The caller spoke, and the run begins: what is sent and stored as the prompt.
+
+        A run that goes on without a word begins like any other; there was nothing to submit.
+        """
+        if said.text or said.blocks:
+            submitted, blocked = await self._decide(
+                self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
+            )
+            if blocked is not None:
+                return blocked
+            if submitted.prompt != said.text:
+                said = _reworded(said, submitted.prompt)
         self._began = True
         begun = self._event(BeforeAgentEvent, prompt=said.text, messages=messages)
         _, blocked = await self._decide(begun)

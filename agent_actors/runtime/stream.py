@@ -110,6 +110,32 @@ class RunStream(Generic[OutputT_co]):
         else:
             exc.add_note(f"and the run failed: {type(error).__name__}: {error}")
 
+    @property
+    def unfinished(self) -> bool:
+        """True from its start until nothing of the run is alive."""
+        return self._request is not None and not self._request.done
+
+    async def interrupt(self) -> None:
+        """End the run in order, from any task, and wait for that; its events can still be read.
+
+        Nothing happens if it has ended, or never began.
+
+        Cancellation: the run ends all the same.
+        """
+        request = self._request
+        if request is None or request.done:
+            return
+        while request.queued:  # noqa: ASYNC110 - a tick, as in `_join`
+            await trio.lowlevel.checkpoint()
+        request.cancel(CancelReason.INTERRUPT)
+        await request.settled()
+
+    def drop(self) -> None:
+        """Nobody reads any more: cancel the run, and leave its end to the runtime."""
+        self._mailbox.abandon()
+        if self._request is not None:
+            self._request.cancel(CancelReason.READER_LEFT)
+
     async def _join(self, request: Request[RunResult], exc: BaseException | None) -> None:
         # The join may not be left half done, and the body's exception is on its way already.
         with trio.CancelScope(shield=True):

@@ -1,0 +1,175 @@
+"""One turn of a small face: a run, read as blocks.
+
+Owns the stream of the run from its start until it is left, and the blocks that were read and not
+yet given out. It is entered and left anywhere, in one task at a time, since a `RunStream` is.
+"""
+
+from collections import deque
+from types import TracebackType
+from typing import Final
+
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import Event, HookEvent, UserMessage
+from agent_actors.domain.run import RunResult, StopReason
+from agent_actors.errors import PromptBlocked
+from agent_actors.hooks.phases import Phase
+from agent_actors.runtime.blocks import BlockReader, FaceBlock
+from agent_actors.runtime.face import FaceRun
+from agent_actors.runtime.stream import RunStream
+
+# A refusal here means that the model was not asked.
+_BEFORE_THE_MODEL: Final = frozenset(
+    f"blocked:{phase.value}"
+    for phase in (
+        Phase.SESSION_START,
+        Phase.USER_PROMPT_SUBMIT,
+        Phase.BEFORE_AGENT,
+        Phase.BEFORE_MODEL,
+        Phase.SUBAGENT_START,
+    )
+)
+_LEAVES_CALLS: Final = (StopReason.AWAITING_RESULTS, StopReason.AWAITING_APPROVAL)
+
+
+class FaceTurn:
+    """One turn.
+
+    Args:
+        stream: The run's events.
+        face: What the run does otherwise.
+
+    Attributes:
+        result: What the run came to; None before its end, and if it failed.
+        left: Whether the run was joined, and its stream left.
+    """
+
+    def __init__(self, stream: RunStream, face: FaceRun) -> None:
+        self.result: RunResult | None = None
+        self.left: bool = False
+        self._stream = stream
+        self._face = face
+        self._reader = BlockReader(hands_out=face.hands_out)
+        self._ready: deque[FaceBlock] = deque()
+        self._interrupted = False
+
+    @property
+    def done(self) -> bool:
+        """True when the run has ended and every block was given out."""
+        return self.left and not self._ready
+
+    @property
+    def handed(self) -> dict[str, ToolUseBlock]:
+        """The calls that the run left to its caller, by id; empty before its end."""
+        result = self.result
+        if result is None or result.stop_reason not in _LEAVES_CALLS:
+            return {}
+        return dict(self._face.handed)
+
+    async def begin(self, *, admitted: bool) -> None:
+        """Start the run.
+
+        Args:
+            admitted: Whether to wait until the prompt is on record.
+
+        Raises:
+            PromptBlocked: A hook refused the prompt.
+            AgentError: What starting a run raises, and what it fails with before that.
+
+        Cancellation: nothing of the run is alive then.
+        """
+        await self._stream.__aenter__()
+        try:
+            while admitted and not self.left:
+                event = await self._next_event()
+                if isinstance(event, UserMessage):
+                    return
+        except BaseException as error:
+            if not self.left:
+                await self.leave(type(error), error, error.__traceback__)  # noqa: ASYNC102 - it shields
+            raise
+
+    async def next(self) -> FaceBlock | None:
+        """The next block; None after the last.
+
+        Raises:
+            PromptBlocked: A hook refused to have the model asked.
+            AgentError: What the run failed with.
+
+        Cancellation: safe; no block is lost.
+        """
+        while not self._ready:
+            if self.left:
+                return None
+            event = await self._next_event()
+            if event is not None and not self._interrupted:
+                self._ready += self._reader.take(event)
+        return self._ready.popleft()
+
+    async def leave(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """End the turn as leaving early does: the run is cancelled, joined and committed.
+
+        Raises:
+            AgentError: What the run failed with, if nobody has seen it and the caller has no
+                error of its own.
+
+        Cancellation: the run is joined all the same.
+        """
+        self._ready.clear()
+        if self.left:
+            return
+        self.left = True
+        await self._stream.__aexit__(exc_type, exc, traceback)
+
+    async def interrupt(self) -> bool:
+        """End the run, from any task; say whether it was under way.
+
+        Cancellation: the run ends all the same.
+        """
+        if not self._stream.unfinished:
+            return False
+        self._interrupted = True
+        self._ready.clear()
+        await self._stream.interrupt()
+        return True
+
+    def drop(self) -> None:
+        """Nobody reads any more: the runtime ends the run."""
+        self._stream.drop()
+
+    async def _next_event(self) -> Event | None:
+        try:
+            return await anext(self._stream)
+        except StopAsyncIteration:
+            pass
+        except Exception as error:
+            self.left = True
+            # The run has ended, so this joins nothing.
+            await self._stream.__aexit__(type(error), error, error.__traceback__)  # noqa: ASYNC102, ASYNC120
+            raise
+        self.left = True
+        self.result = result = self._stream.result
+        self._ready += self.handed.values()
+        await self._stream.__aexit__(None, None, None)
+        if result.stop_reason in _BEFORE_THE_MODEL:
+            raise blocked(result)
+        return None
+
+
+def blocked(result: RunResult) -> PromptBlocked:
+    """Why a run ended before the model was asked, as an error."""
+    phase = result.stop_reason.partition(":")[2]
+    refusals = [event for event in result.hook_events if _refuses(event, phase)]
+    reason = refusals[-1].reason if refusals else None
+    if reason:
+        return PromptBlocked(reason)
+    hook = f"hook {refusals[-1].hook}" if refusals else "a hook"
+    return PromptBlocked(f"{hook} refused it in {phase}, and gave no reason")
+
+
+def _refuses(event: HookEvent, phase: str) -> bool:
+    return event.phase == phase and event.action in {"deny", "stop"}

@@ -1,0 +1,120 @@
+"""What is put on record before a run begins: how its session goes on from where it was left.
+
+Pure. Calls that an earlier run left open are closed, since another word of the caller comes between
+them and any result; a conversation that the caller put in the place of the session's is written
+down after a record that takes the session back to its beginning.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from agent_actors.domain.events import (
+    AssistantMessage,
+    EventScope,
+    SessionRewind,
+    ToolResult,
+    UserMessage,
+)
+from agent_actors.domain.messages import Message, Messages
+from agent_actors.errors import MessageError
+from agent_actors.sessions import SessionState
+
+NO_RESULT: Final = "no result was given for this call before the conversation went on"
+
+_NOWHERE: Final = EventScope("", "", "")
+
+
+def opening(state: SessionState, replaces: Messages | None, why: str = NO_RESULT) -> list[Draft]:
+    """The records that come before a run's own.
+
+    Args:
+        state: The session as it stands.
+        replaces: The conversation that takes its place; None: it stays.
+        why: What the model is told of a call that is closed.
+
+    Raises:
+        MessageError: `replaces` holds what no session can.
+    """
+    drafts: list[Draft] = []
+    if replaces is not None:
+        drafts = replacing(state, replaces)
+        state = seen_after(replaces)
+    return [*drafts, *(closing(call, why) for call in state.open_calls)]
+
+
+def replacing(state: SessionState, messages: Messages) -> list[Draft]:
+    """The records that put this conversation in the place of the session's.
+
+    Raises:
+        MessageError: It holds a system message.
+    """
+    back: list[Draft] = [partial(SessionRewind, to_seq=0)] if state.last_seq else []
+    return [*back, *_as_records(messages)]
+
+
+def seen_after(messages: Messages) -> SessionState:
+    """A session that holds this conversation and nothing else.
+
+    Raises:
+        MessageError: It holds a system message.
+    """
+    state = SessionState()
+    for seq, draft in enumerate(_as_records(messages), start=1):
+        state.apply(draft(_NOWHERE, "", 0.0, seq=seq))
+    return state
+
+
+def _as_records(messages: Messages) -> Iterator[Draft]:
+    for index, message in enumerate(messages):
+        match message.role:
+            case "user":
+                alone = len(message.blocks) == 1 and isinstance(message.blocks[0], TextBlock)
+                blocks = () if alone else message.blocks
+                yield partial(UserMessage, text=message.content, blocks=blocks)
+            case "assistant":
+                yield partial(AssistantMessage, blocks=_said(message))
+            case "tool":
+                yield from (_result(b) for b in message.blocks if isinstance(b, ToolResultBlock))
+            case _:
+                raise MessageError(
+                    f"message {index}: a {message.role} message may stand at the head only; a "
+                    "session keeps none, it is sent from the agent's options",
+                    index=index,
+                )
+
+
+def _said(message: Message) -> tuple[AssistantBlock, ...]:
+    kinds = (TextBlock, ThinkingBlock, ToolUseBlock, OpaqueBlock)
+    return tuple(block for block in message.blocks if isinstance(block, kinds))
+
+
+def _result(block: ToolResultBlock) -> Draft:
+    return partial(
+        ToolResult,
+        tool_use_id=block.tool_use_id,
+        name=block.name,
+        content=block.content,
+        is_error=block.is_error,
+    )
+
+
+def closing(call: ToolUseBlock, why: str) -> Draft:
+    """The record that answers an open call in its caller's place."""
+    return partial(
+        ToolResult,
+        tool_use_id=call.id,
+        name=call.name,
+        content=why,
+        is_error=True,
+        synthetic=True,
+    )

@@ -1,0 +1,169 @@
+"""A session between its runs, as the small faces use it: runs that go on in it, and results for the
+calls that a run left open.
+
+It holds the session only for the length of one commit, by the same gate and the same log as a run,
+so that whatever happens elsewhere, no two writers meet and every record is on file before it is
+shown. It starts no task.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from agent_actors.actors.session_gate import OnBusy
+from agent_actors.actors.session_log import Draft, OpenSession
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventScope, ToolResult
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.run import RunInfo
+from agent_actors.errors import PromptBlocked
+from agent_actors.protocol.turn import UserInput
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.face import FaceRun
+from agent_actors.runtime.hooked import HookedRun
+from agent_actors.runtime.opening import closing, replacing, seen_after
+from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.stream import RunStream
+from agent_actors.tools.output import ToolOutput
+
+StartFace: TypeAlias = Callable[[UserInput, AgentOptions, str, FaceRun], RunStream]
+
+
+@attrs.frozen
+class SessionView:
+    """A session as it stands.
+
+    Attributes:
+        messages: The conversation, always valid.
+        open_calls: Calls without a result, in the model's order.
+        is_new: Whether nothing is on record.
+    """
+
+    messages: Messages
+    open_calls: tuple[ToolUseBlock, ...]
+    is_new: bool
+
+
+@attrs.frozen(eq=False)
+class FaceSession:
+    """One session.
+
+    Attributes:
+        session_id: The session.
+    """
+
+    session_id: str
+    _actors: Actors
+    _start: StartFace
+    _on_busy: OnBusy
+
+    def stream(self, said: UserInput, options: AgentOptions, face: FaceRun) -> RunStream:
+        """A run that goes on here; it begins where it is entered."""
+        return self._start(said, options, self.session_id, face)
+
+    def history(self) -> Messages | None:
+        """The conversation, if the session is in memory."""
+        return self._actors.log.peek(self.session_id)
+
+    async def look(self) -> SessionView:
+        """The session as it stands, read from the store if need be.
+
+        Raises:
+            SessionBusy: A run holds it, and the runtime's policy is `reject`.
+            SessionStoreError: Its records cannot be read.
+
+        Cancellation: safe.
+        """
+        return await self._commit(EventScope(self.session_id, "", ""), lambda _: [])
+
+    async def answer(
+        self,
+        call: ToolUseBlock,
+        output: ToolOutput,
+        options: AgentOptions,
+        face: FaceRun | None,
+        replaces: Messages | None,
+    ) -> SessionView:
+        """Put a call's result on record, once the `after_tool` hooks have seen it.
+
+        Args:
+            call: The call, with the arguments that it was handed out with.
+            output: What it came to.
+            options: The agent.
+            face: The run that left it open; None: one before this session was opened here.
+            replaces: A conversation that is to take the session's place before; None: none.
+
+        Raises:
+            HookError: A hook failed; nothing is on record.
+            PromptBlocked: A hook stopped the run; the result is on record.
+            SessionBusy, SessionStoreError: As `look`; nothing is known to be on record.
+
+        Cancellation: nothing is on record then.
+        """
+        run_id = face.run_id if face else self._actors.ids.new()
+        request_id = face.request_id if face else run_id
+        hooked = face.hooked if face else None
+        chain = options.hook_chain
+        if hooked is None and chain:
+            info = RunInfo(self.session_id, run_id, request_id, 0, self._actors.wall_clock())
+            hooked = HookedRun(chain, options, lambda: info)
+        beside: list[Draft] = []
+        if hooked is not None:
+            output = await hooked.ring.after_tool(call, output, self.history() or Messages())
+            beside = hooked.drafts()
+        now = self._actors.wall_clock()
+        result: Draft = partial(
+            ToolResult,
+            tool_use_id=call.id,
+            name=call.name,
+            content=output.content,
+            is_error=output.is_error,
+            data=output.data,
+            completed_at=now,
+        )
+
+        def drafts(session: OpenSession) -> list[Draft]:
+            first = [] if replaces is None else replacing(session.state, replaces)
+            return [*first, *beside, result]
+
+        scope = EventScope(self.session_id, run_id, request_id, agent_name=options.agent_name)
+        view = await self._commit(scope, drafts)
+        if hooked is not None and hooked.blocked is not None:
+            raise PromptBlocked(hooked.blocked.reason or hooked.blocked.why)
+        return view
+
+    async def close_calls(self, why: str, replaces: Messages | None) -> SessionView:
+        """Answer every open call in the caller's place.
+
+        Raises:
+            SessionBusy, SessionStoreError: As `look`.
+
+        Cancellation: safe.
+        """
+
+        def drafts(session: OpenSession) -> list[Draft]:
+            first: list[Draft] = []
+            state = session.state
+            if replaces is not None:
+                first, state = replacing(state, replaces), seen_after(replaces)
+            return [*first, *(closing(call, why) for call in state.open_calls)]
+
+        run_id = self._actors.ids.new()
+        return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
+
+    async def _commit(
+        self, scope: EventScope, make: Callable[[OpenSession], Sequence[Draft]]
+    ) -> SessionView:
+        actors = self._actors
+        run_id = scope.run_id or actors.ids.new()
+        lease = await actors.gate.acquire(self.session_id, run_id, on_busy=self._on_busy)
+        with lease, await actors.log.open(lease) as session:
+            drafts = make(session)
+            if drafts:
+                events = await session.append(scope, drafts)
+                if actors.bus.has_subscribers:
+                    actors.bus.publish_nowait(events)
+            state = session.state
+            return SessionView(state.history(), state.open_calls, state.last_seq == 0)
