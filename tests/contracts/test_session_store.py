@@ -11,12 +11,14 @@ from agent_actors.domain.events import Event, EventScope, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.sessions import SessionInfo, SessionOrder
 from agent_actors.errors import ConfigError, SessionFenced, SessionStoreError
+from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore
 
 STORES: dict[str, Callable[[Path], SessionStore]] = {
     "MemoryStore": lambda _: MemoryStore(),
     "SqliteStore": lambda path: SqliteStore(path, cleanup_period_days=math.inf),
+    "JsonlStore": lambda path: JsonlStore(path, cleanup_period_days=math.inf),
 }
 
 
