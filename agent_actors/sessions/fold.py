@@ -4,6 +4,10 @@
 tool results into the model's order; a call without a result is answered by a synthetic error, so
 that an endpoint never refuses the session. Nothing else is ever sent or returned. A fold grows by
 `apply`, one record at a time, and knows nothing of stores, runs or locks.
+
+A `session.rewind` takes the conversation back to what it was right after record `to_seq`: the fold
+of the log up to there. What happened since did happen all the same: `seq`, time, call ids, turns
+and what was spent stay, so that no id is given twice and no token is forgotten.
 """
 
 from collections.abc import Iterable
@@ -18,19 +22,25 @@ from agent_actors.domain.blocks import (
     OpaqueBlock,
     TextBlock,
     ToolResultBlock,
+    ToolUseBlock,
     ToolUseError,
 )
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
+    RunSuspended,
+    SessionRewind,
+    SystemInit,
     ToolResult,
     UsageEvent,
     UserMessage,
+    UserQuestion,
 )
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.usage import Usage
+from agent_actors.sessions.trail import Trail
 
 UNFINISHED: Final = "the run ended before this call had a result"
 
@@ -47,6 +57,8 @@ class SessionState:
         requests: Requests that they took, those without an answer included.
         tool_calls: Tool calls that were begun.
         memo: What was made of the messages; forgotten when the session is idle.
+        suspended: The questions with which the last run ended, and the calls that wait for their
+            answers; empty if it ended otherwise.
     """
 
     last_seq: int = 0
@@ -56,6 +68,8 @@ class SessionState:
     requests: int = 0
     tool_calls: int = 0
     memo: MessageMemo = attrs.field(factory=MessageMemo)
+    suspended: dict[str, str] = attrs.field(factory=dict[str, str])
+    _asked: dict[str, str] = attrs.field(factory=dict[str, str])
     # What the model calls that had prices cost, and their tokens: others have to be priced anew.
     _cost: float = 0.0
     _priced: Usage = Usage()
@@ -66,11 +80,21 @@ class SessionState:
     _results: dict[str, ToolResultBlock | None] = attrs.field(
         factory=dict[str, "ToolResultBlock | None"]
     )
+    # What each record added: a message, or a call's result, which takes its place in its answer.
+    _trail: Trail[Message | ToolResultBlock] = attrs.field(
+        factory=Trail["Message | ToolResultBlock"]
+    )
 
     @property
     def call_ids(self) -> AbstractSet[str]:
         """The ids of all calls so far; it grows with them."""
         return self._call_ids.keys()
+
+    @property
+    def open_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last answer that have no result yet, in the model's order."""
+        calls = () if self._answer is None else self._answer.tool_calls
+        return tuple(call for call in calls if self._results[call.id] is None)
 
     def apply(self, record: AnyEvent) -> None:
         """Take the next record. Types that do not bear on the state are passed over."""
@@ -78,15 +102,22 @@ class SessionState:
             self.last_seq = record.seq
         self.last_ts = max(self.last_ts, record.ts)
         if isinstance(record, UserMessage):
-            self._close_answer()
-            self._messages.append(_user_message(record))
+            self._add(_user_message(record))
         elif isinstance(record, AssistantMessage):
-            self._close_answer()
             self._take_answer(record)
         elif isinstance(record, ToolResult):
-            self._take_result(record)
+            self._add(_result_block(record))
         elif isinstance(record, UsageEvent):
             self._take_usage(record)
+        elif isinstance(record, SessionRewind):
+            self._go_back(record.to_seq)
+            self.suspended = {}
+        elif isinstance(record, SystemInit):
+            self.suspended, self._asked = {}, {}
+        elif isinstance(record, UserQuestion):
+            self._asked[record.question_id] = record.tool_use_id
+        elif isinstance(record, RunSuspended):
+            self.suspended = {one: self._asked.get(one, "") for one in record.question_ids}
 
     def spent(self, prices: Prices | None) -> Spent:
         """What the session used so far.
@@ -115,25 +146,43 @@ class SessionState:
 
     def _take_answer(self, record: AssistantMessage) -> None:
         self.turns += 1
-        blocks = tuple(_as_sent(block) for block in record.blocks)
-        message = Message("assistant", blocks)
-        calls = message.tool_calls
-        opaque = any(isinstance(block, OpaqueBlock) for block in blocks)
-        if not calls and not message.content and not opaque:
-            return  # an empty answer is no message: endpoints refuse it
-        self._call_ids.update(dict.fromkeys(call.id for call in calls))
-        if not calls:
-            self._messages.append(message)
+        message = Message("assistant", tuple(_as_sent(block) for block in record.blocks))
+        self._call_ids.update(dict.fromkeys(call.id for call in message.tool_calls))
+        # Also one that says nothing: it closes the answer before it.
+        self._add(message)
+
+    def _add(self, step: Message | ToolResultBlock) -> None:
+        self._trail.add(self.last_seq, step)
+        self._take(step)
+
+    def _go_back(self, to_seq: int) -> None:
+        steps = self._trail.go_back(self.last_seq, to_seq)
+        self._messages, self._answer, self._results = [], None, {}
+        for step in steps:
+            self._take(step)
+
+    def _take(self, step: Message | ToolResultBlock) -> None:
+        if isinstance(step, ToolResultBlock):
+            self._take_result(step)
             return
-        self._answer = message
+        self._close_answer()
+        if step.role == "user":
+            self._messages.append(step)
+            return
+        calls = step.tool_calls
+        opaque = any(isinstance(block, OpaqueBlock) for block in step.blocks)
+        if not calls and not step.content and not opaque:
+            return  # an empty answer is no message: endpoints refuse it
+        if not calls:
+            self._messages.append(step)
+            return
+        self._answer = step
         self._results = dict.fromkeys(call.id for call in calls)
 
-    def _take_result(self, record: ToolResult) -> None:
-        if record.tool_use_id not in self._results:
+    def _take_result(self, result: ToolResultBlock) -> None:
+        if result.tool_use_id not in self._results:
             return  # its call was closed already; one answer a call is all that endpoints take
-        self._results[record.tool_use_id] = ToolResultBlock(
-            record.tool_use_id, record.content, record.is_error, record.name
-        )
+        self._results[result.tool_use_id] = result
         if all(self._results.values()):
             self._close_answer()
 
@@ -163,6 +212,10 @@ def fold(records: Iterable[AnyEvent]) -> SessionState:
 def _user_message(record: UserMessage) -> Message:
     blocks: tuple[ContentBlock, ...] = record.blocks or (TextBlock(record.text),)
     return Message("user", blocks)
+
+
+def _result_block(record: ToolResult) -> ToolResultBlock:
+    return ToolResultBlock(record.tool_use_id, record.content, record.is_error, record.name)
 
 
 def _as_sent(block: AssistantBlock) -> ContentBlock:

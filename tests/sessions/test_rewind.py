@@ -1,0 +1,149 @@
+"""A `session.rewind` takes the conversation back, and nothing else."""
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.codec.events import dumps_event, loads_event
+from agent_actors.domain.blocks import TextBlock
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantMessage,
+    EventScope,
+    SessionRewind,
+    ToolResult,
+    UsageEvent,
+    UserMessage,
+)
+from agent_actors.domain.usage import Usage
+from agent_actors.sessions import UNFINISHED, SessionState, fold
+from agent_actors.sessions.trail import Trail
+from tests.sessions.test_fold import SCOPE, answered, check, gave, numbered, records, said, use
+
+
+def back(to_seq: int) -> SessionRewind:
+    return SessionRewind(SCOPE, "id", 1.0, to_seq)
+
+
+def texts(state: SessionState) -> list[str]:
+    return [str(message.content) for message in state.history()]
+
+
+def test_what_came_after_it_no_longer_counts_and_what_comes_next_does() -> None:
+    answer = answered(TextBlock("Hello."))
+    log = numbered(said("hi"), answer, said("oh"), answer, back(2), said("and"))
+    assert texts(fold(log[:5])) == ["hi", "Hello."]
+    assert texts(fold(log)) == ["hi", "Hello.", "and"]
+
+
+def test_seq_time_call_ids_turns_and_usage_stay() -> None:
+    used = Usage(3, 4)
+    log = numbered(
+        said("go"),
+        answered(use("a")),
+        gave("a"),
+        UsageEvent(SCOPE, "id", 9.0, used, used, requests=2, tool_calls=1),
+        back(0),
+    )
+    state = fold(log)
+    assert len(state.history()) == 0
+    assert (state.last_seq, state.last_ts) == (5, 9.0)
+    assert (state.usage, state.requests, state.tool_calls) == (used, 2, 1)
+    assert (state.call_ids, state.turns) == ({"a"}, 1)
+
+
+def test_a_call_that_had_no_result_yet_is_open_again_and_takes_it() -> None:
+    log = numbered(
+        said("go"), answered(use("a"), use("b")), gave("b", "one"), gave("a", "two"), said("next")
+    )
+    state = fold([*log, *numbered(*log, back(3))[-1:]])
+    check(state.history())
+    assert [m.content for m in state.history().tool_messages()] == [UNFINISHED, "one"]
+    state.apply(gave("a", "again"))
+    assert [m.content for m in state.history().tool_messages()] == ["again", "one"]
+
+
+def test_a_result_that_comes_after_its_call_was_taken_back_answers_nothing() -> None:
+    state = fold(numbered(said("go"), answered(use("a")), back(1), gave("a"), said("next")))
+    assert texts(state) == ["go", "next"]
+
+
+def test_going_back_to_before_one_went_back_brings_back_what_stood_there() -> None:
+    log = numbered(said("a"), said("b"), back(1), said("c"), back(2), said("d"), back(4), said("e"))
+    assert texts(fold(log[:5])) == ["a", "b"]
+    assert texts(fold(log[:6])) == ["a", "b", "d"]
+    assert texts(fold(log)) == ["a", "c", "e"]
+
+
+@pytest.mark.parametrize(("to_seq", "left"), [(-(10**30), 0), (0, 0), (3, 2), (7, 2), (10**30, 2)])
+def test_any_number_is_a_place_to_go_back_to(to_seq: int, left: int) -> None:
+    state = fold(numbered(said("a"), said("b"), back(to_seq)))
+    assert len(state.history()) == left
+
+
+def test_a_seq_of_any_size_can_be_gone_back_to() -> None:
+    huge = 10**30
+    log = [attrs.evolve(said("a"), seq=huge), attrs.evolve(said("b"), seq=huge + 1)]
+    assert texts(fold([*log, attrs.evolve(back(huge), seq=huge + 2)])) == ["a"]
+
+
+def test_it_survives_the_store() -> None:
+    [record] = numbered(back(4))
+    assert loads_event(dumps_event(record)) == record
+
+
+def test_a_history_that_was_given_out_does_not_go_back() -> None:
+    state = fold(numbered(said("a"), said("b")))
+    before = state.history()
+    state.apply(back(1))
+    assert len(before) == 2
+
+
+@given(records, records, records, st.data())
+def test_the_conversation_is_that_of_the_log_up_to_there_and_goes_on_from_it(
+    first: list[AnyEvent], second: list[AnyEvent], third: list[AnyEvent], data: st.DataObject
+) -> None:
+    """Each time, however often: also to what an earlier one had taken back."""
+    log: list[AnyEvent] = []
+    # The log without any going back, that folds to the same conversation, for each length of `log`.
+    plain: list[tuple[AnyEvent, ...]] = [()]
+    for part in (first, second, third):
+        for record in part:
+            log.append(record)
+            plain.append((*plain[-1], record))
+        to_seq = data.draw(st.integers(0, len(log)))
+        log.append(back(to_seq))
+        plain.append(plain[to_seq])
+    log = numbered(*log)
+    state = SessionState()
+    for length, record in enumerate(log, 1):
+        state.apply(record)
+        check(state.history())
+        assert state.history() == fold(plain[length]).history()
+    answers = [record for record in log if isinstance(record, AssistantMessage)]
+    assert state.turns == len(answers)
+    assert state.last_seq == len(log)
+
+
+def test_a_trail_keeps_only_what_counts_in_order() -> None:
+    trail: Trail[str] = Trail()
+    assert trail.go_back(1, 0) == []
+    trail.add(2, "a")
+    trail.add(2, "b")
+    trail.add(3, "c")
+    assert trail.go_back(4, 2) == ["a", "b"]
+    trail.add(5, "d")
+    assert trail.counting() == ["a", "b", "d"]
+    assert trail.go_back(6, 3) == ["a", "b", "c"]
+    assert trail.go_back(7, 5) == ["a", "b", "d"]
+
+
+def test_scopes_do_not_matter() -> None:
+    other = EventScope("s", "another run", "q")
+    log: list[AnyEvent] = [
+        UserMessage(SCOPE, "id", 1.0, "a", seq=1),
+        ToolResult(other, "id", 1.0, "x", "tool", "for nobody", seq=2),
+        SessionRewind(other, "id", 1.0, 0, seq=3),
+    ]
+    assert len(fold(log).history()) == 0
