@@ -8,6 +8,7 @@ import attrs
 from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
+from agent_actors.domain.questions import Question
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import OutputError
 
@@ -131,6 +132,7 @@ class RunResult(Generic[OutputT_co]):
         request_id: The caller's id of the request, or one that was made.
         cost: What `usage` cost, in the currency of `AgentOptions.prices`; None without prices.
         hook_events: What hooks did other than proceed, in order.
+        questions: The questions that the run ended with, to be answered by `runtime.resume`.
     """
 
     text: str
@@ -145,6 +147,7 @@ class RunResult(Generic[OutputT_co]):
     request_id: str
     cost: float | None = None
     hook_events: tuple[HookEvent, ...] = ()
+    questions: tuple[Question, ...] = ()
     _output: Output | None = attrs.field(default=None, alias="output")
 
     @property

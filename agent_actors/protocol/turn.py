@@ -53,6 +53,13 @@ class UserInput:
 
 
 @attrs.frozen
+class Resumed:
+    """The run goes on with the calls that another one left open, in the model's order."""
+
+    calls: tuple[ToolUseBlock, ...]
+
+
+@attrs.frozen
 class ToolFinished:
     """A call ended, well or not."""
 
@@ -113,6 +120,7 @@ class BudgetExceeded:
 
 TurnEvent: TypeAlias = (
     UserInput
+    | Resumed
     | ModelFinished
     | ToolFinished
     | DecisionNeeded
@@ -276,6 +284,12 @@ class TurnMachine:
         said = bool(event.text or event.blocks)
         append = [Append((UserEntry(event.text, event.blocks),))] if said else []
         return [*append, *self._call_model()]
+
+    def resume(self, event: Resumed) -> list[Command]:
+        """The calls stand on record: start them."""
+        self._open.update((call.id, call) for call in event.calls)
+        self.state = State.TOOLS
+        return [StartTool(call) for call in event.calls]
 
     def wait_for_boundary(self, event: UserInput) -> list[Command]:
         """Input under way: keep it for the next turn."""
@@ -444,6 +458,7 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
     State.READY: dict(
         (
             _on(UserInput, TurnMachine.start, State.MODEL),
+            _on(Resumed, TurnMachine.resume, State.TOOLS),
             *_ENDINGS,
         )
     ),

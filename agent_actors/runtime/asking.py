@@ -16,6 +16,7 @@ from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import UserQuestion
 from agent_actors.domain.json import copy_object
+from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import HookError
 from agent_actors.permissions import (
@@ -28,7 +29,7 @@ from agent_actors.permissions import (
 )
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.options import AgentOptions
-from agent_actors.runtime.questions import Answer, Question
+from agent_actors.runtime.questions import Answer
 from agent_actors.tools import Tool
 
 

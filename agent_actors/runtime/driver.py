@@ -7,7 +7,7 @@ cancel at any checkpoint), the way out is one: cancel the open calls, join them,
 gave and close what they left open, show the last event, release the session.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -23,13 +23,13 @@ from agent_actors.domain.events import (
     ErrorEvent,
     EventScope,
     ResultEvent,
+    RunSuspended,
     SystemInit,
     ToolProgress,
 )
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.version import __version__
 from agent_actors.errors import (
     RunDeadlineExceeded,
@@ -42,6 +42,7 @@ from agent_actors.protocol.turn import (
     Entry,
     Finish,
     Interrupted,
+    Resumed,
     StartTool,
     State,
     ToolFinished,
@@ -49,21 +50,21 @@ from agent_actors.protocol.turn import (
     UserInput,
 )
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.asking import RunAsking, RunClock
+from agent_actors.runtime.asking import RunClock
 from agent_actors.runtime.attempts import Attempts
 from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.calls import RunCalls
-from agent_actors.runtime.guard import RunGuard
 from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
+from agent_actors.runtime.opening import opening
 from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.policy import policy_of
 from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
 from agent_actors.runtime.record import RunRecord
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.subagent import subagent_of
-from agent_actors.tools import Tool
-from agent_actors.tools.ask import ASK_USER_QUESTION
+from agent_actors.runtime.suspension import answers_by_call, denied
+from agent_actors.runtime.toolset import Toolset
 
 
 class Driver:
@@ -90,7 +91,11 @@ class Driver:
         self._mailbox = mailbox
         self._scope = trio.CancelScope()
         self._cancel_reason: CancelReason | None = None
-        self._machine = TurnMachine(spec.options.max_iterations, spec.options.retries_of_output)
+        self._face = face = spec.face
+        self._machine = TurnMachine(
+            spec.options.max_iterations if face is None else face.max_iterations,
+            spec.options.retries_of_output,
+        )
         self._output = RunOutput(spec.options.output)
         self._ledger = Ledger(spec.options.prices)
         self._budget = Budget(spec.options, self._ledger)
@@ -118,9 +123,11 @@ class Driver:
         self._subagent = subagent_of(actors, spec)
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
-        self._policy = policy_of(actors, spec)
-        # Who is asked; made when the first tool is called.
-        self._asking: RunAsking | None = None
+        if face is not None:
+            face.begin(spec.node.run_id, spec.request_id, self._hooked)
+        self._toolset = Toolset(
+            actors, spec.options, spec.node.session_id, self._hooked, policy_of(actors, spec)
+        )
         self._why = ""
         self._record.beside = self._beside
 
@@ -160,7 +167,7 @@ class Driver:
 
     def _beside(self) -> list[Draft]:
         drafts = [] if self._hooked is None else self._hooked.drafts()
-        return drafts if self._asking is None else [*drafts, *self._asking.drafts()]
+        return [*drafts, *self._toolset.drafts()]
 
     # From the first turn to the last.
 
@@ -204,9 +211,11 @@ class Driver:
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
+        resumed, denials = self._after_suspension()
         self._record.hold([init])  # should hooks end the run before it has begun
-        commands = machine.feed(await self._begin())
-        stop_reason = await self._carry_out(commands, init)
+        said = await self._begin()
+        commands = machine.feed(said if resumed is None else resumed)
+        stop_reason = await self._carry_out(commands, *self._opening(), init, *denials)
         while stop_reason is None:
             answer = await self._call_model() if machine.state is State.MODEL else None
             if answer is None:
@@ -214,9 +223,24 @@ class Driver:
             else:
                 commands = self._output.look(machine, machine.feed(answer))
             stop_reason = await self._carry_out(commands, answer=answer)
-        if self._hooked is not None:
+        if stop_reason == StopReason.AWAITING_APPROVAL:
+            ids = tuple(question.id for question in self._toolset.questions)
+            self._record.hold_also(partial(RunSuspended, question_ids=ids))
+        elif self._hooked is not None and stop_reason != StopReason.AWAITING_RESULTS:
             await self._hooked.stop(self._ledger.text, stop_reason)
         return stop_reason
+
+    def _after_suspension(self) -> tuple[Resumed | None, list[Draft]]:
+        assert self._session is not None
+        state, session_id = self._session.state, self._session.session_id
+        if self._spec.answers is None:
+            return None, self._ledger.enter(denied(state, self._options, session_id))
+        self._toolset.answers = answers_by_call(state, session_id, self._spec.answers)
+        return Resumed(state.open_calls), []
+
+    def _opening(self) -> list[Draft]:
+        assert self._session is not None
+        return [] if self._face is None else opening(self._session.state, self._face.replaces)
 
     async def _begin(self) -> UserInput:
         said, hooked = self._spec.prompt, self._hooked
@@ -231,7 +255,8 @@ class Driver:
         blocked = await self._actors.session_hooks.begin(self._session, hooked)
         if blocked is not None:
             raise _Ended(blocked)
-        begun = await hooked.begin(said, self._session.history())
+        history = self._session.history() if self._face is None else self._face.replaces
+        begun = await hooked.begin(said, self._session.history() if history is None else history)
         if isinstance(begun, Blocked):
             raise _Ended(begun)
         return begun
@@ -239,12 +264,14 @@ class Driver:
     async def _carry_out(
         self, commands: Sequence[Command], *first: Draft, answer: ModelFinished | None = None
     ) -> str | None:
+        if self._face is not None:
+            commands = self._face.bound(self._machine, commands)
         entries, others = _split(self._budget.allow(self._machine, commands, answer))
         stop_reason = next((c.stop_reason for c in others if isinstance(c, Finish)), None)
         if stop_reason is not None:
             # The end follows at once, and takes these along in its one commit.
             self._record.hold([*first, *self._ledger.enter(entries)])
-        elif entries:
+        elif entries or first:
             await self._record.commit([*first, *self._ledger.enter(entries)])
         for command in others:
             if isinstance(command, StartTool):
@@ -260,7 +287,7 @@ class Driver:
             messages=self._session.history(),
             settings=self._options.settings,
             system_prompt=self._options.system_prompt,
-            tools=self._tool_specs(),
+            tools=self._toolset.specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
             output=self._options.output_schema,
@@ -271,11 +298,6 @@ class Driver:
         else:
             answer = await self._inside_hooks(hooked, request)
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
-
-    def _tool_specs(self) -> tuple[ToolSpec, ...]:
-        if self._hooked is None and self._policy is None:
-            return self._options.tool_specs
-        return tuple(tool.spec for tool in self._tools.values())
 
     async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelFinished:
         answer = await hooked.call_model(request, self._attempts.answer)
@@ -303,45 +325,28 @@ class Driver:
         ended = await self._calls.ended()
         if not ended:
             await self._record.commit([])  # a question was asked
+        if self._face is not None:
+            commands = await self._face.take(self._machine, ended, self._record.messages())
+            ended = []
         for result in ended:
             commands += self._machine.feed(ToolFinished(result))
+        questions = self._toolset.questions
+        if questions and len(questions) == len(self._calls):
+            waits = Interrupted(StopReason.AWAITING_APPROVAL, "", leave_open=True)
+            commands += self._machine.feed(waits)
         if self._hooked is not None and self._hooked.blocked is not None:
             await self._carry_out(commands)
             raise _Ended(self._hooked.blocked)
         return commands
 
-    @property
-    def _tools(self) -> Mapping[str, Tool]:
-        tools = self._options.tools_by_name if self._hooked is None else self._hooked.tools
-        if self._policy is None:
-            return tools
-        return {tool.name: tool for tool in self._policy.offered(tools.values())}
-
     def _make_tools(self) -> RunTools:
-        tools = self._tools
-        guard: RunGuard | None = None
-        if self._hooked is not None or self._policy is not None or ASK_USER_QUESTION in tools:
-            self._asking = RunAsking(
-                self._actors,
-                self._options,
-                self._info,
-                wake=self._calls.wake,
-                clock=RunClock(self._scope),
-                answers={},
-            )
-            guard = RunGuard(
-                self._hooked,
-                self._policy,
-                self._asking,
-                self._actors.memory,
-                self._spec.node.session_id,
-                self._options.cwd,
-                self._record.messages,
-            )
+        guard = self._toolset.guard(
+            self._info, self._record.messages, wake=self._calls.wake, clock=RunClock(self._scope)
+        )
         return RunTools(
             run_id=self._spec.node.run_id,
-            tools=tools,
-            guard=guard,
+            tools=self._toolset.tools,
+            guard=guard if self._face is None else self._face.guard(guard),
             cwd=self._options.cwd,
             info=self._info,
             on_progress=self._on_progress,
@@ -352,6 +357,8 @@ class Driver:
 
     async def _end(self, failure: Exception | None, stop_reason: str) -> RunResult:
         finished = await self._calls.join()
+        if self._face is not None:
+            finished = self._face.carried_out(finished)
         cancelled = failure is None and not stop_reason
         if cancelled:
             stop_reason = StopReason.INTERRUPTED
@@ -415,6 +422,7 @@ class Driver:
             cost=ledger.cost,
             output=self._output.of_result(),
             hook_events=tuple(self._record.hook_events),
+            questions=self._toolset.questions,
         )
 
     # What others see of the run.

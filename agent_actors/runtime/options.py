@@ -36,6 +36,7 @@ NO_API_KEY: Final = NOT_GIVEN
 
 # What a run does where a person has to be asked.
 OnAsk: TypeAlias = Literal["wait", "suspend"]
+OnSuspended: TypeAlias = Literal["raise", "deny"]
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_BODY: Final[Mapping[str, JsonValue]] = {}
@@ -107,6 +108,11 @@ class AgentOptions(Generic[OutputT_co]):
         cwd: The working directory that tools are told; by default the process's.
         agent_name: Stands on every event.
         max_iterations: The most model calls of a run.
+        auto_execute_tools: For `Client` and `query`: whether tools run by themselves. Else the
+            caller gets each call, carries it out and adds the result.
+        max_tool_iterations: For these: the most rounds of tools of one turn, in place of
+            `max_iterations`; the model is asked once more, so that its last reply is read.
+        max_turns: For `Client`: the most turns; None: any number.
         run_timeout: For a whole run, model and tools together.
         connect_timeout: For a connection.
         first_token_timeout: From the start of a request to the first piece of the answer.
@@ -123,6 +129,8 @@ class AgentOptions(Generic[OutputT_co]):
         permissions: What calls may do: a `PermissionPolicy`, or the name of a mode; None: anything.
         can_use_tool: Asked about a call in a person's place, sync or async.
         on_ask: Where a person has to be asked: `wait` for the answer, or `suspend` the run.
+        on_suspended: What a prompt meets on a session that waits for answers: `raise`, or `deny`
+            the open calls and go on.
         question_timeout: How long a question waits for its answer; none by then is a no.
         allow_message_rewrite: Whether `modified_messages` in a hook's decision counts.
         withhold_deltas: Show an answer only when the `after_model` hooks have seen it, and whole.
@@ -172,6 +180,9 @@ class AgentOptions(Generic[OutputT_co]):
     cwd: Path = attrs.field(default=None, converter=_as_path)
     agent_name: str | None = None
     max_iterations: int = 25
+    auto_execute_tools: bool = False
+    max_tool_iterations: int = 5
+    max_turns: int | None = None
     run_timeout: float = math.inf
     connect_timeout: float = Deadlines().connect
     first_token_timeout: float = Deadlines().first_token
@@ -187,6 +198,7 @@ class AgentOptions(Generic[OutputT_co]):
     permissions: PermissionPolicy | None = attrs.field(default=None, converter=_as_policy)
     can_use_tool: CanUseTool | None = None
     on_ask: OnAsk = "wait"
+    on_suspended: OnSuspended = "raise"
     question_timeout: float = 300.0
     allow_message_rewrite: bool = False
     withhold_deltas: bool = False
@@ -337,12 +349,18 @@ def _fault_of(options: AgentOptions[object]) -> str:
         return f"output_retries must not be negative; got {options.output_retries}"
     if options.max_iterations < 1:
         return f"max_iterations must be at least 1; got {options.max_iterations}"
+    if options.max_tool_iterations < 0:
+        return f"max_tool_iterations must not be negative; got {options.max_tool_iterations}"
+    if options.max_turns is not None and options.max_turns < 1:
+        return f"max_turns must be at least 1, or None for any number; got {options.max_turns}"
     for name in _TIMEOUTS:
         seconds: float = getattr(options, name)
         if not seconds > 0:
             return f"{name} must be above 0 seconds, or math.inf for none; got {seconds}"
     if options.on_ask not in ("wait", "suspend"):
         return f"on_ask must be 'wait' or 'suspend'; got {options.on_ask!r}"
+    if options.on_suspended not in ("raise", "deny"):
+        return f"on_suspended must be 'raise' or 'deny'; got {options.on_suspended!r}"
     choice = options.tool_choice
     if choice not in (None, "auto", "none", "required") and choice not in options.tools_by_name:
         return f"tool_choice {choice!r} is no tool of this agent"

@@ -9,41 +9,12 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.questions import Question
 from agent_actors.errors import QuestionClosed
 from agent_actors.permissions import PermissionDecision
 
 # A choice, or text, as a person gives it; or a whole decision, which may rewrite the arguments.
 Answer: TypeAlias = str | PermissionDecision
-
-
-@attrs.frozen
-class Question:
-    """A question that a run waits with.
-
-    Attributes:
-        id: What it is answered by.
-        session_id: The session.
-        run_id: The run.
-        prompt: The question, on one line.
-        choices: What may be answered; empty: any text.
-        tool_use_id: The call that waits.
-        tool_name: Its tool.
-        tool_input: Its arguments.
-        reason: Why it is asked.
-        asked_at: Wall clock, in seconds since the epoch.
-    """
-
-    id: str
-    session_id: str
-    run_id: str
-    prompt: str
-    choices: tuple[str, ...] = ()
-    tool_use_id: str = ""
-    tool_name: str = ""
-    tool_input: JsonObject = attrs.field(factory=dict[str, "JsonObject"])
-    reason: str = ""
-    asked_at: float = 0.0
 
 
 @attrs.define(eq=False)

@@ -5,6 +5,7 @@ them and end in their own scopes. Should an actor break, the body of the `async 
 and `ActorCrashed` is raised, bare, where it is left.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
@@ -26,6 +27,7 @@ from agent_actors.actors.tool_executor import (
 )
 from agent_actors.domain.events import Event
 from agent_actors.domain.messages import Messages
+from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.protocol.turn import UserInput
@@ -37,9 +39,12 @@ from agent_actors.runtime.config import (
     check_policy,
 )
 from agent_actors.runtime.driver import Driver
+from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.prompt import Prompt, user_input
+from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.reader import EventMailbox
+from agent_actors.runtime.session import FaceSession
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.stream import RunStream, outcome_of
 
@@ -74,6 +79,7 @@ class Runtime:
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
         model: str | None = None,
+        tool_whitelist: Sequence[str] | None = None,
     ) -> RunResult[OutputT]:
         """Run an agent on a session until it has an answer.
 
@@ -84,6 +90,8 @@ class Runtime:
             request_id: Stands on every event and in the result; None: one is made.
             on_busy: What to do if the session is held; None: the runtime's `on_busy`.
             model: The model to ask in place of the options'; None: theirs.
+            tool_whitelist: The only tools that this run is offered, by name; None: all of the
+                agent's. A name that no tool has adds none.
 
         Raises:
             ConfigError: The prompt or the model is blank, or the policy is none.
@@ -98,7 +106,9 @@ class Runtime:
         committed. A result that was reached is returned.
         """
         asked = _with_model(options, model)
-        call = self._call(prompt, asked, session_id, request_id, on_busy)
+        call = self._call(
+            prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
+        )
         request = await self._start(call, None)
         async with lending(current_call.get()):
             # The options named the type, and the run checked it.
@@ -113,6 +123,7 @@ class Runtime:
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
         model: str | None = None,
+        tool_whitelist: Sequence[str] | None = None,
     ) -> RunStream[OutputT]:
         """The same as `run`, with its events to read meanwhile.
 
@@ -126,13 +137,17 @@ class Runtime:
             request_id: Stands on every event; None: one is made.
             on_busy: What to do if the session is held; None: the runtime's `on_busy`.
             model: The model to ask in place of the options'; None: theirs.
+            tool_whitelist: The only tools that this run is offered, by name; None: all of the
+                agent's. A name that no tool has adds none.
 
         Raises:
             ConfigError: The prompt or the model is blank, or the policy is none. What `run` raises
                 besides is raised on entering, on iterating or on leaving.
         """
         asked = _with_model(options, model)
-        call = self._call(prompt, asked, session_id, request_id, on_busy)
+        call = self._call(
+            prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
+        )
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
 
     def subscribe(
@@ -165,6 +180,59 @@ class Runtime:
         return self._actors.bus.subscribe(
             handler, *types, session_id=session_id, capacity=capacity, timeout=timeout
         )
+
+    # Asking people.
+
+    async def resume(
+        self,
+        session_id: str,
+        answers: Mapping[str, Answer],
+        options: AgentOptions[OutputT],
+        *,
+        request_id: str | None = None,
+    ) -> RunResult[OutputT]:
+        """Go on with a session whose last run ended with open questions (`on_ask="suspend"`).
+
+        Args:
+            session_id: The session.
+            answers: By the ids of `result.questions`; those that are left out are asked again.
+            options: The agent.
+            request_id: Stands on every event and in the result; None: one is made.
+
+        Raises:
+            SessionSuspended: The session waits for no answers.
+            QuestionClosed: It does not wait for one of these.
+            As `run`.
+
+        Cancellation: as `run`.
+        """
+        call = self._call("resume", _with_model(options, None), session_id, request_id, "reject")
+        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers))
+        request = await self._start(call, None)
+        async with lending(current_call.get()):
+            return cast("RunResult[OutputT]", await outcome_of(request))
+
+    def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
+        """The questions that runs are waiting with, the oldest first.
+
+        Args:
+            session_id: Only those of this session; None: of all.
+        """
+        return self._actors.questions.open(session_id)
+
+    def answer(self, question_id: str, answer: Answer) -> None:
+        """Answer a question, from any task; the first answer wins.
+
+        Args:
+            question_id: The question.
+            answer: One of its choices, of which `y`, `yes`, `session` and `always` allow and all
+                else denies; a free answer, where it asks for none of these; or a
+                `PermissionDecision`, which may rewrite the arguments.
+
+        Raises:
+            QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
+        """
+        self._actors.questions.answer(question_id, answer)
 
     def is_busy(self, session_id: str) -> bool:
         """True while a run holds the session."""
@@ -284,6 +352,23 @@ class Runtime:
 
     # Starting a run.
 
+    def face_session(self, session_id: str | None) -> FaceSession:
+        """A session as `Client` and `query` use it; for these.
+
+        Raises:
+            RuntimeClosed: The runtime is closed.
+        """
+        self._check_open()
+        session_id = session_id or self._actors.ids.new()
+        return FaceSession(session_id, self._actors, self._face_stream, self._options.on_busy)
+
+    def _face_stream(
+        self, said: UserInput, options: AgentOptions, session_id: str, face: FaceRun
+    ) -> RunStream:
+        request_id = self._actors.ids.new()
+        call = _Call(said, options, session_id, request_id, self._options.on_busy, face=face)
+        return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
+
     def _call(
         self,
         prompt: Prompt,
@@ -291,12 +376,18 @@ class Runtime:
         session_id: str | None,
         request_id: str | None,
         on_busy: OnBusy | None,
+        *,
+        tool_whitelist: Sequence[str] | None = None,
     ) -> "_Call":
         said = user_input(prompt)
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
-        return _Call(said, options, session_id or ids.new(), request_id or ids.new(), policy)
+        if isinstance(tool_whitelist, str):
+            raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")
+        return _Call(
+            said, options, session_id or ids.new(), request_id or ids.new(), policy, tool_whitelist
+        )
 
     async def _start(self, call: "_Call", mailbox: EventMailbox | None) -> Request[RunResult]:
         self._check_token()
@@ -319,6 +410,9 @@ class Runtime:
             request_id=call.request_id,
             on_busy=call.on_busy,
             parent_tool_use_id=held.call_id if held else None,
+            tool_whitelist=call.tool_whitelist,
+            answers=call.answers,
+            face=call.face,
         )
         driver = Driver(actors, spec, lease, mailbox)
         return await actors.start_run(
@@ -362,6 +456,9 @@ class _Call:
     session_id: str
     request_id: str
     on_busy: OnBusy
+    tool_whitelist: Sequence[str] | None = None
+    answers: Mapping[str, Answer] | None = None
+    face: FaceRun | None = None
 
 
 def open_runtime(

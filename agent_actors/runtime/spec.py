@@ -1,13 +1,15 @@
 """What a run is asked to be."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from agent_actors.actors._nesting import RunNode
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.protocol.turn import UserInput
+from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.questions import Answer
 
 
 @attrs.frozen(eq=False)
@@ -22,7 +24,10 @@ class RunSpec:
         request_id: The caller's id of the request.
         on_busy: What to do if the session is held.
         parent_tool_use_id: The call that started this run; None for a root run.
+        answers: To the questions with which the session is suspended, to go on with its open calls;
+            None: an ordinary run.
         tool_whitelist: The only tools that this run is offered, by name; None: all.
+        face: What it does otherwise, as a run of `Client` or `query`; None: nothing.
     """
 
     prompt: UserInput
@@ -33,3 +38,5 @@ class RunSpec:
     on_busy: OnBusy
     parent_tool_use_id: str | None
     tool_whitelist: Sequence[str] | None = None
+    answers: Mapping[str, Answer] | None = None
+    face: FaceRun | None = None

@@ -22,7 +22,7 @@ from agent_actors.permissions import (
     PermissionRequest,
     Remember,
 )
-from agent_actors.runtime.questions import Question
+from agent_actors.domain.questions import Question
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, pause, say
 from agent_actors.tools.ask import ask_user_question
 from agent_actors.tools.output import ToolOutput

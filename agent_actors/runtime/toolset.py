@@ -1,0 +1,100 @@
+"""The tools of one run: which are on offer, what stands around their calls, and who is asked."""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.questions import Question
+from agent_actors.domain.run import RunInfo
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.permissions import PermissionPolicy
+from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.asking import RunAsking, RunClock
+from agent_actors.runtime.guard import RunGuard
+from agent_actors.runtime.hooked import HookedRun
+from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.questions import Answer
+from agent_actors.tools import Tool
+from agent_actors.tools.ask import ASK_USER_QUESTION
+
+
+@attrs.define(eq=False)
+class Toolset:
+    """What one run may call.
+
+    Args:
+        actors: Where people answer, and what was decided is kept.
+        options: The agent.
+        session_id: The session.
+        hooked: The run's hooks; None: none.
+        policy: What calls may do; None: anything.
+
+    Attributes:
+        answers: Answers that are there before they are asked for, by the ids of the calls.
+    """
+
+    _actors: Actors
+    _options: AgentOptions
+    _session_id: str
+    _hooked: HookedRun | None
+    _policy: PermissionPolicy | None
+    answers: Mapping[str, Answer] = attrs.field(factory=dict[str, Answer], init=False)
+    # Made with the first call: most runs ask nobody.
+    _asking: RunAsking | None = attrs.field(default=None, init=False)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools on offer, by name."""
+        tools = self._options.tools_by_name if self._hooked is None else self._hooked.tools
+        if self._policy is None:
+            return tools
+        return {tool.name: tool for tool in self._policy.offered(tools.values())}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of them."""
+        if self._hooked is None and self._policy is None:
+            return self._options.tool_specs
+        return tuple(tool.spec for tool in self.tools.values())
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions for whose answers the run does not wait."""
+        return () if self._asking is None else tuple(self._asking.suspended)
+
+    def drafts(self) -> list[Draft]:
+        """What was asked since the last look, as records."""
+        return [] if self._asking is None else self._asking.drafts()
+
+    def guard(
+        self,
+        info: Callable[[], RunInfo],
+        messages: Callable[[], Messages],
+        *,
+        wake: Callable[[], None],
+        clock: RunClock,
+    ) -> RunGuard | None:
+        """What stands around the calls; None if nothing does.
+
+        Args:
+            info: Gives a snapshot of the run.
+            messages: Gives the conversation so far.
+            wake: Called when a question was asked.
+            clock: Stands still while a person is asked.
+        """
+        if self._hooked is None and self._policy is None and ASK_USER_QUESTION not in self.tools:
+            return None
+        self._asking = RunAsking(
+            self._actors, self._options, info, wake=wake, clock=clock, answers=self.answers
+        )
+        return RunGuard(
+            self._hooked,
+            self._policy,
+            self._asking,
+            self._actors.memory,
+            self._session_id,
+            self._options.cwd,
+            messages,
+        )
