@@ -480,3 +480,16 @@ async def test_a_request_keeps_the_context_in_which_it_was_made(nursery: trio.Nu
     assert request.take()
     request.context.run(nursery.start_soon, request.perform, gone)
     assert await request.wait() == "asker"
+
+
+async def test_work_whose_actor_has_answered_before_its_worker_ran_does_not_begin(
+    nursery: trio.Nursery,
+) -> None:
+    work = Work()
+    request = Request(work)
+    taken(nursery, request)
+    request.fail(Bug("answered"))
+    await wait_all_tasks_blocked()
+    assert work.log == []
+    with pytest.raises(Bug):
+        request.result()
