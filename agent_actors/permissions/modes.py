@@ -88,7 +88,7 @@ def is_out_of_bounds(mode: PermissionMode, effect: Effect, *, asks: bool) -> boo
     return mode is PermissionMode.DENY and asks
 
 
-def as_mode(value: object) -> PermissionMode:
+def as_mode(value: PermissionMode | str) -> PermissionMode:
     """The mode of this name; case counts.
 
     Raises:

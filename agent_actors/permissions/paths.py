@@ -122,7 +122,8 @@ class PathPattern:
 
     def restricts(self, text: str, cwd: PurePath) -> bool:
         """Whether the path may be one of these, or lie within one."""
-        for spelt in {text.replace("\\", "/")} | ({text} if not cwd.drive else set()):
+        slashed = text.replace("\\", "/")
+        for spelt in {slashed} if cwd.drive else {slashed, text}:
             if spelt.startswith("~") or (cwd.drive and _is_of_a_drive(spelt)):
                 return True
             root, parts = placed(spelt, cwd)

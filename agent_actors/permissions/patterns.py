@@ -117,7 +117,7 @@ class Pattern:
                 return self._url.permits(value)
             case None if "/" in self.text and self._path is not None:
                 return self._path.permits(value, cwd) and _is_innocent(value)
-            case None:
+            case _:
                 return self._narrow.fullmatch(value) is not None and _is_innocent(value)
 
     def restricts(self, value: str, field: Kind | None, cwd: PurePath) -> bool:

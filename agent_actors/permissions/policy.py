@@ -323,7 +323,7 @@ class PermissionPolicy:
                 return Allow(f"mode {self.mode.value!r} lets it run")
             case "deny":
                 return self._mode_denies()
-            case "ask":
+            case _:
                 reason = f"mode {self.mode.value!r} asks: the tool {effect_of(tool).value}"
                 return _ask(call, tool, situation.cwd, reason)
 

@@ -45,7 +45,7 @@ def test_no_other_text_allows(text: str) -> None:
 def test_a_scope_counts_only_if_it_was_offered(scope: str) -> None:
     decision = read_answer(f" {scope.upper()} ", rule="Bash(git *)", ttl=5)
     assert decision.behavior == "allow"
-    assert decision.remember == Remember(scope, ttl=5, rule="Bash(git *)")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert decision.remember == Remember(scope, ttl=5, rule="Bash(git *)")
     assert read_answer(scope, ("yes", "no")).behavior == "deny"
 
 
@@ -66,7 +66,7 @@ def test_a_scope_alone_is_a_memory_without_end() -> None:
 
 def test_a_decision_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected 'allow', 'deny' or 'ask'; got 'yes'"):
-        PermissionDecision("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        PermissionDecision("yes")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="only what is allowed can have another input"):
         PermissionDecision("deny", input={})
     with pytest.raises(ConfigError, match="a question that is handed on decides nothing"):
@@ -80,7 +80,7 @@ def test_a_memory_of_no_time_is_refused(ttl: float) -> None:
     with pytest.raises(ConfigError, match="ttl must be above 0 seconds"):
         Remember("once", ttl=ttl)
     with pytest.raises(ConfigError, match="expected 'once', 'session' or 'always'; got 'ever'"):
-        Remember("ever")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        Remember("ever")
 
 
 def request(ask: Ask) -> PermissionRequest:

@@ -102,7 +102,7 @@ def test_bypass_still_obeys_rules() -> None:
         ("xyz", "there are:"),
     ],
 )
-def test_a_mode_that_there_is_none_of_is_refused(name: object, hint: str) -> None:
+def test_a_mode_that_there_is_none_of_is_refused(name: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint.replace("?", "\\?")):
         as_mode(name)
     assert as_mode("plan") is PermissionMode.PLAN

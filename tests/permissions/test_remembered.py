@@ -1,6 +1,7 @@
 """What was decided holds as long, and for as much, as it was said to, and no further."""
 
 from pathlib import PurePosixPath
+from typing import Literal
 
 import attrs
 import pytest
@@ -57,7 +58,7 @@ def test_what_is_handed_on_gives_the_question_back() -> None:
 def test_an_approval_holds_for_the_same_arguments_in_its_sessions(
     scope: str, elsewhere: str
 ) -> None:
-    remember = Remember(scope)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    remember = Remember(scope)
     _, kept = settle(PermissionDecision("allow", remember=remember))
     assert judged("git push", kept) == "Allow"
     assert judged("git push", kept, session_id="s2") == elsewhere
@@ -112,7 +113,7 @@ def test_a_session_that_ended_takes_its_approvals_along() -> None:
     kept = NOTHING_REMEMBERED
     for session_id, scope in (("s1", "session"), ("s2", "once"), ("s1", "always")):
         situation = Situation(CWD, session_id, kept)
-        kept = situation.approve(PUSH, BASH, Remember(scope))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        kept = situation.approve(PUSH, BASH, Remember(scope))
     assert len(kept) == 3
     assert len(kept.forget("s1")) == 2
     assert len(kept.forget("s1").forget("s2")) == 1
@@ -179,8 +180,10 @@ def test_the_last_decision_on_the_same_calls_counts() -> None:
     ],
 )
 @pytest.mark.parametrize("behavior", ["allow", "deny"])
-def test_a_rule_to_remember_has_to_be_about_the_call(rule: str, reason: str, behavior: str) -> None:
-    decision = PermissionDecision(behavior, remember=Remember("always", rule=rule))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+def test_a_rule_to_remember_has_to_be_about_the_call(
+    rule: str, reason: str, behavior: Literal["allow", "deny"]
+) -> None:
+    decision = PermissionDecision(behavior, remember=Remember("always", rule=rule))
     with pytest.raises(ConfigError, match=reason):
         settle(decision)
 
@@ -202,6 +205,7 @@ def test_a_rewrite_is_remembered_with_what_it_was_given_for() -> None:
     again = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
     assert isinstance(again, Allow)
     assert again.input == verdict.input
+    assert again.input is not None
     again.input.clear()
     more = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
     assert isinstance(more, Allow)

@@ -287,6 +287,7 @@ def test_a_field_that_a_tool_never_has_is_told() -> None:
         ("a, b=c", ""),  # it would read as two fields
         ("src/../a", ""),
         ("", ""),
+        ("a ", ""),
     ],
 )
 def test_what_always_means_is_the_path_of_a_file(path: str, text: str) -> None:

@@ -1,0 +1,267 @@
+"""What is offered and what is decided, in which order, and what is refused beforehand."""
+
+import attrs
+import pytest
+
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.errors import ConfigError
+from agent_actors.permissions import Allow, Ask, Deny, PermissionMode, PermissionPolicy, Remember
+from agent_actors.permissions.modes import MODES
+from tests.permissions.support import BASH, EDIT, FETCH, HERE, LOOSE, READ, TOOLS, call
+
+
+def names(policy: PermissionPolicy, whitelist: list[str] | None = None) -> list[str]:
+    return [tool.name for tool in policy.offered(TOOLS, whitelist)]
+
+
+# What is offered.
+
+
+def test_all_tools_are_offered_unless_something_is_said() -> None:
+    assert names(PermissionPolicy()) == [tool.name for tool in TOOLS]
+
+
+@pytest.mark.feature("ASDK-106")
+@pytest.mark.parametrize(
+    "policy",
+    [
+        PermissionPolicy(disallowed_tools=["Bash", "F*"], mode="bypass"),
+        PermissionPolicy(deny=["Bash", "Fetch(*)"], mode="bypass"),
+        PermissionPolicy(
+            allowed_tools=["Edit", "Read", "[LMNS]*"], allow=["Bash", "Fetch"], mode="bypass"
+        ),
+    ],
+)
+def test_a_disallowed_tool_is_neither_offered_nor_run(policy: PermissionPolicy) -> None:
+    assert names(policy) == ["Edit", "Read", "Note", "Send", "Move", "Loose"]
+    for tool in (BASH, FETCH):
+        kept = HERE.approve(call(tool), tool, Remember("always"))
+        verdict = policy.decide(call(tool), tool, attrs.evolve(HERE, remembered=kept))
+        assert verdict == Deny(f"the tool '{tool.name}' is not available here")
+        assert policy.approved(call(tool), tool, HERE) == verdict
+    assert isinstance(policy.decide(call(EDIT), EDIT, HERE), Allow)
+
+
+def test_a_tool_that_is_denied_in_part_is_offered() -> None:
+    assert "Bash" in names(PermissionPolicy(deny=["Bash(rm *)"]))
+
+
+def test_no_allowed_tools_are_no_tools() -> None:
+    assert names(PermissionPolicy(allowed_tools=[])) == []
+
+
+@pytest.mark.feature("ASDK-070")
+def test_a_whitelist_narrows_a_run_and_never_widens_it() -> None:
+    policy = PermissionPolicy(disallowed_tools=["Bash"], mode="bypass")
+    assert names(policy, ["Read", "Bash", "bash", "*", "nothing"]) == ["Read"]
+    narrowed = policy.narrowed(["Read", "Bash", "*", "nothing"])
+    assert names(narrowed) == ["Read"]
+    assert narrowed.decide(call(EDIT), EDIT, HERE) == Deny("the tool 'Edit' is not available here")
+    assert isinstance(narrowed.decide(call(READ), READ, HERE), Allow)
+    assert names(policy, []) == names(policy.narrowed([])) == []
+
+
+@pytest.mark.feature("ASDK-089")
+def test_unknown_names_are_told() -> None:
+    policy = PermissionPolicy(
+        allow=["Raed", "Bash(git *)"],
+        deny=["mcp_*(x)"],
+        allowed_tools=["R*", "Nix*"],
+        disallowed_tools=["Raed"],
+    )
+    assert policy.unknown(TOOLS) == ("Nix*", "Raed", "mcp_*")
+    assert policy.unknown(TOOLS, ["Read", "read", "R*"]) == ("Nix*", "Raed", "mcp_*", "read", "R*")
+    assert PermissionPolicy().unknown(TOOLS, None) == ()
+
+
+def test_a_list_of_tools_is_one_of_names() -> None:
+    text = "expected a list of tools' names; got the text 'Bash'"
+    with pytest.raises(ConfigError, match=text):
+        PermissionPolicy(allowed_tools="Bash")
+    with pytest.raises(ConfigError, match=text):
+        PermissionPolicy(disallowed_tools="Bash")
+    rule = r"'Bash\(git \*\)' is a rule, and a list of tools has names"
+    with pytest.raises(ConfigError, match=rule):
+        PermissionPolicy(allowed_tools=["Bash(git *)"])
+    with pytest.raises(ConfigError, match=rule):
+        PermissionPolicy(disallowed_tools=["Bash(git *)"])
+
+
+def test_a_whitelist_that_is_a_text_is_refused() -> None:
+    policy = PermissionPolicy()
+    for use in (
+        lambda: policy.offered(TOOLS, "Bash"),
+        lambda: policy.narrowed("Bash"),
+        lambda: policy.unknown(TOOLS, "Bash"),
+    ):
+        with pytest.raises(ConfigError, match="got the text 'Bash'"):
+            use()
+
+
+# What is decided.
+
+
+@pytest.mark.parametrize(
+    "name", ["bash", "BASH", "Bash ", " Bash", "Bash\n", "B\u0430sh", "", "Bas"]
+)
+def test_a_name_that_is_not_exactly_the_tools_is_never_allowed(name: str) -> None:
+    policy = PermissionPolicy(mode="bypass", allow=["*"])
+    verdict = policy.decide(ToolUseBlock("1", name, {"command": "ls"}), BASH, HERE)
+    assert verdict == Deny(f"there is no tool {name!r}")
+    assert policy.decide(ToolUseBlock("1", name, {}), None, HERE) == verdict
+    assert policy.approved(ToolUseBlock("1", name, {}), None, HERE) == verdict
+
+
+@pytest.mark.parametrize("mode", PermissionMode)
+def test_deny_goes_over_ask_and_ask_over_allow(mode: PermissionMode) -> None:
+    every = ["Bash(git *)"]
+    git = call(BASH, command="git status")
+
+    def said(policy: PermissionPolicy) -> str:
+        return type(policy.decide(git, BASH, HERE)).__name__
+
+    assert said(PermissionPolicy(mode=mode, deny=every, ask=every, allow=every)) == "Deny"
+    bounded = mode in ("plan", "deny")
+    assert said(PermissionPolicy(mode=mode, ask=every, allow=every)) == (
+        "Deny" if bounded else "Ask"
+    )
+    assert said(PermissionPolicy(mode=mode, allow=every)) == ("Deny" if mode == "plan" else "Allow")
+
+
+def test_a_call_of_which_a_part_is_denied_is_denied() -> None:
+    policy = PermissionPolicy(mode="bypass", allow=["Bash"], deny=["Bash(rm *)"])
+    assert policy.decide(call(BASH, command="git status; sudo rm -rf /"), BASH, HERE) == Deny(
+        "it is denied by the rule 'Bash(rm *)'"
+    )
+
+
+def test_a_question_says_what_is_asked_and_why() -> None:
+    verdict = PermissionPolicy(ask=["Bash(git push *)"]).decide(
+        call(BASH, command="git push", timeout=5), BASH, HERE
+    )
+    assert verdict == Ask(
+        'Allow Bash({"command": "git push", "timeout": 5})?',
+        ("yes", "session", "always", "no"),
+        "the rule 'Bash(git push *)' asks about it",
+        "",
+    )
+    verdict = PermissionPolicy().decide(call(EDIT, file_path="a.py"), EDIT, HERE)
+    assert isinstance(verdict, Ask)
+    assert verdict.reason == "mode 'default' asks: the tool changes here"
+    assert verdict.rule == "Edit(file_path=path:./a.py)"
+
+
+def test_a_question_shows_nothing_that_could_deceive_a_terminal() -> None:
+    hostile = "ls\x1b[2K\r\n\u202egnp.exe\u200b\x00\ud800 \u00e4"
+    verdict = PermissionPolicy().decide(call(BASH, command=hostile), BASH, HERE)
+    assert isinstance(verdict, Ask)
+    assert verdict.prompt.isprintable()
+    assert verdict.prompt == (
+        'Allow Bash({"command": "ls\\u001b[2K\\r\\n\\u202egnp.exe\\u200b\\u0000\\ud800 \u00e4"})?'
+    )
+
+
+def test_a_long_question_says_how_much_it_leaves_out() -> None:
+    verdict = PermissionPolicy().decide(call(BASH, command="x" * 10_000 + "END"), BASH, HERE)
+    assert isinstance(verdict, Ask)
+    assert len(verdict.prompt) < 1600
+    assert "... (8518 characters more) ..." in verdict.prompt
+    assert verdict.prompt.endswith('END"})?')
+
+
+def test_what_is_approved_is_allowed_unless_it_is_denied() -> None:
+    policy = PermissionPolicy(mode="prompt", deny=["Bash(rm *)"], ask=["Bash"])
+    assert policy.approved(call(BASH, command="ls"), BASH, HERE) == Allow("it was approved")
+    assert isinstance(policy.approved(call(BASH, command="rm x"), BASH, HERE), Deny)
+    plan = PermissionPolicy(mode="plan")
+    assert isinstance(plan.approved(call(BASH, command="ls"), BASH, HERE), Deny)
+
+
+# A run that another run started.
+
+
+def test_a_policy_above_only_makes_it_stricter() -> None:
+    above = PermissionPolicy(deny=["Bash(rm *)"], disallowed_tools=["Fetch"])
+    own = PermissionPolicy(mode="bypass", deny=["Bash(mv *)"])
+    both = own.under(above)
+    lines = ("rm x", "mv x", "ls")
+    verdicts = [both.decide(call(BASH, command=line), BASH, HERE) for line in lines]
+    assert [type(verdict).__name__ for verdict in verdicts] == ["Deny", "Deny", "Ask"]
+    approved = [both.approved(call(BASH, command=line), BASH, HERE) for line in lines]
+    assert [type(verdict).__name__ for verdict in approved] == ["Deny", "Deny", "Allow"]
+    assert "Fetch" not in names(both)
+    assert own.under(None) is own
+
+
+def test_policies_stand_above_each_other_to_any_depth() -> None:
+    top = PermissionPolicy(mode="bypass", deny=["Bash(rm *)"])
+    middle = PermissionPolicy(mode="bypass", deny=["Bash(mv *)"]).under(top)
+    low = PermissionPolicy(mode="bypass").under(PermissionPolicy(mode="bypass")).under(middle)
+    for line in ("rm x", "mv x"):
+        assert isinstance(low.decide(call(BASH, command=line), BASH, HERE), Deny)
+    assert isinstance(low.decide(call(BASH, command="ls"), BASH, HERE), Allow)
+
+
+def test_a_remembered_rewrite_of_a_run_below_is_judged_by_the_policy_above() -> None:
+    kept = HERE.approve(call(LOOSE, x="a"), LOOSE, Remember("session"), input={"command": "rm x"})
+    situation = attrs.evolve(HERE, remembered=kept)
+    own = PermissionPolicy()
+    assert isinstance(own.decide(call(LOOSE, x="a"), LOOSE, situation), Allow)
+    both = own.under(PermissionPolicy(mode="bypass", deny=["Loose(rm *)"]))
+    assert isinstance(both.decide(call(LOOSE, x="a"), LOOSE, situation), Deny)
+
+
+# What is checked where a policy meets an agent.
+
+
+@pytest.mark.feature("OAGS-087")
+def test_prompt_without_anybody_to_ask_is_refused() -> None:
+    policy = PermissionPolicy(mode="prompt")
+    with pytest.raises(ConfigError, match="mode 'prompt' asks about every call, and there is nob"):
+        policy.check(has_approver=False)
+    with pytest.raises(ConfigError, match="mode 'prompt' asks about every call"):
+        PermissionPolicy().under(policy).check(has_approver=False)
+    policy.check(has_approver=True)
+    for mode in MODES:
+        if mode != "prompt":
+            PermissionPolicy(mode=mode).check(has_approver=False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        (PermissionPolicy(deny=["bash(rm *)"]), "'bash' restricts no tool"),
+        (PermissionPolicy(ask=["BASH"]), "'BASH' restricts no tool"),
+        (PermissionPolicy(disallowed_tools=[" Bash"]), "' Bash' restricts no tool"),
+    ],
+)
+def test_a_restriction_that_misses_its_tool_by_case_or_blanks_is_refused(
+    policy: PermissionPolicy, name: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{name}, as names meet exactly; write 'Bash'"):
+        policy.check(has_approver=True, tools=TOOLS)
+    with pytest.raises(ConfigError, match=name):
+        PermissionPolicy().under(policy).check(has_approver=True, tools=TOOLS)
+    policy.check(has_approver=True)
+
+
+def test_a_rule_with_an_argument_that_its_tool_never_has_is_refused() -> None:
+    rule = "Bash(line=rm *)"
+    for policy in (
+        PermissionPolicy(allow=[rule]),
+        PermissionPolicy(ask=[rule]),
+        PermissionPolicy(deny=[rule]),
+    ):
+        with pytest.raises(ConfigError, match="tool 'Bash' has no argument 'line'"):
+            policy.check(has_approver=True, tools=TOOLS)
+    PermissionPolicy(deny=["*(line=rm *)", "Other(x=y)", "Loose(x=y)"]).check(
+        has_approver=True, tools=TOOLS
+    )
+
+
+def test_a_mode_and_rules_are_read_where_the_policy_is_made() -> None:
+    with pytest.raises(ConfigError, match="there is no mode 'yolo'"):
+        PermissionPolicy(mode="yolo")
+    with pytest.raises(ConfigError, match="permission rule 'Bash\\('"):
+        PermissionPolicy(deny="Bash(")
+    assert PermissionPolicy(deny="Bash").deny[0].name == "Bash"
