@@ -1,37 +1,90 @@
 """HookBus: fan-out of events to observers, who can change nothing and hold up nobody.
 
-Owns the subscriptions, each with a bounded queue and a task of its own. Publishing is synchronous
-and never waits: where a queue is full its oldest event is dropped and counted. It does not know
-runs. A handler that raises, hangs or is slow harms its own subscription only: it has a deadline
-per event, and what it raises is logged and counted.
+Owns the subscriptions, each with a backlog and a task of its own. Publishing is synchronous and
+never waits. It does not know runs; the log it knows as something that can be read. A handler that
+raises, hangs or is slow harms its own subscription only: it has a deadline per event, and what it
+raises is logged and counted. What is promised from the log is delivered or the subscription ends:
+a log that cannot be read never becomes a gap that nobody notices.
 """
 
 import contextvars
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Final, Literal, Self, TypeAlias
 
 import attrs
 import trio
 
+from agent_actors.actors._backlog import Backlog, Gap, Overflow
 from agent_actors.actors._owner import Owner
 from agent_actors.actors._stops import stop_in
+from agent_actors.actors.log_reader import LogTail
 from agent_actors.domain.events import Event
-from agent_actors.errors import ConfigError, RuntimeClosed
-
-K = TypeVar("K", bound=Hashable)
+from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
+# Reads a session's log after a `seq`.
+ReadLog: TypeAlias = Callable[[str, int], Awaitable[LogTail]]
+# Why a subscription takes no more: it was left, its queue was full, the log could not be read, or
+# the runtime closed.
+EndReason: TypeAlias = Literal["left", "overflow", "log", "shutdown"]
 
 QUEUE_CAPACITY: Final = 256
 # Ids remembered per subscription; a repeat farther apart than this is not noticed.
 DEDUP_WINDOW: Final = 256
 # Seconds a handler may take for one event.
 HANDLER_TIMEOUT: Final = 30.0
+# Tries to read the log, and seconds between them: a store that is busy for a moment ends nothing.
+READ_TRIES: Final = 3
+READ_PAUSE: Final = 1.0
+
+_OVERFLOWS: Final = ("drop_oldest", "close", "reread")
 
 _log: Final = logging.getLogger("agent_actors.hook_bus")
+
+
+@attrs.frozen(kw_only=True)
+class SubscriptionOptions:
+    """How a subscription waits, forgets and gives up.
+
+    Attributes:
+        capacity: Events that may wait.
+        overflow: What comes of more: the oldest is dropped (`drop_oldest`), the subscription ends
+            (`close`), or what is recorded is read again from the log (`reread`).
+        dedup_window: Ids that are remembered, to drop what was seen before; 0: none.
+        timeout: Seconds that the handler may take for one event; `math.inf` for any time.
+        after_seq: Begin with what the log has of the session after this `seq`; None: with what is
+            published next.
+
+    Raises:
+        ConfigError: Naming the option, what was expected and what came.
+    """
+
+    capacity: int = QUEUE_CAPACITY
+    overflow: Overflow = "drop_oldest"
+    dedup_window: int = DEDUP_WINDOW
+    timeout: float = HANDLER_TIMEOUT
+    after_seq: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ConfigError(f"a subscription's capacity must be at least 1; got {self.capacity}")
+        if self.overflow not in _OVERFLOWS:
+            raise ConfigError(
+                f"overflow must be one of {', '.join(_OVERFLOWS)}; got {self.overflow!r}"
+            )
+        if self.dedup_window < 0:
+            raise ConfigError(f"dedup_window must not be negative; got {self.dedup_window}")
+        if not self.timeout > 0:
+            raise ConfigError(
+                f"a handler's timeout must be above 0 seconds, or math.inf; got {self.timeout}"
+            )
+        if self.after_seq is not None and self.after_seq < 0:
+            raise ConfigError(f"after_seq must not be negative; got {self.after_seq}")
+
+
+DEFAULTS: Final = SubscriptionOptions()
 
 
 @attrs.frozen
@@ -41,9 +94,10 @@ class SubscriptionStatistics:
     Attributes:
         queued: Events that wait.
         delivered: Events whose handler returned.
-        dropped: Events that were dropped because the queue was full.
+        dropped: Events that will not come: the queue was full, or the log no longer had them.
         duplicates: Events that had been seen before.
         failed: Events whose handler raised or overran its deadline.
+        reread: Events that came from the log.
     """
 
     queued: int
@@ -51,6 +105,7 @@ class SubscriptionStatistics:
     dropped: int
     duplicates: int
     failed: int
+    reread: int = 0
 
 
 @attrs.frozen
@@ -67,62 +122,85 @@ class BusStatistics:
 
 
 class Subscription:
-    """One observer's place on the bus; leaving its `with` block unsubscribes."""
+    """One observer's place on the bus; leaving its `with` block unsubscribes.
+
+    Attributes:
+        ended: Set when nothing more is delivered.
+        end_reason: Why it takes no more events; None while it does.
+        failure: Why the log could not be read, if it ended by that.
+    """
 
     def __init__(
         self,
         handler: Handler,
         types: tuple[type[Event], ...],
         session_id: str | None,
-        capacity: int,
-        timeout: float,
+        options: SubscriptionOptions,
+        read: ReadLog | None,
     ) -> None:
         self._handler = handler
-        self._types = types or (Event,)
-        self._session_id = session_id
-        self._timeout = timeout
-        self._send, self._receive = trio.open_memory_channel[Event](capacity)
-        self._ids: OrderedDict[str, None] = OrderedDict()
-        self._seqs: OrderedDict[tuple[str, int], None] = OrderedDict()
-        self._delivered = self._dropped = self._duplicates = self._failed = 0
+        self._timeout = options.timeout
+        self._read = read
+        self._backlog = Backlog(
+            types or (Event,),
+            session_id,
+            capacity=options.capacity,
+            overflow=options.overflow,
+            window=options.dedup_window,
+            after_seq=options.after_seq,
+        )
+        self._wake: trio.Event | None = None
+        self._delivered = self._failed = self._reread = 0
         self.ended: trio.Event = trio.Event()
+        self.end_reason: EndReason | None = None
+        self.failure: Exception | None = None
 
     def offer(self, event: Event) -> None:
         """Queue an event that fits; for the bus."""
-        if not isinstance(event, self._types):
+        if self.end_reason is not None:
             return
-        if self._session_id is not None and event.session_id != self._session_id:
-            return
-        if self._is_repeat(event):
-            self._duplicates += 1
-            return
-        try:
-            self._send.send_nowait(event)
-        except trio.WouldBlock:
-            self._receive.receive_nowait()
-            self._dropped += 1
-            self._send.send_nowait(event)
-        except (trio.ClosedResourceError, trio.BrokenResourceError):
-            return  # closed meanwhile
+        self._backlog.offer(event)
+        if self._backlog.overflowed:
+            self._end("overflow")
+        self._rouse()
+
+    def session_left(self, session_id: str) -> None:
+        """The session has left the memory; for the bus."""
+        self._backlog.session_left(session_id)
 
     async def deliver(self) -> None:
         """Call the handler for each event until the subscription is closed and drained."""
-        with self._receive:
-            async for event in self._receive:
-                await self._deliver_one(event)
+        while True:
+            # Each event costs a checkpoint: a handler that never waits may not take the loop.
+            await trio.lowlevel.checkpoint()
+            item = self._backlog.take()
+            if isinstance(item, Gap):
+                await self._fill(item)
+            elif item is not None:
+                await self._deliver_one(item)
+            elif self.end_reason is not None:
+                return
+            else:
+                self._wake = trio.Event()
+                await self._wake.wait()
 
     def close(self) -> None:
-        """Take no more events; queued ones are still delivered. Idempotent."""
-        self._send.close()
+        """Take no more events; those that wait, or that the log owes, still come. Idempotent."""
+        self._end("left")
+
+    def shut_down(self) -> None:
+        """The same, since the runtime closes; for the bus."""
+        self._end("shutdown")
 
     def statistics(self) -> SubscriptionStatistics:
         """A snapshot."""
         return SubscriptionStatistics(
-            queued=self._send.statistics().current_buffer_used,
+            queued=len(self._backlog),
             delivered=self._delivered,
-            dropped=self._dropped,
-            duplicates=self._duplicates,
+            dropped=self._backlog.dropped,
+            duplicates=self._backlog.duplicates,
             failed=self._failed,
+            reread=self._reread,
         )
 
     def __enter__(self) -> Self:
@@ -130,6 +208,42 @@ class Subscription:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _end(self, reason: EndReason) -> None:
+        if self.end_reason is None:
+            self.end_reason = reason
+        self._rouse()
+
+    def _rouse(self) -> None:
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            wake.set()
+
+    async def _fill(self, gap: Gap) -> None:
+        try:
+            tail = await self._read_tail(gap)
+            if not self._backlog.fill(gap, tail.last_seq):
+                return
+            for record in tail.records:
+                await trio.lowlevel.checkpoint()
+                if isinstance(record, Event) and self._backlog.wants(record):
+                    self._reread += 1
+                    await self._deliver_one(record)
+        except AgentError as error:
+            _log.error("an observer's subscription ends: %s", error)
+            self.failure = error
+            self._backlog.clear()
+            self._end("log")
+
+    async def _read_tail(self, gap: Gap) -> LogTail:
+        assert self._read is not None
+        for _ in range(READ_TRIES - 1):
+            try:
+                return await self._read(gap.session_id, gap.after)
+            except AgentError as error:
+                _log.warning("the log is read again in %g s: %s", READ_PAUSE, error)
+            await trio.sleep(READ_PAUSE)
+        return await self._read(gap.session_id, gap.after)
 
     async def _deliver_one(self, event: Event) -> None:
         try:
@@ -150,32 +264,21 @@ class Subscription:
         else:
             self._delivered += 1
 
-    def _is_repeat(self, event: Event) -> bool:
-        repeat = _is_known(event.id, self._ids)
-        if event.seq is not None:
-            repeat |= _is_known((event.session_id, event.seq), self._seqs)
-        return repeat
-
-
-def _is_known(key: K, window: OrderedDict[K, None]) -> bool:
-    known = key in window
-    window[key] = None
-    window.move_to_end(key)
-    if len(window) > DEDUP_WINDOW:
-        window.popitem(last=False)
-    return known
-
 
 class HookBus:
     """The bus of one runtime.
+
+    Args:
+        read: Reads the log, for `reread` and `after_seq`; None: there is no log.
 
     Attributes:
         has_subscribers: True if anybody listens; publishing can be spared otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read: ReadLog | None = None) -> None:
         self.owner: Owner = Owner("hook_bus")
         self.has_subscribers: bool = False
+        self._read = read
         self._subscriptions: set[Subscription] = set()
         self._published = 0
         self._closed = False
@@ -185,33 +288,47 @@ class HookBus:
         handler: Handler,
         *types: type[Event],
         session_id: str | None = None,
-        capacity: int = QUEUE_CAPACITY,
-        timeout: float = HANDLER_TIMEOUT,
+        options: SubscriptionOptions = DEFAULTS,
     ) -> Subscription:
         """Have a handler called for each event, in order, in a task of its own.
+
+        With `after_seq`, or with `reread`, the records of a session come each once and in order,
+        whether they are published or read from the log. What is live only (deltas, progress) and
+        is published while the log is read is dropped, and counted.
 
         Args:
             handler: An async function of the event.
             types: The event classes to take; none: every event.
             session_id: Only events of this session; None: of all.
-            capacity: Events that may wait; beyond it the oldest is dropped.
-            timeout: Seconds that the handler may take for one event.
+            options: How it waits and where it begins.
 
         Raises:
             RuntimeClosed: The bus is closed.
-            ConfigError: `capacity` is below 1.
+            ConfigError: `after_seq` without a session, or there is no log to read.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")
-        if capacity < 1:
-            raise ConfigError(f"a subscription's capacity must be at least 1; got {capacity}")
-        subscription = Subscription(handler, types, session_id, capacity, timeout)
+        if options.after_seq is not None and session_id is None:
+            raise ConfigError("a replay is of one session; pass session_id beside after_seq")
+        if self._read is None and (options.overflow == "reread" or options.after_seq is not None):
+            raise ConfigError("this bus has no log to read from; use drop_oldest or close")
+        subscription = Subscription(handler, types, session_id, options, self._read)
         self.owner.start_background(
             partial(self._serve, subscription), context=contextvars.copy_context()
         )
         self._subscriptions.add(subscription)
         self.has_subscribers = True
         return subscription
+
+    def publish(self, event: Event) -> None:
+        """Tell the observers something of a caller's own; never waits.
+
+        Raises:
+            RuntimeClosed: The bus is closed.
+        """
+        if self._closed or self.owner.ended.is_set():
+            raise RuntimeClosed("the hook bus")
+        self.publish_nowait((event,))
 
     def publish_nowait(self, events: Sequence[Event]) -> None:
         """Tell the observers; never waits and never raises. After the end it does nothing."""
@@ -220,6 +337,11 @@ class HookBus:
             for event in events:
                 subscription.offer(event)
 
+    def session_left(self, session_id: str) -> None:
+        """The session has left the memory: what it records next may begin anew, at 1."""
+        for subscription in self._subscriptions:
+            subscription.session_left(session_id)
+
     async def drain(self) -> None:
         """Take no more subscriptions, and wait until what is queued has been delivered.
 
@@ -227,7 +349,7 @@ class HookBus:
         """
         self._closed = True
         for subscription in tuple(self._subscriptions):
-            subscription.close()
+            subscription.shut_down()
         while self._subscriptions:
             await next(iter(self._subscriptions)).ended.wait()
 

@@ -14,6 +14,7 @@ import trio
 from agent_actors.actors._ask import Request
 from agent_actors.actors._owner import Owner
 from agent_actors.actors.hook_bus import HookBus
+from agent_actors.actors.log_reader import LogReader
 from agent_actors.actors.session_gate import SessionGate
 from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
@@ -58,9 +59,10 @@ class Actors:
             tools_per_runtime=options.tools_per_runtime,
             threads=options.threads,
         )
-        self.bus: HookBus = HookBus()
+        store = options.store or wiring.make_store()
+        self.bus: HookBus = HookBus(LogReader(store).read)
         self.log: SessionLog = SessionLog(
-            options.store or wiring.make_store(),
+            store,
             self.ids,
             self.wall_clock,
             self.gate.is_busy,
@@ -202,6 +204,7 @@ class Actors:
 
     def _session_left(self, session_id: str, *, reason: str) -> None:
         self.session_hooks.end(session_id, reason)
+        self.bus.session_left(session_id)
         self.memory.forget(session_id)
 
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
@@ -270,10 +273,10 @@ class Actors:
         with trio.move_on_after(SESSION_END_TIMEOUT):
             await self.session_hooks.end_all()
         await _end(self.session_hooks.owner)
+        with trio.move_on_after(BUS_DRAIN):
+            await self.bus.drain()  # while the log can still be read
         await _end(self.log.owner)
         await _attempt(self.log.aclose, failures)
-        with trio.move_on_after(BUS_DRAIN):
-            await self.bus.drain()
         await _end(self.bus.owner)
 
 

@@ -5,7 +5,7 @@ from typing import Final
 import attrs
 
 from agent_actors.abc import SessionStore
-from agent_actors.actors.hook_bus import BusStatistics
+from agent_actors.actors.hook_bus import DEFAULTS, BusStatistics, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS, StreamStatistics
 from agent_actors.actors.session_gate import GateStatistics, OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL, LogStatistics
@@ -61,6 +61,7 @@ class RuntimeOptions:
         tools_per_runtime: Calls of all runs that may run at once.
         threads: Sync tools that may run at once.
         streams_per_endpoint: Streams of one endpoint that may be live at once; inf for no bound.
+        subscriptions: How observers wait that do not say otherwise.
     """
 
     store: SessionStore | None = None
@@ -72,6 +73,7 @@ class RuntimeOptions:
     tools_per_runtime: int = TOOLS_PER_RUNTIME
     threads: int = THREADS_PER_RUNTIME
     streams_per_endpoint: float = MAX_LIVE_STREAMS
+    subscriptions: SubscriptionOptions = DEFAULTS
 
     def __attrs_post_init__(self) -> None:
         for name in ("max_sessions", "tools_per_run", "tools_per_runtime", "threads"):
@@ -84,6 +86,8 @@ class RuntimeOptions:
                 raise ConfigError(f"open_runtime: {name} must be above 0; got {limit}")
         if not self.drain >= 0:
             raise ConfigError(f"open_runtime: drain must not be negative; got {self.drain}")
+        if self.subscriptions.after_seq is not None:
+            raise ConfigError("open_runtime: after_seq is a matter of one subscription, not of all")
         check_policy(self.on_busy)
 
 

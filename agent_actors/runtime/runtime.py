@@ -16,7 +16,7 @@ import trio
 from agent_actors.abc import SessionStore
 from agent_actors.actors._ask import Request
 from agent_actors.actors._nesting import RunNode, current_call, current_run, lending
-from agent_actors.actors.hook_bus import HANDLER_TIMEOUT, QUEUE_CAPACITY, Handler, Subscription
+from agent_actors.actors.hook_bus import DEFAULTS, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
 from agent_actors.actors.session_gate import Lease, OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
@@ -25,7 +25,6 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
-from agent_actors.domain.events import Event
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
@@ -40,6 +39,7 @@ from agent_actors.runtime.config import (
 )
 from agent_actors.runtime.driver import Driver
 from agent_actors.runtime.face import FaceRun
+from agent_actors.runtime.observing import Observed
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.questions import Answer
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 OutputT = TypeVar("OutputT")
 
 
-class Runtime:
+class Runtime(Observed):
     """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
 
     Enter it with `async with`; it belongs to that task's `trio.run` and to no other.
@@ -149,37 +149,6 @@ class Runtime:
             prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
-
-    def subscribe(
-        self,
-        handler: Handler,
-        *types: type[Event],
-        session_id: str | None = None,
-        capacity: int = QUEUE_CAPACITY,
-        timeout: float = HANDLER_TIMEOUT,
-    ) -> Subscription:
-        """Have a handler called for every event of every run, in a task of its own.
-
-        Observers can change nothing and hold up nobody: where one is too slow its oldest events
-        are dropped, and counted in its `statistics()`.
-
-        Args:
-            handler: An async function of the event.
-            types: The event classes to take; none: every event.
-            session_id: Only events of this session; None: of all.
-            capacity: Events that may wait.
-            timeout: Seconds that the handler may take for one event.
-
-        Returns:
-            The subscription; leaving its `with` block, or `close()`, ends it.
-
-        Raises:
-            RuntimeClosed: The runtime is closed.
-        """
-        self._check_open()
-        return self._actors.bus.subscribe(
-            handler, *types, session_id=session_id, capacity=capacity, timeout=timeout
-        )
 
     # Asking people.
 
@@ -472,6 +441,7 @@ def open_runtime(
     tools_per_runtime: int = TOOLS_PER_RUNTIME,
     threads: int = THREADS_PER_RUNTIME,
     streams_per_endpoint: float = MAX_LIVE_STREAMS,
+    subscriptions: SubscriptionOptions = DEFAULTS,
 ) -> Runtime:
     """Make a runtime, to be entered with `async with`.
 
@@ -485,6 +455,7 @@ def open_runtime(
         tools_per_runtime: Calls of all runs that may run at once.
         threads: Sync tools that may run at once.
         streams_per_endpoint: Streams of one endpoint that may be live at once; `math.inf`: any.
+        subscriptions: How observers wait that do not say otherwise.
 
     Raises:
         ConfigError: Naming the option, what was expected and what came.
@@ -500,5 +471,6 @@ def open_runtime(
             tools_per_runtime=tools_per_runtime,
             threads=threads,
             streams_per_endpoint=streams_per_endpoint,
+            subscriptions=subscriptions,
         )
     )

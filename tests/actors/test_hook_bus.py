@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors.hook_bus import DEDUP_WINDOW, HookBus
+from agent_actors.actors.hook_bus import DEDUP_WINDOW, HookBus, SubscriptionOptions
 from agent_actors.domain.events import Event, Notification, ToolProgress, UserMessage
 from agent_actors.errors import ConfigError, RuntimeClosed
 from tests.actors.kit import Attempt, Bug, notice, said, scope_of
@@ -63,8 +63,8 @@ async def test_publishing_is_synchronous_and_never_waits_for_a_slow_observer(
     """Clause 1."""
     slow, quick = Observer(), Observer()
     slow.on_event = hang
-    bus.subscribe(slow, capacity=2)
-    bus.subscribe(quick, capacity=10_000)
+    bus.subscribe(slow, options=SubscriptionOptions(capacity=2))
+    bus.subscribe(quick, options=SubscriptionOptions(capacity=10_000))
     with assert_no_checkpoints():
         for number in range(1_000):
             bus.publish_nowait([notice(str(number))])
@@ -123,7 +123,7 @@ async def test_an_event_seen_within_256_is_dropped_by_id_or_by_session_and_seq(
     bus: HookBus,
 ) -> None:
     observer = Observer()
-    subscription = bus.subscribe(observer, capacity=1_000)
+    subscription = bus.subscribe(observer, options=SubscriptionOptions(capacity=1_000))
     first = notice("first", seq=1)
     bus.publish_nowait([first, first])
     bus.publish_nowait([notice("reread", seq=1)])
@@ -140,7 +140,7 @@ async def test_the_window_of_repeats_is_256_events(
     bus: HookBus, between: int, noticed: bool, by: str
 ) -> None:
     observer = Observer()
-    bus.subscribe(observer, capacity=1_000)
+    bus.subscribe(observer, options=SubscriptionOptions(capacity=1_000))
     recorded = by == "seq"
     bus.publish_nowait([notice("first", seq=1_000 if recorded else None)])
     bus.publish_nowait(
@@ -171,7 +171,7 @@ async def test_when_the_queue_is_full_the_oldest_event_is_dropped_and_counted(
         await go_on.wait()
 
     observer.on_event = wait
-    subscription = bus.subscribe(observer, capacity=3)
+    subscription = bus.subscribe(observer, options=SubscriptionOptions(capacity=3))
     bus.publish_nowait([notice("first")])
     await wait_all_tasks_blocked()
     bus.publish_nowait(notices(0, 10))
@@ -184,7 +184,7 @@ async def test_when_the_queue_is_full_the_oldest_event_is_dropped_and_counted(
 
 async def test_a_queue_without_room_is_refused(bus: HookBus) -> None:
     with pytest.raises(ConfigError, match="at least 1"):
-        bus.subscribe(Observer(), capacity=0)
+        bus.subscribe(Observer(), options=SubscriptionOptions(capacity=0))
     assert not bus.has_subscribers
 
 
@@ -210,7 +210,7 @@ async def test_a_handler_that_hangs_is_cancelled_at_its_deadline_for_each_event(
     bus: HookBus, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     hanging, other = Observer(), Observer()
-    subscription = bus.subscribe(hanging, timeout=5)
+    subscription = bus.subscribe(hanging, options=SubscriptionOptions(timeout=5))
     bus.subscribe(other)
 
     async def first_hangs(event: Event) -> None:
@@ -238,7 +238,7 @@ async def test_errors_of_a_hanging_handlers_own_nursery_harm_only_itself(
 
     observer = Observer()
     observer.on_event = crumble
-    subscription = bus.subscribe(observer, timeout=1)
+    subscription = bus.subscribe(observer, options=SubscriptionOptions(timeout=1))
     bus.publish_nowait(notices(0, 2))
     await trio.sleep(3)
     assert subscription.statistics().failed == 2
@@ -356,7 +356,7 @@ async def test_a_cancelled_drain_may_be_waited_for_again(
 async def test_the_bus_and_each_subscription_count(bus: HookBus) -> None:
     """Clause 8."""
     observer = Observer()
-    subscription = bus.subscribe(observer, capacity=10)
+    subscription = bus.subscribe(observer, options=SubscriptionOptions(capacity=10))
     bus.publish_nowait(notices(0, 4))
     assert subscription.statistics().queued == 4
     await wait_all_tasks_blocked()

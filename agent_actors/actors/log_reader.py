@@ -1,0 +1,71 @@
+"""LogReader: the records of a session, for whoever only looks.
+
+It reads past the SessionLog actor: nothing is claimed, loaded or kept in memory, and a session that
+somebody else has in use is read all the same. Lines of a store are decoded one by one, as they are
+taken, so that a long log holds up no one.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+import trio
+
+from agent_actors.abc import SessionStore
+from agent_actors.actors.session_log import STORE_TIMEOUT, instant_store
+from agent_actors.codec.events import loads_event
+from agent_actors.domain.events import AnyEvent
+from agent_actors.errors import SessionError, SessionStoreError
+
+
+@attrs.frozen(eq=False)
+class LogTail:
+    """The end of a session's log.
+
+    Attributes:
+        last_seq: The `seq` of its last record; where reading began, if there is none after that.
+        records: The records, in order, to be taken once; taking one may raise `InvalidEventError`.
+    """
+
+    last_seq: int
+    records: Iterable[AnyEvent]
+
+
+class LogReader:
+    """Reads logs.
+
+    Args:
+        store: Where they are.
+        timeout: Seconds for one reading.
+    """
+
+    def __init__(self, store: SessionStore, *, timeout: float = STORE_TIMEOUT) -> None:
+        self._store = store
+        self._instant = instant_store(store)
+        self._timeout = timeout
+
+    async def read(self, session_id: str, after_seq: int) -> LogTail:
+        """The records with `seq` above `after_seq`; none of a session that is not there.
+
+        Raises:
+            SessionStoreError: They cannot be read, or not in time.
+
+        Cancellation: safe.
+        """
+        await trio.lowlevel.checkpoint()
+        if self._instant is not None:
+            records = self._instant.load_nowait(session_id, after_seq=after_seq)
+            return LogTail(after_seq + len(records), records)
+        try:
+            with trio.move_on_after(self._timeout):
+                lines = await self._store.export(session_id, after_seq=after_seq)
+                return LogTail(after_seq + len(lines), map(loads_event, lines))
+        except SessionError:
+            raise
+        except Exception as error:
+            raise SessionStoreError(
+                f"its records cannot be read: {type(error).__name__}: {error}",
+                session_id=session_id,
+            ) from error
+        raise SessionStoreError(
+            f"its records were not read within {self._timeout:g} s", session_id=session_id
+        )
