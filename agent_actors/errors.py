@@ -24,6 +24,8 @@
     ├── HookError                    a hook raised or overran its deadline
     ├── QuestionClosed               a question takes no answer any more
     ├── PromptBlocked                a hook refused the prompt
+    ├── ClientError                  a Client used in an order, or by tasks, that cannot work
+    │   └── TurnLimitReached         it has made its `max_turns`
     ├── RunStopped                   the run was ended from outside
     │   ├── RunDeadlineExceeded      `run_timeout` passed
     │   ├── RuntimeShutdown          its runtime closed
@@ -292,6 +294,25 @@ class QuestionClosed(AgentError):
 
 class PromptBlocked(AgentError):
     """A hook refused the prompt; the message is its reason."""
+
+
+class ClientError(AgentError):
+    """A `Client` was used in an order, or by several tasks, in a way that cannot work."""
+
+
+class TurnLimitReached(ClientError):
+    """The client has made as many turns as its agent's `max_turns` allows.
+
+    Attributes:
+        max_turns: How many.
+    """
+
+    def __init__(self, max_turns: int) -> None:
+        super().__init__(
+            f"the client has made its {max_turns} turns (option max_turns); raise the limit, leave "
+            "it out for any number, or use a new client"
+        )
+        self.max_turns = max_turns
 
 
 class RunStopped(AgentError):

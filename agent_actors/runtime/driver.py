@@ -216,6 +216,8 @@ class Driver:
         said = await self._begin()
         commands = machine.feed(said if resumed is None else resumed)
         stop_reason = await self._carry_out(commands, *self._opening(), init, *denials)
+        if self._face is not None:
+            self._face.replaces = None  # it is on record
         while stop_reason is None:
             answer = await self._call_model() if machine.state is State.MODEL else None
             if answer is None:

@@ -19,7 +19,6 @@ import attrs
 
 from agent_actors.actors.tool_executor import ToolGuard
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import StopReason, ToolCallResult
 from agent_actors.protocol.turn import (
@@ -101,9 +100,9 @@ class FaceRun:
         """
         commands: list[Command] = []
         for result in self.carried_out(ended):
-            if not self.hands_out and result.id not in self._guarded:
-                result = await self._unguarded(result, messages)
-            commands += machine.feed(ToolFinished(result))
+            unguarded = not self.hands_out and result.id not in self._guarded
+            told = await self._unguarded(result, messages) if unguarded else result
+            commands += machine.feed(ToolFinished(told))
         if self._only_handed_out(machine):
             stop = Interrupted(StopReason.AWAITING_RESULTS, "", leave_open=True)
             commands += machine.feed(stop)
@@ -170,5 +169,5 @@ class _FaceGuard:
 
 
 def _as_failure(call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
-    told: JsonObject = {"error": error_text(output.content), "tool": call.name}
-    return attrs.evolve(output, content=told)
+    error = error_text(output.content)
+    return attrs.evolve(output, content={"error": error, "tool": call.name})

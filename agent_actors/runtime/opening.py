@@ -43,7 +43,7 @@ def opening(state: SessionState, replaces: Messages | None, why: str = NO_RESULT
         why: What the model is told of a call that is closed.
 
     Raises:
-        MessageError: `replaces` holds what no session can.
+        MessageError: `replaces` holds what no session can, here and below.
     """
     drafts: list[Draft] = []
     if replaces is not None:
@@ -56,7 +56,7 @@ def replacing(state: SessionState, messages: Messages) -> list[Draft]:
     """The records that put this conversation in the place of the session's.
 
     Raises:
-        MessageError: It holds a system message.
+        MessageError: It holds a system message, or an empty one of the user's.
     """
     back: list[Draft] = [partial(SessionRewind, to_seq=0)] if state.last_seq else []
     return [*back, *_as_records(messages)]
@@ -66,7 +66,7 @@ def seen_after(messages: Messages) -> SessionState:
     """A session that holds this conversation and nothing else.
 
     Raises:
-        MessageError: It holds a system message.
+        MessageError: It holds a system message, or an empty one of the user's.
     """
     state = SessionState()
     for seq, draft in enumerate(_as_records(messages), start=1):
@@ -78,6 +78,7 @@ def _as_records(messages: Messages) -> Iterator[Draft]:
     for index, message in enumerate(messages):
         match message.role:
             case "user":
+                message.validate(index=index)
                 alone = len(message.blocks) == 1 and isinstance(message.blocks[0], TextBlock)
                 blocks = () if alone else message.blocks
                 yield partial(UserMessage, text=message.content, blocks=blocks)

@@ -1,9 +1,8 @@
-"""A session between its runs, as the small faces use it: runs that go on in it, and results for the
-calls that a run left open.
+"""A session between its runs, as the small faces use it.
 
-It holds the session only for the length of one commit, by the same gate and the same log as a run,
-so that whatever happens elsewhere, no two writers meet and every record is on file before it is
-shown. It starts no task.
+Here runs go on in it, and calls that a run left open get their results. The session is held only
+for the length of one commit, by the same gate and the same log as a run's, so that no two writers
+meet and every record is on file before it is shown. No task is started here.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.opening import closing, replacing, seen_after
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.stream import RunStream
+from agent_actors.sessions import SessionState
 from agent_actors.tools.output import ToolOutput
 
 StartFace: TypeAlias = Callable[[UserInput, AgentOptions, str, FaceRun], RunStream]
@@ -46,6 +46,11 @@ class SessionView:
     is_new: bool
 
 
+def view_of(state: SessionState) -> SessionView:
+    """A session as it stands."""
+    return SessionView(state.history(), state.open_calls, state.last_seq == 0)
+
+
 @attrs.frozen(eq=False)
 class FaceSession:
     """One session.
@@ -63,9 +68,10 @@ class FaceSession:
         """A run that goes on here; it begins where it is entered."""
         return self._start(said, options, self.session_id, face)
 
-    def history(self) -> Messages | None:
-        """The conversation, if the session is in memory."""
-        return self._actors.log.peek(self.session_id)
+    def view(self) -> SessionView | None:
+        """The session as it stands; None if it is not in memory."""
+        state = self._actors.log.peek_state(self.session_id)
+        return None if state is None else view_of(state)
 
     async def look(self) -> SessionView:
         """The session as it stands, read from the store if need be.
@@ -111,7 +117,9 @@ class FaceSession:
             hooked = HookedRun(chain, options, lambda: info)
         beside: list[Draft] = []
         if hooked is not None:
-            output = await hooked.ring.after_tool(call, output, self.history() or Messages())
+            seen = self.view()
+            messages = Messages() if seen is None else seen.messages
+            output = await hooked.ring.after_tool(call, output, messages)
             beside = hooked.drafts()
         now = self._actors.wall_clock()
         result: Draft = partial(
@@ -165,5 +173,4 @@ class FaceSession:
                 events = await session.append(scope, drafts)
                 if actors.bus.has_subscribers:
                     actors.bus.publish_nowait(events)
-            state = session.state
-            return SessionView(state.history(), state.open_calls, state.last_seq == 0)
+            return view_of(session.state)
