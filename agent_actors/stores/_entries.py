@@ -8,11 +8,18 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from agent_actors.abc import LogAppend
-from agent_actors.codec.events import encode_event
+from agent_actors.codec.events import encode_event, loads_events
 from agent_actors.codec.plain import to_json_object
+from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.sessions import session_id_fault
-from agent_actors.errors import SessionBusy, SessionError, SessionFenced, SessionStoreError
+from agent_actors.errors import (
+    EventError,
+    SessionBusy,
+    SessionError,
+    SessionFenced,
+    SessionStoreError,
+)
 
 
 @attrs.frozen
@@ -59,6 +66,28 @@ def plain_metadata(metadata: Mapping[str, JsonValue], session_id: str) -> JsonOb
         return to_json_object(metadata)
     except TypeError as error:
         raise SessionStoreError(f"its metadata: {error}", session_id=session_id) from None
+
+
+def read_records(lines: Sequence[bytes], session_id: str, after_seq: int) -> list[AnyEvent]:
+    """The records of these lines, which follow that `seq`.
+
+    Raises:
+        SessionStoreError: A line is no record, or not the next one.
+    """
+    try:
+        records = loads_events(lines)
+    except EventError as error:
+        raise SessionStoreError(
+            f"one of its records cannot be read: {error}", session_id=session_id
+        ) from error
+    for seq, record in enumerate(records, after_seq + 1):
+        if record.seq != seq:
+            raise SessionStoreError(
+                f"its record {seq} says that it is {record.seq}; records are numbered from 1 "
+                "without gaps",
+                session_id=session_id,
+            )
+    return records
 
 
 def used_elsewhere(session_id: str) -> SessionBusy:

@@ -21,12 +21,11 @@ import attrs
 import msgspec
 
 from agent_actors.abc import AppendOutcome
-from agent_actors.codec.events import loads_events
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import SessionInfo, SessionPage, session_id_fault
-from agent_actors.errors import EventError, SessionError, SessionStoreError
-from agent_actors.stores._entries import Entry, merged, stale, used_elsewhere
+from agent_actors.errors import SessionError, SessionStoreError
+from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
 from agent_actors.stores._file_names import directory_name
 from agent_actors.stores._folders import (
     file,
@@ -319,22 +318,8 @@ class JsonlCore:
         """Take the session, and read its records."""
         self._take(session_id)
         self._end(session_id)
-        lines = self._lines(session_id)
-        try:
-            records = loads_events(lines)
-        except EventError as error:
-            raise SessionStoreError(
-                f"{self._path_of(session_id)}: a line cannot be read: {error}",
-                session_id=session_id,
-            ) from error
-        for seq, record in enumerate(records, 1):
-            if record.seq != seq:
-                raise SessionStoreError(
-                    f"{self._path_of(session_id)}: line {seq} has seq {record.seq}; "
-                    "records are numbered from 1 without gaps",
-                    session_id=session_id,
-                )
-        return records[after_seq:]
+        lines = self._lines(session_id)[after_seq:]
+        return read_records(lines, session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
@@ -421,9 +406,6 @@ class JsonlCore:
             if len(gone) == most:
                 break
         return gone
-
-    def _path_of(self, session_id: str) -> Path:
-        return self._path / _SESSIONS / directory_name(session_id) / EVENTS
 
 
 def _end_of(session_id: str, log: int) -> _End:

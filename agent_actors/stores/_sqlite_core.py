@@ -12,7 +12,7 @@ run, as long as SQLite's `data_version` says that nobody else has written to the
 
 import os
 import sqlite3
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -21,12 +21,11 @@ import attrs
 import msgspec
 
 from agent_actors.abc import AppendOutcome
-from agent_actors.codec.events import loads_events
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import SessionInfo, SessionPage
-from agent_actors.errors import EventError, SessionError, SessionStoreError
-from agent_actors.stores._entries import Entry, merged, stale, used_elsewhere
+from agent_actors.errors import SessionError, SessionStoreError
+from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
 from agent_actors.stores._listing import Query
 from agent_actors.stores._locks import StoreInUse, StoreLocks
 from agent_actors.stores._sqlite_listing import (
@@ -38,12 +37,41 @@ from agent_actors.stores._sqlite_listing import (
     read_page,
     relabel,
 )
-from agent_actors.stores._sqlite_schema import SEQ_BITS, ForeignFile, migrate
+from agent_actors.stores._sqlite_schema import ForeignFile, migrate
 
 # Seconds that a statement waits for another process's transaction.
 BUSY_TIMEOUT: Final = 5.0
-# Records that are read in one go: more would only make the value larger.
-_READ_AT_ONCE: Final = 2_000
+# Commits that are read in one go: more would only make the value larger.
+_READ_AT_ONCE: Final = 1_000
+# Pages of 4 KiB in SQLite's log before they go into the file: the same pages are written again and
+# again, and go there once.
+_CHECKPOINT_PAGES: Final = 4_000
+
+_COMMIT: Final = "id, session, first_seq, previous, lines"
+# JSON has no such character in it.
+_BETWEEN: Final = b"\x1e"
+# The lines of a session's commits from one back, as one value, and where to go on; 0 at an end.
+_WALK_BACK: Final = """
+    WITH RECURSIVE walk (first_seq, previous, lines) AS (
+        SELECT first_seq, previous, lines FROM commits WHERE id = ?1
+        UNION ALL
+        SELECT c.first_seq, c.previous, c.lines
+        FROM walk AS w JOIN commits AS c ON c.id = w.previous
+        WHERE w.first_seq > ?2 + 1
+        LIMIT ?3
+    )
+    SELECT CAST(coalesce(group_concat(lines, char(30)), '') AS BLOB),
+        iif(min(first_seq) > ?2 + 1, min(previous), 0)
+    FROM walk
+"""
+_DELETE_COMMITS: Final = """
+    WITH RECURSIVE walk (id, previous) AS (
+        SELECT id, previous FROM commits WHERE id = ?1
+        UNION ALL
+        SELECT c.id, c.previous FROM walk AS w JOIN commits AS c ON c.id = w.previous
+    )
+    DELETE FROM commits WHERE id IN (SELECT id FROM walk)
+"""
 
 
 @attrs.define(eq=False)
@@ -54,6 +82,7 @@ class _End:
     created_at: float
     updated_at: float
     last_seq: int
+    last_commit: int
     metadata: bytes
 
 
@@ -63,6 +92,7 @@ class _EndRow(msgspec.Struct, array_like=True):
     created_at: float
     updated_at: float
     last_seq: int
+    last_commit: int
     metadata: msgspec.Raw
 
 
@@ -83,7 +113,9 @@ class SqliteCore:
         self._db: sqlite3.Connection | None = None
         self._ends: dict[str, _End] = {}
         self._fences: dict[str, int] = {}
+        # The last that were given out; None: the file knows.
         self._last_number: int | None = None
+        self._last_commit: int | None = None
         self._data_version = 0
 
     # Opening and closing.
@@ -106,6 +138,7 @@ class SqliteCore:
         (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != b"wal":
             raise ForeignFile(f"SQLite has no write-ahead log there (it says {mode.decode()})")
+        self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         self._db.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
         self._locks.made_ready()
         return epoch
@@ -153,7 +186,7 @@ class SqliteCore:
 
     def _forget_ends(self) -> None:
         self._ends.clear()
-        self._last_number = None
+        self._last_number = self._last_commit = None
 
     # Who has a session.
 
@@ -203,6 +236,7 @@ class SqliteCore:
             self._read_ends(db, [entry.append.session_id for entry in entries])
             touched: dict[str, _End] = {}
             rows: list[int | str] = []
+            commit = self._last(db, "id", "commits", self._last_commit)
             for position, entry in enumerate(entries, first):
                 try:
                     end = self._follow(db, entry)
@@ -210,11 +244,21 @@ class SqliteCore:
                     outcomes[position] = error
                     continue
                 touched[entry.append.session_id] = end
-                base = end.number << SEQ_BITS
-                for seq, line in enumerate(entry.lines, entry.append.expected_seq + 1):
-                    rows += (base | seq, line.decode())
+                commit += 1
+                lines = b"\n".join(entry.lines).decode()
+                rows += (commit, end.number, entry.append.expected_seq + 1, end.last_commit, lines)
+                end.last_commit = commit
+            self._last_commit = commit
             self._write_ends(db, touched)
-            insert(db, "INSERT INTO records (id, record) VALUES", "", rows, 2)
+            insert(db, f"INSERT INTO commits ({_COMMIT}) VALUES", "", rows, 5)
+
+    @staticmethod
+    def _last(db: sqlite3.Connection, column: str, table: str, known: int | None) -> int:
+        """The greatest number of a table, if it is not known."""
+        if known is None:
+            (found,) = db.execute(f"SELECT max({column}) FROM {table}").fetchone()
+            return int(found or 0)
+        return known
 
     def _follow(self, db: sqlite3.Connection, entry: Entry) -> _End:
         """The session's end after this append.
@@ -231,7 +275,8 @@ class SqliteCore:
             raise refusal
         first, last = append.events[0].ts, append.events[-1].ts
         if end is None:
-            end = _End(self._next_number(db), first, last, 0, b"{}")
+            self._last_number = self._last(db, "number", "sessions", self._last_number) + 1
+            end = _End(self._last_number, first, last, 0, 0, b"{}")
             self._ends[append.session_id] = end
         end.last_seq += len(append.events)
         end.updated_at = last
@@ -240,14 +285,6 @@ class SqliteCore:
             self._note(db, append.session_id, end, entry.changes)
         return end
 
-    def _next_number(self, db: sqlite3.Connection) -> int:
-        last = self._last_number
-        if last is None:
-            (found,) = db.execute("SELECT max(number) FROM sessions").fetchone()
-            last = int(found or 0)
-        self._last_number = last + 1
-        return last + 1
-
     def _read_ends(self, db: sqlite3.Connection, session_ids: Sequence[str]) -> None:
         """Remember the ends of these sessions, of those that there are."""
         unknown = sorted({name for name in session_ids if name not in self._ends})
@@ -255,27 +292,33 @@ class SqliteCore:
             names = unknown[at : at + ROWS_AT_ONCE]
             (found,) = db.execute(
                 "SELECT json_group_array(json_array(session_id, number, created_at, updated_at, "
-                "last_seq, json(metadata))) FROM sessions WHERE session_id IN "
+                "last_seq, last_commit, json(metadata))) FROM sessions WHERE session_id IN "
                 f"({', '.join('?' * len(names))})",
                 names,
             ).fetchone()
             for row in _END_ROWS.decode(found):
                 self._ends[row.session_id] = _End(
-                    row.number, row.created_at, row.updated_at, row.last_seq, bytes(row.metadata)
+                    row.number,
+                    row.created_at,
+                    row.updated_at,
+                    row.last_seq,
+                    row.last_commit,
+                    bytes(row.metadata),
                 )
 
     def _write_ends(self, db: sqlite3.Connection, ends: Mapping[str, _End]) -> None:
         values: list[int | float | str] = []
         for session_id, end in ends.items():
             values += (end.number, session_id, end.created_at, end.updated_at, end.last_seq)
-            values.append(end.metadata.decode())
+            values += (end.metadata.decode(), end.last_commit)
         insert(
             db,
-            f"INSERT INTO sessions (number, {INFO}) VALUES",
+            f"INSERT INTO sessions (number, {INFO}, last_commit) VALUES",
             "ON CONFLICT (number) DO UPDATE SET updated_at = excluded.updated_at, "
-            "last_seq = excluded.last_seq, metadata = excluded.metadata",
+            "last_seq = excluded.last_seq, last_commit = excluded.last_commit, "
+            "metadata = excluded.metadata",
             values,
-            6,
+            7,
         )
 
     def _note(
@@ -291,39 +334,36 @@ class SqliteCore:
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
         """Take the session, and read its records."""
         self._take(session_id)
-        records: list[AnyEvent] = []
-        for text in self._texts(session_id, after_seq):
-            try:
-                records += loads_events(text.split(b"\n"))
-            except EventError as error:
-                seq = after_seq + len(records)
-                raise SessionStoreError(
-                    f"a record after {seq} cannot be read: {error}", session_id=session_id
-                ) from error
-        return records
+        return read_records(self.export(session_id, after_seq), session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
-        return [line for text in self._texts(session_id, after_seq) for line in text.split(b"\n")]
-
-    def _texts(self, session_id: str, after_seq: int) -> Iterator[bytes]:
-        """The records' lines, many at once."""
         db = self._connection()
-        found = db.execute(
-            "SELECT number, last_seq FROM sessions WHERE session_id = ?", (session_id,)
-        ).fetchone()
-        number, last_seq = found or (0, 0)
-        base = number << SEQ_BITS
-        while after_seq < last_seq:
-            until = min(after_seq + _READ_AT_ONCE, last_seq)
-            # The order of the inner SELECT is that in which SQLite hands rows to the function.
-            (text,) = db.execute(
-                "SELECT CAST(group_concat(record, char(10)) AS BLOB) FROM "
-                "(SELECT record FROM records WHERE id > ? AND id <= ? ORDER BY id)",
-                (base | after_seq, base | until),
-            ).fetchone()
-            yield text
-            after_seq = until
+        last_seq, commit = db.execute(
+            "SELECT last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
+        ).fetchone() or (0, 0)
+        # From the last commit back to the one that holds the first record that is asked for.
+        pieces: list[bytes] = []
+        while commit and after_seq < last_seq:
+            found, commit = self._walk_back(db, commit, after_seq)
+            pieces += found.split(_BETWEEN)
+        lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
+        wanted = max(0, last_seq - after_seq)
+        if len(lines) < wanted:
+            raise SessionStoreError(
+                f"{wanted - len(lines)} of its records are gone from {self._path}",
+                session_id=session_id,
+            )
+        return lines[len(lines) - wanted :]
+
+    @staticmethod
+    def _walk_back(db: sqlite3.Connection, commit: int, after_seq: int) -> tuple[bytes, int]:
+        try:
+            rows = db.execute(_WALK_BACK, (commit, after_seq, _READ_AT_ONCE))
+            found, commit = rows.fetchone()
+        except sqlite3.DataError:  # more than a value may hold: images, by the hundred
+            found, commit = db.execute(_WALK_BACK, (commit, after_seq, 1)).fetchone()
+        return found, commit
 
     def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""
@@ -391,8 +431,7 @@ class SqliteCore:
         if end is None:
             return
         self._note(db, session_id, end, dict.fromkeys(metadata_of(end.metadata)))
-        base = end.number << SEQ_BITS
-        db.execute("DELETE FROM records WHERE id > ? AND id <= ?", (base, base | end.last_seq))
+        db.execute(_DELETE_COMMITS, (end.last_commit,))
         db.execute("DELETE FROM sessions WHERE number = ?", (end.number,))
 
 

@@ -4,9 +4,10 @@
 version is SQLite's `user_version`; each step is one transaction. A file is ours by SQLite's
 `application_id`, so that another program's database is never written to.
 
-A record's row is found by `(number of its session) << 32 | seq`, SQLite's own row id: a session's
-records lie side by side in their order, and reading them is one walk. `labels` holds each key of a
-session's metadata, to list by.
+A commit's row holds the records of one append, a line of JSON each, and the row of the session's
+commit before it: rows are only ever added at the end, so that a transaction writes as few pages as
+its records fill, however many sessions they belong to. A session is read by walking back. `labels`
+holds each key of a session's metadata, to list by.
 """
 
 import sqlite3
@@ -14,9 +15,6 @@ from typing import Final
 
 # "AgAc", in SQLite's field for what a file is.
 APPLICATION_ID: Final = 0x41674163
-
-# Bits of a record's row id that its `seq` takes; the session's number has the others.
-SEQ_BITS: Final = 32
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -28,11 +26,18 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             created_at REAL NOT NULL,
             updated_at REAL NOT NULL,
             last_seq INTEGER NOT NULL,
+            last_commit INTEGER NOT NULL,
             metadata TEXT NOT NULL
         )""",
         "CREATE INDEX sessions_created ON sessions (created_at, session_id)",
         "CREATE INDEX sessions_updated ON sessions (updated_at, session_id)",
-        "CREATE TABLE records (id INTEGER PRIMARY KEY, record TEXT NOT NULL)",
+        """CREATE TABLE commits (
+            id INTEGER PRIMARY KEY,
+            session INTEGER NOT NULL,
+            first_seq INTEGER NOT NULL,
+            previous INTEGER NOT NULL,
+            lines TEXT NOT NULL
+        )""",
         """CREATE TABLE labels (
             key TEXT NOT NULL,
             value TEXT NOT NULL,
