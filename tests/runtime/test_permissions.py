@@ -227,12 +227,24 @@ async def test_fifty_sessions_go_on_while_one_waits_for_its_answer() -> None:
 # --- who decides in a person's place ---
 
 
+def says_yes(request: PermissionRequest) -> bool:
+    return True
+
+
+def says_no(request: PermissionRequest) -> bool:
+    return False
+
+
+def hands_on(request: PermissionRequest) -> PermissionDecision:
+    return PermissionDecision("ask")
+
+
 @pytest.mark.feature("ASDK-064", "OAGS-085", "OAGS-086", "OAGS-090", "OAS-111")
 @pytest.mark.parametrize(
     ("can_use_tool", "text"),
     [
-        (lambda request: True, "said a"),
-        (lambda request: False, "not permitted"),
+        (says_yes, "said a"),
+        (says_no, "not permitted"),
         (InteractiveApprover(lambda prompt: " YES"), "said a"),
         (InteractiveApprover(lambda prompt: "n"), "not permitted"),
     ],
@@ -254,7 +266,7 @@ async def test_an_async_function_is_told_of_the_call_and_may_rewrite_it() -> Non
 
 
 async def test_a_function_may_hand_the_question_on() -> None:
-    options = attrs.evolve(with_policy(), can_use_tool=lambda _: PermissionDecision("ask"))
+    options = attrs.evolve(with_policy(), can_use_tool=hands_on)
     assert results(await asked_and_answered(options, "yes")) == ["said a"]
 
 
