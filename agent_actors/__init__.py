@@ -23,9 +23,20 @@ from agent_actors.domain.run import ToolCallResult as ToolCallResult
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError
+from agent_actors.errors import ClientError as ClientError
 from agent_actors.errors import OutputError as OutputError
+from agent_actors.errors import PromptBlocked as PromptBlocked
+from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
+from agent_actors.runtime.blocks import FaceBlock as FaceBlock
+from agent_actors.runtime.client import Client as Client
+from agent_actors.runtime.client import ClientMessages as ClientMessages
 from agent_actors.runtime.options import AgentOptions as AgentOptions
 from agent_actors.runtime.prompt import Prompt as Prompt
+from agent_actors.runtime.query import AssistantMessage as AssistantMessage
+from agent_actors.runtime.query import Query as Query
+from agent_actors.runtime.query import query as query
+from agent_actors.runtime.query import run as run
+from agent_actors.runtime.query import run_sync as run_sync
 from agent_actors.runtime.runtime import Runtime as Runtime
 from agent_actors.runtime.runtime import open_runtime as open_runtime
 from agent_actors.runtime.stream import RunStream as RunStream
@@ -38,7 +49,13 @@ from agent_actors.tools.output_spec import OutputSpec as OutputSpec
 __all__ = [
     "AgentError",
     "AgentOptions",
+    "AnswerRestarted",
+    "AssistantMessage",
     "CancelReason",
+    "Client",
+    "ClientError",
+    "ClientMessages",
+    "FaceBlock",
     "FileBlock",
     "ImageBlock",
     "Message",
@@ -48,6 +65,8 @@ __all__ = [
     "OutputSpec",
     "Prices",
     "Prompt",
+    "PromptBlocked",
+    "Query",
     "RunInfo",
     "RunResult",
     "RunStream",
@@ -66,5 +85,8 @@ __all__ = [
     "UsageLimits",
     "__version__",
     "open_runtime",
+    "query",
+    "run",
+    "run_sync",
     "tool",
 ]

@@ -31,6 +31,7 @@ from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.ambient import current_runtime
 from agent_actors.runtime.config import (
     DRAIN,
     RuntimeOptions,
@@ -67,6 +68,7 @@ class Runtime(Observed):
         # Made on entering: a runtime may be built before there is a trio run.
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._token: trio.lowlevel.TrioToken | None = None
+        self._around: Runtime | None = None
 
     # Running.
 
@@ -203,6 +205,16 @@ class Runtime(Observed):
         """
         self._actors.questions.answer(question_id, answer)
 
+    @property
+    def is_open(self) -> bool:
+        """True from its opening, in this trio run, until it begins to close."""
+        return (
+            self._token is not None
+            and trio.lowlevel.in_trio_run()
+            and self._token is trio.lowlevel.current_trio_token()
+            and not self._actors.closing
+        )
+
     def is_busy(self, session_id: str) -> bool:
         """True while a run holds the session."""
         return self._actors.gate.is_busy(session_id)
@@ -240,6 +252,8 @@ class Runtime(Observed):
             self._body.__exit__(None, None, None)
             await self._nursery_manager.__aexit__(None, None, None)
             raise failure
+        self._around = current_runtime.get()
+        current_runtime.set(self)
         return self
 
     async def __aexit__(
@@ -249,6 +263,8 @@ class Runtime(Observed):
         traceback: TracebackType | None,
     ) -> None:
         assert self._nursery_manager is not None
+        if current_runtime.get() is self:  # else it was entered in another context, as fixtures are
+            current_runtime.set(self._around)
         closing: BaseException | None = None
         try:
             # A body that failed or was cancelled waits for nobody. Closing sees to its own shields.
