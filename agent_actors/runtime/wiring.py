@@ -34,6 +34,7 @@ Resolved: TypeAlias = ResolvedProvider
 NOT_GIVEN: Final = NO_API_KEY
 
 wall_clock: Final[Callable[[], float]] = time.time
+chance: Final[Callable[[], float]] = random.random
 
 
 def make_ids() -> Ids:

@@ -11,6 +11,7 @@ from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import AnyEvent, ToolResult, UserQuestion
 from agent_actors.domain.json import JsonValue
+from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, HookError, QuestionClosed
 from agent_actors.hooks import HookDecision, PreToolUseEvent, ToolCall
@@ -22,7 +23,6 @@ from agent_actors.permissions import (
     PermissionRequest,
     Remember,
 )
-from agent_actors.domain.questions import Question
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, pause, say
 from agent_actors.tools.ask import ask_user_question
 from agent_actors.tools.output import ToolOutput

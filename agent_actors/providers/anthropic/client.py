@@ -32,7 +32,12 @@ from agent_actors.providers.anthropic.encode import (
     encode_request,
 )
 from agent_actors.providers.anthropic.failure import in_band
-from agent_actors.providers.endpoint import checked_headers, shown_url, split_base_url
+from agent_actors.providers.endpoint import (
+    checked_headers,
+    keyed_headers,
+    shown_url,
+    split_base_url,
+)
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
 from agent_actors.providers.output import OutputTool
@@ -201,7 +206,9 @@ class AnthropicMessages:
             return AnswerReader(request, endpoint=self._name, content_type=content_type)
 
         reading = AnswerSink(sink, reader, endpoint=self._name)
-        await self._exchange.exchange(HttpRequest(self._url, self._headers, body), reading)
+        await self._exchange.exchange(
+            HttpRequest(self._url, keyed_headers(self._headers, request), body), reading
+        )
         read = reading.whole()
         answer = read.finish()
         # With calls of ours open, it is their results that the endpoint waits for.

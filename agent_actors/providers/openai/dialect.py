@@ -27,7 +27,7 @@ def _as_names(names: str | Iterable[str]) -> frozenset[str]:
     return frozenset((names,) if isinstance(names, str) else names)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)  # it is part of keys, several times a turn
 class ChatDialect:
     """The ways of one kind of endpoint.
 
