@@ -3,6 +3,8 @@
 This module is the public face: it holds imports only, and knows nothing of its own.
 """
 
+from agent_actors.actors.hook_bus import Subscription as Subscription
+from agent_actors.actors.hook_bus import SubscriptionOptions as SubscriptionOptions
 from agent_actors.domain.blocks import FileBlock as FileBlock
 from agent_actors.domain.blocks import ImageBlock as ImageBlock
 from agent_actors.domain.blocks import OpaqueBlock as OpaqueBlock
@@ -72,6 +74,8 @@ __all__ = [
     "RunStream",
     "Runtime",
     "StopReason",
+    "Subscription",
+    "SubscriptionOptions",
     "TextBlock",
     "ThinkingBlock",
     "Tool",

@@ -71,7 +71,7 @@ class Seam(RuleBasedStateMachine):
         self.logs: dict[str, list[Event]] = {name: [] for name in SESSIONS}
         # Committed, and to be published next; and the greatest `seq` that was published.
         self.unpublished: dict[str, list[Event]] = {name: [] for name in SESSIONS}
-        self.published = dict.fromkeys(SESSIONS, 0)
+        self.published: dict[str, int] = {"a": 0, "b": 0}
         self.got: list[Event] = []
         self.offered = 0
         self.reading: tuple[Gap, list[Event]] | None = None

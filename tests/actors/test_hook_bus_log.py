@@ -15,7 +15,7 @@ from agent_actors.actors.log_reader import LogReader
 from agent_actors.domain.events import AnyEvent, Event, Notification, UnknownEvent, UserMessage
 from agent_actors.errors import ConfigError, RuntimeClosed, SessionStoreError
 from agent_actors.stores.memory import MemoryStore
-from tests.actors.kit import Bug, notice, scope_of
+from tests.actors.kit import Attempt, Bug, notice, scope_of
 
 
 @attrs.define(eq=False)
@@ -232,12 +232,12 @@ async def test_a_cancelled_bus_is_torn_down_in_the_middle_of_a_reading(
     nursery: trio.Nursery,
 ) -> None:
     desk = Desk(Waiting(before=trio.sleep_forever))
-    with trio.CancelScope() as scope:
-        async with trio.open_nursery() as inner:
-            await inner.start(desk.bus.owner.serve)
-            owed = desk.subscribe(after_seq=0)
-            await wait_all_tasks_blocked()
-            scope.cancel()
+    served = Attempt(nursery, desk.bus.owner.serve)
+    await wait_all_tasks_blocked()
+    owed = desk.subscribe(after_seq=0)
+    await wait_all_tasks_blocked()
+    served.scope.cancel()
+    await served.ended.wait()
     assert owed.ended.is_set()
 
 
@@ -252,9 +252,10 @@ async def test_a_cancelled_bus_is_torn_down_in_the_middle_of_a_reading(
         ({"after_seq": -1}, "after_seq must not be negative; got -1"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(options: dict[str, int], message: str) -> None:
+def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
+    make: Callable[..., object] = SubscriptionOptions
     with pytest.raises(ConfigError, match=message):
-        SubscriptionOptions(**options)  # type: ignore[arg-type]
+        make(**options)
 
 
 async def test_a_replay_needs_a_session_and_a_log(nursery: trio.Nursery) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import attrs
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
+from agent_actors.actors._backlog import Overflow
 from agent_actors.actors.hook_bus import Subscription, SubscriptionOptions
 from agent_actors.domain.events import (
     AssistantDelta,
@@ -47,6 +48,10 @@ async def echo(text: str) -> str:
 def agent(turns: int = 1) -> AgentOptions:
     script = [turn for _ in range(turns) for turn in (call("echo", {"text": "a"}), "Done.")]
     return AgentOptions(model="m", provider=ScriptedModel(script), tools=[echo])
+
+
+def no_event(scope: EventScope, event_id: str, ts: float) -> str:
+    return f"{scope} {event_id} {ts}"
 
 
 class Observer:
@@ -153,7 +158,7 @@ async def test_what_an_observer_is_owed_at_the_close_is_read_before_the_store_cl
 
 @pytest.mark.parametrize("overflow", ["drop_oldest", "close", "reread"])
 async def test_an_observer_that_hangs_or_raises_harms_no_run_and_no_other(
-    overflow: str, autojump_clock: MockClock
+    overflow: Overflow, autojump_clock: MockClock
 ) -> None:
     async def hang(_: Event) -> None:
         await trio.sleep_forever()
@@ -162,7 +167,7 @@ async def test_an_observer_that_hangs_or_raises_harms_no_run_and_no_other(
         raise ValueError("odd")
 
     good = Observer()
-    base = SubscriptionOptions(capacity=2, overflow=overflow)  # type: ignore[arg-type]
+    base = SubscriptionOptions(capacity=2, overflow=overflow)
     async with open_runtime(subscriptions=base) as runtime:
         for bad in (hang, fail):
             runtime.subscribe(bad)
@@ -210,9 +215,9 @@ async def test_a_caller_publishes_events_of_its_own_with_id_and_time_filled_in()
         await wait_all_tasks_blocked()
         with pytest.raises(ConfigError, match="goes into no log; got 3"):
             runtime.publish(Notification(EventScope("s", "", ""), "", 0.0, "text", seq=3))
-        for wrong in ("text", lambda scope, id, ts: {"scope": scope}):  # noqa: A006
+        for wrong in ("text", no_event):
             with pytest.raises(ConfigError, match="publish takes an event"):
-                runtime.publish(wrong)  # type: ignore[arg-type, type-var]
+                runtime.publish(cast("Event", wrong))
     assert observer.events == sent
     assert deployed.events == sent[:3]
     assert [event.session_id for event in sent] == ["s", "t", "u", ""]
