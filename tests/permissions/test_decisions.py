@@ -66,7 +66,7 @@ def test_a_scope_alone_is_a_memory_without_end() -> None:
 
 def test_a_decision_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected 'allow', 'deny' or 'ask'; got 'yes'"):
-        PermissionDecision("yes")  # type: ignore[arg-type]
+        PermissionDecision("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="only what is allowed can have another input"):
         PermissionDecision("deny", input={})
     with pytest.raises(ConfigError, match="a question that is handed on decides nothing"):

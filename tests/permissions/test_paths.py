@@ -49,6 +49,7 @@ def restricts(pattern: str, path: str) -> bool:
         ("../other/**", "/home/ann/other/x"),
         ("~/notes/*", "~/notes/a"),
         ("[*]/a", "*/a"),
+        ("./**/key", "./~/key"),
     ],
 )
 def test_a_path_that_is_one_of_these_is_permitted_and_restricted(pattern: str, path: str) -> None:
@@ -78,6 +79,7 @@ def test_a_path_that_is_one_of_these_is_permitted_and_restricted(pattern: str, p
         ("~/notes/*", "/home/ann/notes/a"),
         ("~/notes/**", "~/notes/../secret"),
         ("~/notes/*", "~/../notes/a"),
+        ("~/**", "~/../ann/notes"),
         ("./**", "~/x"),
     ],
 )

@@ -151,6 +151,13 @@ def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
     assert judged("git push", kept, session_id="s2") == "Allow"
 
 
+def test_a_denial_for_one_call_goes_before_an_approval_for_all() -> None:
+    _, kept = settle(PermissionDecision("deny", remember="once"))
+    for scope in ("session", "always"):
+        kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember(scope))
+    assert judged("git push", kept) == "Deny"
+
+
 def test_a_denial_without_a_reason_says_so_and_may_be_for_one_call() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
     denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))

@@ -286,6 +286,7 @@ def test_a_field_that_a_tool_never_has_is_told() -> None:
         ("/etc/[x]*", "Edit(file_path=path:/etc/[[]x][*])"),
         ("a, b=c", ""),  # it would read as two fields
         ("src/../a", ""),
+        ("a ", ""),
         ("", ""),
         ("a ", ""),
     ],
