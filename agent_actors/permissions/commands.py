@@ -36,9 +36,9 @@ _RUNNER: Final = re.compile(
 )
 # Words after such a runner that are tried as the beginning of a command; bounds hostile lines.
 _TRIED: Final = 32
-# Characters; some four times what a model writes in one answer. A longer line would hold up every
-# session of the runtime while it is looked at.
-LONGEST_LINE: Final = 200_000
+# Characters; more than models write in one call. The worst line of this length takes a quarter of a
+# second to look at, in which every session of the runtime waits.
+LONGEST_LINE: Final = 100_000
 
 
 def simple_commands(line: str) -> tuple[str, ...] | None:

@@ -11,14 +11,16 @@ without a slash means a name, wherever it lies. What restricts a directory restr
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Self
+from typing import Final, Self
 
 import attrs
 
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 
-_ANY_DEPTH = "**"
+_ANY_DEPTH: Final = "**"
+# Characters; no system opens a longer one (Windows: 32,767), and none is looked at.
+LONGEST_PATH: Final = 32_767
 
 
 @attrs.frozen
@@ -98,6 +100,8 @@ class PathPattern:
 
     def permits(self, text: str, cwd: PurePath) -> bool:
         """Whether the path is one of these, beyond doubt."""
+        if len(text) > LONGEST_PATH:
+            return False
         if cwd.drive:
             text = text.replace("\\", "/")
             if ":" in text.removeprefix(text[:2] if _is_drive(text[:2]) else ""):
@@ -122,6 +126,8 @@ class PathPattern:
 
     def restricts(self, text: str, cwd: PurePath) -> bool:
         """Whether the path may be one of these, or lie within one."""
+        if len(text) > LONGEST_PATH:
+            return True
         slashed = text.replace("\\", "/")
         for spelt in {slashed} if cwd.drive else {slashed, text}:
             if spelt.startswith("~") or (cwd.drive and _is_of_a_drive(spelt)):

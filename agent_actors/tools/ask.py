@@ -31,4 +31,6 @@ ask_user_question: Final[Tool] = Tool(
         "additionalProperties": False,
     },
     _nobody,
+    read_only=True,
+    open_world=False,
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.errors import ConfigError
-from agent_actors.permissions.paths import PathPattern, placed
+from agent_actors.permissions.paths import LONGEST_PATH, PathPattern, placed
 from tests.permissions.support import CWD
 
 WINDOWS = PureWindowsPath("C:/work/project")
@@ -197,7 +197,13 @@ def test_a_permitted_path_lies_where_the_pattern_says(parts: list[str]) -> None:
 
 
 def test_a_long_path_of_many_names_is_met_in_good_time() -> None:
-    path = "a/" * 20_000 + "b"
+    path = "a/" * 16_000 + "b"
     assert not restricts(".env", path)
     assert not restricts("~/x/**/y", path)
     assert permits("**/b", path)
+
+
+def test_a_path_that_no_system_opens_is_in_doubt() -> None:
+    path = "a" * (LONGEST_PATH + 1)
+    assert not permits("*", path)
+    assert restricts(".env", path)
