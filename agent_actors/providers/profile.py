@@ -18,7 +18,7 @@ Protocol: TypeAlias = Literal["openai", "anthropic"]
 PROTOCOLS: Final[tuple[str, ...]] = get_args(Protocol)
 
 LAST_QUIRK: Final = 50
-"""The quirks of chat completions are numbered from 1 up to here; `docs/reference/quirks.md` tells them."""
+"""The quirks of chat completions are numbered from 1 up to here, in `docs/reference/quirks.md`."""
 
 
 def _texts(value: str | Iterable[str]) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ from agent_actors.providers.openai.failure import message_of_body
 _MAX_BODY: Final = 64 * 1024
 """Bytes of a body that are kept: a failure's message stands at the beginning."""
 
+CUT_SHORT: Final = "the stream ended without saying so: the answer may be cut short"
+"""The notice of an answer that is kept, since some endpoints never say how an answer ends."""
+
 
 class AnswerReading(Protocol):
     """Reads the body of a successful answer."""

@@ -11,12 +11,13 @@ event stream.
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, NoticeDelta
 from agent_actors.errors import ProviderError, ProviderProtocolError
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.failure import in_band_text
 from agent_actors.providers.openai.failure import message_of_body
+from agent_actors.providers.reading import CUT_SHORT
 
 _DONE: Final = "[DONE]"
 """No part of this protocol; gateways of the other one leave it in."""
@@ -102,7 +103,11 @@ class AnswerReader:
         if self._kind == "events" and not self.done:
             # The last event, though the standard would drop it: some end without a blank line.
             self._events(b"\n\n", shown)
-        return [*shown, *self._message.flush()]
+        shown += self._message.flush()
+        ended = self._message.ended or self._message.finish_hint is not None
+        if self._kind == "events" and self._failure is None and not ended:
+            shown.append(NoticeDelta(CUT_SHORT))
+        return shown
 
     def finish(self) -> ModelFinished:
         """The whole answer; `close` was called before.

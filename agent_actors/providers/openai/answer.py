@@ -25,6 +25,7 @@ from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
     ModelRequest,
+    NoticeDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -38,6 +39,7 @@ from agent_actors.providers.openai.decode import ChunkDecoder
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.failure import code_of, message_of, message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
+from agent_actors.providers.reading import CUT_SHORT
 
 _DONE: Final = "[DONE]"
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
@@ -138,7 +140,14 @@ class AnswerReader:
             except ProviderError as error:
                 self._fail(error)
         shown += self._assembler.flush()
+        if self._failure is None and not self._ended:
+            shown.append(NoticeDelta(CUT_SHORT))
         return shown
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the endpoint said in any way that the answer is over."""
+        return self._done or self._assembler.finish_hint is not None or self._kind == "document"
 
     def finish(self) -> ModelFinished:
         """The whole answer; `close` was called before.
@@ -149,13 +158,16 @@ class AnswerReader:
         """
         if self._failure is not None:
             raise self._failure
-        ended = self._done or self._assembler.finish_hint is not None or self._kind == "document"
         answer = self._assembler.finish(
-            truncated=not ended, model=self._chunks.model, response_id=self._chunks.response_id
+            truncated=not self._ended,
+            model=self._chunks.model,
+            response_id=self._chunks.response_id,
         )
         if self._assembler.finish_hint is not None:
             return answer
-        if any(b.type in ("text", "tool_use") for b in answer.blocks) or (ended and answer.blocks):
+        if any(b.type in ("text", "tool_use") for b in answer.blocks) or (
+            self._ended and answer.blocks
+        ):
             return answer
         raise self._nothing_whole(cut=bool(answer.blocks))
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.model import UsageDelta
+from agent_actors.domain.model import NoticeDelta, UsageDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
 from agent_actors.providers.openai.answer import AnswerReader
+from agent_actors.providers.reading import CUT_SHORT
 from tests.providers.openai.answers import (
     DONE,
     ENDPOINT,
@@ -52,6 +53,23 @@ def protocol_error(body: bytes, content_type: str = "") -> str:
 def test_quirk_32_text_without_finish_reason_and_done() -> None:
     found = answer(text("Hel"), text("lo"), done=False)
     assert (found.text, found.finish_reason) == ("Hello", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (sse(*HELLO, done=False), True),
+        (sse(*HELLO), False),
+        (sse(*HELLO, chunk({}, "stop"), done=False), False),
+    ],
+    ids=["no word of the end", "an end mark", "a finish reason"],
+)
+def test_quirk_32_the_reader_is_told_that_the_answer_may_be_cut_short(
+    body: bytes, told: bool
+) -> None:
+    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    shown = [*reader.feed(body), *reader.close()]
+    assert (NoticeDelta(CUT_SHORT) in shown) == told
 
 
 @pytest.mark.feature("OAS-063")
