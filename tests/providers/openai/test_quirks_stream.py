@@ -58,9 +58,9 @@ def test_quirk_32_text_without_finish_reason_and_done() -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (sse(*HELLO, done=False), True),
+        (sse(text("Hel"), done=False), True),
         (sse(*HELLO), False),
-        (sse(*HELLO, chunk({}, "stop"), done=False), False),
+        (sse(text("Hel"), chunk({}, "stop"), done=False), False),
     ],
     ids=["no word of the end", "an end mark", "a finish reason"],
 )
