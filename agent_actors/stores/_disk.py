@@ -6,6 +6,7 @@ what the system raises, and `SessionError`. It knows neither trio nor waiting.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -40,6 +41,9 @@ _DAY: Final = 86_400.0
 # Seconds between looks for old sessions, and how many go at once, so that others need not wait.
 _PRUNE_EVERY: Final = _DAY
 _PRUNED_AT_ONCE: Final = 200
+# Seconds that a session may stay this opening's after its run: to wake the thread for each costs
+# more than all else about it, and mostly a commit of another session is on its way.
+_LINGER: Final = 0.02
 # Seconds that `batch` leaves commits to the system before it writes them through.
 SYNC_EVERY: Final = 1.0
 
@@ -134,6 +138,9 @@ class DiskStore:
         self._options = options
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
+        # Sessions to give back, and whether the thread will look at them by itself.
+        self._releases: deque[str] = deque()
+        self._lingers = False
 
     async def open(self) -> int:
         """Make ready; the epoch grows with every opening of this place by anyone.
@@ -145,11 +152,13 @@ class DiskStore:
         """
         if self._thread.running:
             raise SessionStoreError(f"the store {self._where} is open already", session_id="")
+        self._releases.clear()
+        self._lingers = False
         self._thread.start()
         try:
             return await self._thread.run(partial(self._guarded, "", self._open))
         except BaseException:
-            self._thread.post(self._core.close)
+            self._thread.post(self._close)
             self._thread.end()
             raise
 
@@ -191,9 +200,11 @@ class DiskStore:
             self._thread.post(partial(self._core.forget, session_id))
 
     def released(self, session_id: str) -> None:
-        """Let another opening have the session, once what was asked before is done."""
+        """Let another opening have the session, once what was asked before is done, and soon."""
         if self._thread.running:
-            self._thread.post(partial(self._core.release, session_id))
+            self._releases.append(session_id)
+            if not self._lingers:
+                self._thread.post(self._release)
 
     async def delete(self, session_id: str) -> None:
         """Forget the session, on the disk too."""
@@ -215,7 +226,7 @@ class DiskStore:
         """
         if self._thread.running:
             try:
-                await self._run(None, self._core.close)
+                await self._run(None, self._close)
             finally:
                 self._thread.end()
 
@@ -231,10 +242,22 @@ class DiskStore:
     # In the thread.
 
     def _guarded(self, session_id: str, job: Callable[[], T]) -> T:
+        self._release()
+        if not self._lingers:
+            self._lingers = True
+            self._thread.later(self._end_lingering, _LINGER)
         try:
             return job()
         except self._core.faults as error:
             raise self._failure(error, session_id) from error
+
+    def _end_lingering(self) -> None:
+        self._lingers = False  # first: what is released from here on wakes the thread
+        self._release()
+
+    def _release(self) -> None:
+        while self._releases:
+            self._core.release(self._releases.popleft())
 
     def _failure(self, error: Exception, session_id: str) -> SessionStoreError:
         return SessionStoreError(
@@ -249,6 +272,10 @@ class DiskStore:
             raise
         self._thread.later(self._prune_some, 0.0)
         return epoch
+
+    def _close(self) -> None:
+        self._thread.forget_later()
+        self._core.close()
 
     def _append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         outcomes: list[AppendOutcome] = [None] * len(batch)

@@ -104,6 +104,10 @@ class StoreThread:
         """Have a job done once in that time, or at the time set before; called by jobs only."""
         self._later.setdefault(job, self._clock() + seconds)
 
+    def forget_later(self) -> None:
+        """Drop what was to be done later; called by jobs only."""
+        self._later.clear()
+
     def end(self) -> None:
         """End the thread when all that was asked before is done."""
         if self.running:
