@@ -30,7 +30,7 @@ USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
 _CHARACTERS_PER_TOKEN: Final = 4
 # About what providers count for an image of a megapixel. A file that is no text counts as one too:
 # how many pages it has is not known here.
-_TOKENS_PER_IMAGE: Final = 1000
+TOKENS_PER_IMAGE: Final = 1000
 
 
 def valid_role(role: str) -> bool:
@@ -158,13 +158,13 @@ def _fault_of_assistant(message: Message) -> str:
 
 def _media_tokens(block: ContentBlock) -> int:
     if isinstance(block, ImageBlock):
-        return _TOKENS_PER_IMAGE
+        return TOKENS_PER_IMAGE
     if isinstance(block, FileBlock):
         text = block.text
-        return _TOKENS_PER_IMAGE if text is None else len(text) // _CHARACTERS_PER_TOKEN
+        return TOKENS_PER_IMAGE if text is None else len(text) // _CHARACTERS_PER_TOKEN
     if isinstance(block, ToolResultBlock) and isinstance(block.content, list):
         shown = [part for part in block.content if isinstance(part, dict)]
-        return _TOKENS_PER_IMAGE * sum(part.get("type") in {"image", "file"} for part in shown)
+        return TOKENS_PER_IMAGE * sum(part.get("type") in {"image", "file"} for part in shown)
     return 0
 
 

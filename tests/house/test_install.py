@@ -9,7 +9,7 @@ import pytest
 import agent_actors
 
 # What an extra brings, the core must not need.
-EXTRAS = ("cyclopts", "rich", "hypothesis", "prompt_toolkit", "mcp", "opentelemetry")
+EXTRAS = ("cyclopts", "rich", "hypothesis", "prompt_toolkit", "mcp", "opentelemetry", "tiktoken")
 
 
 def python(code: str, cwd: Path) -> str:
