@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Final, Literal, Self, TypeVar, cast
+from typing import Final, Literal, Protocol, Self, TypeVar, cast
 
 import attrs
 import trio
@@ -269,12 +269,17 @@ def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Output
     return trio.run(partial(run, prompt, options))
 
 
-def _asyncio_runs() -> bool:
-    if "asyncio" not in sys.modules:
-        return False
-    import asyncio  # noqa: PLC0415 - a script of trio's need not load it
+class _Asyncio(Protocol):
+    """What is asked of asyncio, which only a program that uses it has loaded."""
 
+    def get_running_loop(self) -> object: ...
+
+
+def _asyncio_runs() -> bool:
+    loaded = cast("_Asyncio | None", sys.modules.get("asyncio"))
+    if loaded is None:
+        return False
     with suppress(RuntimeError):
-        asyncio.get_running_loop()
+        loaded.get_running_loop()
         return True
     return False
