@@ -8,7 +8,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.permissions import Situation
 from agent_actors.tools import Tool, tool
 
-CWD: Final = PurePosixPath("/home/ann/project")
+CWD: Final = PurePosixPath("/users/ann/project")
 HERE: Final = Situation(CWD, "s1")
 
 

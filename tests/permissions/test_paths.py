@@ -10,7 +10,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.permissions.paths import LONGEST_PATH, PathPattern, placed
 from tests.permissions.support import CWD
 
-WINDOWS = PureWindowsPath("C:/work/project")
+WINDOWS = PureWindowsPath("C:/code/project")
 PARTS = st.lists(st.sampled_from(["src", "etc", "..", ".", "", "a.py", "~", "C:"]), max_size=6)
 PATHS = st.tuples(st.sampled_from(["", "/", "./", "~/", "//"]), PARTS).map(
     lambda drawn: drawn[0] + "/".join(drawn[1])
@@ -32,7 +32,7 @@ def restricts(pattern: str, path: str) -> bool:
         ("src/**", "src/a.py"),
         ("src/**", "src"),
         ("src/**", "./src//x/./y"),
-        ("src/**", "/home/ann/project/src/a"),
+        ("src/**", "/users/ann/project/src/a"),
         ("src/**", "../project/src/a"),
         ("src/*.py", "src/a.py"),
         ("src/**/test_*.py", "src/test_a.py"),
@@ -46,7 +46,7 @@ def restricts(pattern: str, path: str) -> bool:
         ("//etc/*.conf", "/etc/a.conf"),
         ("/etc/**", "/../etc/a"),
         ("../other/**", "../other/x"),
-        ("../other/**", "/home/ann/other/x"),
+        ("../other/**", "/users/ann/other/x"),
         ("~/notes/*", "~/notes/a"),
         ("[*]/a", "*/a"),
         ("./**/key", "./~/key"),
@@ -76,7 +76,7 @@ def test_a_path_that_is_one_of_these_is_permitted_and_restricted(pattern: str, p
         ("/**", ""),
         ("../other/**", "../third/x"),
         ("~/notes/*", "~bob/notes/a"),
-        ("~/notes/*", "/home/ann/notes/a"),
+        ("~/notes/*", "/users/ann/notes/a"),
         ("~/notes/**", "~/notes/../secret"),
         ("~/notes/*", "~/../notes/a"),
         ("~/**", "~/../ann/notes"),
@@ -113,7 +113,7 @@ def test_a_path_in_doubt_is_not_permitted(path: str) -> None:
         ("src/*", "src/a/b/c"),
         ("/etc/**", "~/x"),
         ("a/**", "~"),
-        ("~/.ssh/**", "/home/ann/.ssh/id"),
+        ("~/.ssh/**", "/users/ann/.ssh/id"),
         ("~/.ssh/**", "../.ssh/id"),
         ("../other/**", "../../ann/other/x"),
         ("../../../../../../etc", "/etc/passwd"),
@@ -133,7 +133,7 @@ def test_a_path_that_may_be_or_lie_within_is_restricted(pattern: str, path: str)
         ("secrets/**", "/secrets/a"),
         ("/etc/**", "etc/passwd"),
         (".env", ".environment"),
-        ("~/.ssh/**", "/home/ann/ssh/id"),
+        ("~/.ssh/**", "/users/ann/ssh/id"),
     ],
 )
 def test_another_path_is_not_restricted(pattern: str, path: str) -> None:
@@ -142,12 +142,12 @@ def test_another_path_is_not_restricted(pattern: str, path: str) -> None:
 
 @pytest.mark.parametrize(("pattern", "path"), [("src/**", "c:/../src/a"), ("c:/x", "c:/x")])
 def test_a_drive_is_a_name_where_there_are_none(pattern: str, path: str) -> None:
-    assert placed("c:/x", CWD) == ("/", ["home", "ann", "project", "c:", "x"])
+    assert placed("c:/x", CWD) == ("/", ["users", "ann", "project", "c:", "x"])
     assert restricts(pattern, path) == (pattern == "src/**")
 
 
 def test_a_working_directory_that_climbs_is_resolved_as_paths_are() -> None:
-    cwd = PurePosixPath("/home/ann/../ann/project")
+    cwd = PurePosixPath("/users/ann/../ann/project")
     assert PathPattern.parse("src/**").restricts("src/a", cwd)
     assert PathPattern.parse("src/**").permits("src/a", cwd)
 
@@ -156,9 +156,9 @@ def test_a_working_directory_that_climbs_is_resolved_as_paths_are() -> None:
     ("pattern", "path", "permitted", "restricted"),
     [
         ("src/**", "src\\a.py", True, True),
-        ("src/**", "C:\\work\\project\\src\\a.py", True, True),
-        ("src/**", "c:\\WORK\\project\\src\\a.py", False, True),
-        ("src/**", "\\work\\project\\src\\a.py", True, True),
+        ("src/**", "C:\\code\\project\\src\\a.py", True, True),
+        ("src/**", "c:\\CODE\\project\\src\\a.py", False, True),
+        ("src/**", "\\code\\project\\src\\a.py", True, True),
         ("src/**", "src\\a.py:stream", False, True),
         ("src/**", "C:src\\a.py", False, True),
         ("C:/keys/**", "\\keys\\a", True, True),
@@ -193,7 +193,7 @@ def test_a_permitted_path_lies_where_the_pattern_says(parts: list[str]) -> None:
     path = "/".join(parts)
     if permits("src/**", path):
         root, placed_parts = placed(path, CWD)
-        assert (root, placed_parts[:4]) == ("/", ["home", "ann", "project", "src"])
+        assert (root, placed_parts[:4]) == ("/", ["users", "ann", "project", "src"])
 
 
 def test_a_long_path_of_many_names_is_met_in_good_time() -> None:
