@@ -36,7 +36,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell how many examples of the law of decoding held: `make test-deep` promises a number."""
+    """Tell how many examples of the law of decoding held, and what the kills of stores showed."""
     held = sum(
         value
         for report in terminalreporter.getreports("passed")
@@ -45,6 +45,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     if held:
         terminalreporter.write_line(f"the law of decoding held for {held:,} random examples")
+    for report in terminalreporter.getreports("passed"):
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "crash_table":
+                terminalreporter.write_line(str(value))
 
 
 @pytest.fixture(autouse=True)

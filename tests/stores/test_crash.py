@@ -1,0 +1,26 @@
+"""A process that is killed at any moment loses nothing that was acknowledged."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.stores.crashkit import STORES, kill_often
+
+# A handful with `make test`; the whole number with `make test-deep`.
+DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+KILLS: Final = 500 if DEEP else 4
+
+
+@pytest.mark.feature("OAS-112", "OAGS-070", "WICK-096")
+@pytest.mark.parametrize("kind", STORES)
+def test_nothing_that_was_acknowledged_is_lost_by_a_kill(
+    kind: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    tally = kill_often(kind, KILLS, tmp_path, seed=os.getpid() if DEEP else 7)
+    record_property("crash_table", tally.line(kind))
+    assert tally.kills == KILLS
+    assert tally.acknowledged > KILLS
+    assert (tally.lost, tally.invalid) == (0, [])
