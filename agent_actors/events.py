@@ -10,15 +10,18 @@ from agent_actors.domain.events import AttemptRestarted as AttemptRestarted
 from agent_actors.domain.events import ErrorEvent as ErrorEvent
 from agent_actors.domain.events import Event as Event
 from agent_actors.domain.events import EventScope as EventScope
+from agent_actors.domain.events import FileChanged as FileChanged
 from agent_actors.domain.events import HookEvent as HookEvent
 from agent_actors.domain.events import Notification as Notification
 from agent_actors.domain.events import ResultEvent as ResultEvent
+from agent_actors.domain.events import RunQueued as RunQueued
 from agent_actors.domain.events import RunSuspended as RunSuspended
 from agent_actors.domain.events import SessionCompacted as SessionCompacted
 from agent_actors.domain.events import SessionRewind as SessionRewind
 from agent_actors.domain.events import SkillActivated as SkillActivated
 from agent_actors.domain.events import StreamNotice as StreamNotice
 from agent_actors.domain.events import SystemInit as SystemInit
+from agent_actors.domain.events import TodosChanged as TodosChanged
 from agent_actors.domain.events import ToolDelta as ToolDelta
 from agent_actors.domain.events import ToolProgress as ToolProgress
 from agent_actors.domain.events import ToolResult as ToolResult
@@ -27,3 +30,4 @@ from agent_actors.domain.events import UnknownEvent as UnknownEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
+from agent_actors.domain.todos import Todo as Todo

@@ -15,6 +15,7 @@ import attrs
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import FinishReason
+from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 
 EVENT_VERSION: Final = 1
@@ -101,6 +102,21 @@ class SystemInit(Event):
     sdk_version: str
     model: str = ""
     tools: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class RunQueued(Event):
+    """The run waits for its session; told anew whenever its place changes. Live only.
+
+    Attributes:
+        position: Its place in line, from 1: the next one.
+        holder: The run that holds the session.
+    """
+
+    type: ClassVar[str] = "run.queued"
+    recorded: ClassVar[bool] = False
+    position: int
+    holder: str
 
 
 @attrs.frozen
@@ -243,6 +259,23 @@ class SkillActivated(Event):
 
 
 @attrs.frozen
+class TodosChanged(Event):
+    """The session's list of things to do is this one from here on."""
+
+    type: ClassVar[str] = "todos.changed"
+    todos: tuple[Todo, ...]
+
+
+@attrs.frozen
+class FileChanged(Event):
+    """A file of the session's holds this text from here on; None: it is gone."""
+
+    type: ClassVar[str] = "file.changed"
+    path: str
+    content: str | None
+
+
+@attrs.frozen
 class SessionCompacted(Event):
     """Everything up to `up_to_seq` is from here on stood for by `summary`."""
 
@@ -363,6 +396,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     cls.type: cls
     for cls in (
         SystemInit,
+        RunQueued,
         UserMessage,
         AssistantDelta,
         AssistantThinking,
@@ -375,6 +409,8 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
         UserQuestion,
         HookEvent,
         SkillActivated,
+        TodosChanged,
+        FileChanged,
         SessionCompacted,
         SessionRewind,
         RunSuspended,

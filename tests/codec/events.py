@@ -20,6 +20,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.events import EVENT_TYPES, Event, EventScope
 from agent_actors.domain.model import FinishReason
+from agent_actors.domain.todos import TODO_STATUSES, Todo
 from agent_actors.domain.usage import Usage
 from tests.codec.values import json_objects, json_values, texts
 
@@ -43,6 +44,7 @@ blocks: Final[st.SearchStrategy[ContentBlock]] = st.one_of(*_block_strategies.va
 _floats: Final = st.floats(allow_nan=False, allow_infinity=False)
 _counts: Final = st.integers(0, 10**9)
 _usages: Final = st.builds(Usage, _counts, _counts, _counts, _counts, _counts, st.booleans())
+_todos: Final = st.builds(Todo, texts, texts, st.sampled_from(TODO_STATUSES))
 _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (str, texts),
     (str | None, st.none() | texts),
@@ -57,6 +59,7 @@ _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (dict[str, Any] | None, st.none() | json_objects),
     (str | dict[str, Any] | list[Any], _contents),
     (tuple[str, ...], st.lists(texts, max_size=3).map(tuple)),
+    (tuple[Todo, ...], st.lists(_todos, max_size=3).map(tuple)),
     (tuple[ContentBlock, ...], st.lists(blocks, max_size=2).map(tuple)),
     (
         tuple[AssistantBlock, ...],

@@ -44,8 +44,11 @@ def test_every_type_has_a_name_of_its_own() -> None:
         "user.question",
         "hook.event",
         "skill.activated",
+        "todos.changed",
+        "file.changed",
         "session.compacted",
         "session.rewind",
+        "run.queued",
         "run.suspended",
         "usage",
         "notification",
@@ -63,6 +66,7 @@ def test_only_deltas_notices_and_progress_are_live() -> None:
         "tool.delta",
         "tool.progress",
         "stream.notice",
+        "run.queued",
     }
 
 
