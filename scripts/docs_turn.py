@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from agent_actors.protocol.turn import TABLE, diagram
+from agent_actors.protocol.turn import TABLE, State
 
 PAGE: Final = Path(__file__).parents[1] / "docs/reference/turn-machine.md"
 
@@ -28,6 +28,16 @@ def page() -> str:
             to = ", ".join(transition.to)
             rows.append(f"| {state} | `{event_type.__name__}` | {transition.about} | {to} |")
     return f"{_INTRO}```mermaid\n{diagram()}```\n\n" + "\n".join(rows) + "\n"
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, an arrow for each way that it allows."""
+    lines = ["stateDiagram-v2", f"    [*] --> {State.READY}"]
+    for state, cells in TABLE.items():
+        for event_type, transition in cells.items():
+            lines += [f"    {state} --> {to}: {event_type.__name__}" for to in transition.to]
+    lines.append(f"    {State.DONE} --> [*]")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:

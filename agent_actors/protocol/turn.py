@@ -495,13 +495,3 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
     ),
     State.DONE: {},
 }
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram, an arrow for each way that it allows."""
-    lines = ["stateDiagram-v2", f"    [*] --> {State.READY}"]
-    for state, cells in TABLE.items():
-        for event_type, transition in cells.items():
-            lines += [f"    {state} --> {to}: {event_type.__name__}" for to in transition.to]
-    lines.append(f"    {State.DONE} --> [*]")
-    return "\n".join(lines) + "\n"

@@ -20,8 +20,8 @@ from agent_actors.protocol.turn import (
     TurnEvent,
     TurnMachine,
     UserInput,
-    diagram,
 )
+from scripts.docs_turn import diagram
 from tests.protocol.turn_playbook import ToolUseError, answer, play, result, told, use
 
 GO = UserInput("go")

@@ -138,13 +138,8 @@ def agent(control: Control, turns: list[list[str]]) -> AgentOptions:
         assert isinstance(said, PermissionDecision | bool)
         return said
 
-    hooks: dict[str, object] = {
-        "before_tool": on_before,
-        "after_tool": on_after,
-        "after_model": on_model,
-    }
-    if control.wraps:
-        hooks["wrap_tool_call"] = wrap
+    hooks: dict[str, object] = {"before_tool": on_before, "after_tool": on_after}
+    hooks |= {"after_model": on_model} | ({"wrap_tool_call": wrap} if control.wraps else {})
 
     def answer(request: ModelRequest) -> Turn:
         done = sum(message.role == "assistant" for message in request.messages)
