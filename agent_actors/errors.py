@@ -17,6 +17,7 @@
     │   └── ProviderDeadlineError    nothing came in time: connect, first token, idle, total
     ├── SessionError                 one session; names it
     │   ├── SessionBusy              another run holds it
+    │   ├── SessionIdle              no run holds it
     │   ├── SessionSuspended         it waits for answers
     │   ├── SessionStoreError        the log did not take, or did not give, its records
     │   └── SessionFenced            a newer lease wrote meanwhile
@@ -224,6 +225,10 @@ class SessionBusy(SessionError):
         why = reason or "wait for it, or pass on_busy='queue'"
         super().__init__(f"run {run_id} is using it; {why}", session_id=session_id)
         self.run_id = run_id
+
+
+class SessionIdle(SessionError):
+    """No run holds the session, and none can be started without an agent."""
 
 
 class SessionSuspended(SessionError):

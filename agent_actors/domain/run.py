@@ -36,6 +36,7 @@ class StopReason(StrEnum):
     AWAITING_RESULTS = "awaiting_results"
     INTERRUPTED = "interrupted"
     ROLLED_BACK = "rolled_back"
+    STEERED = "steered"
 
 
 class CancelReason(StrEnum):

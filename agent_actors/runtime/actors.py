@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent_actors.domain.ids import Ids
     from agent_actors.permissions import PermissionPolicy
     from agent_actors.runtime.hooked import HookedRun
+    from agent_actors.runtime.steering import Inbox
 
 # Seconds that observers get, at the end, for what is still queued.
 BUS_DRAIN: Final = 5.0
@@ -83,6 +84,8 @@ class Actors:
         self.policies: dict[str, PermissionPolicy] = {}
         # Runs that are alive and have hooks, by id: they are told of the runs that they start.
         self.hooked: dict[str, HookedRun] = {}
+        # Where to speak to the runs that are alive, by id.
+        self.inboxes: dict[str, Inbox] = {}
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
@@ -136,6 +139,10 @@ class Actors:
         except BaseException:
             request.cancel(CancelReason.CALLER)
             raise
+
+    def inbox(self, session_id: str) -> "Inbox | None":
+        """Where to speak to the run that holds the session; None if there is none."""
+        return self.inboxes.get(self.gate.holder(session_id) or "")
 
     async def serve(self, *, task_status: trio.TaskStatus[Exception | None]) -> None:
         """Hold every actor until `close`; the body of the runtime's one task.
@@ -210,6 +217,7 @@ class Actors:
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
         del self.live[run_id]
         self.hooked.pop(run_id, None)
+        self.inboxes.pop(run_id, None)
         self.policies.pop(run_id, None)
         ended()
 

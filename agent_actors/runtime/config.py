@@ -20,8 +20,7 @@ from agent_actors.errors import ConfigError
 # Seconds that closing waits for runs before it cancels them.
 DRAIN: Final = 30.0
 
-_GATE_POLICIES: Final = ("reject", "queue")
-_LATER_POLICIES: Final = ("interrupt", "rollback", "steer")
+_GATE_POLICIES: Final = ("reject", "queue", "interrupt", "rollback", "steer")
 
 
 @attrs.frozen
@@ -54,7 +53,8 @@ class RuntimeOptions:
     Attributes:
         store: Where session logs are kept; None: in memory.
         drain: How long closing waits for runs before it cancels them.
-        on_busy: What a second run on a session meets: `reject` or `queue`.
+        on_busy: What a second run on a session does: `reject`, `queue`, `interrupt`, `rollback`
+            or `steer`.
         max_sessions: Sessions in memory; beyond it the longest unused goes.
         session_ttl: How long an idle session stays in memory.
         tools_per_run: Calls of one run that may run at once.
@@ -91,14 +91,16 @@ class RuntimeOptions:
         check_policy(self.on_busy)
 
 
+def waiting(on_busy: OnBusy) -> OnBusy:
+    """The policy for what is no run: it waits for one, and neither stops it nor speaks to it."""
+    return "reject" if on_busy == "reject" else "queue"
+
+
 def check_policy(on_busy: str) -> None:
     """Check what a second run on a session is to meet.
 
     Raises:
         ConfigError: It is none of the policies.
     """
-    if on_busy in _GATE_POLICIES:
-        return
-    if on_busy in _LATER_POLICIES:
-        raise ConfigError(f"on_busy={on_busy!r} is reserved, and not offered by this version")
-    raise ConfigError(f"on_busy must be one of {', '.join(_GATE_POLICIES)}; got {on_busy!r}")
+    if on_busy not in _GATE_POLICIES:
+        raise ConfigError(f"on_busy must be one of {', '.join(_GATE_POLICIES)}; got {on_busy!r}")

@@ -10,12 +10,12 @@ gave and close what they left open, show the last event, release the session.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
 from agent_actors.actors._ask import RequestCancelled
 from agent_actors.actors._nesting import current_call, current_run
-from agent_actors.actors.session_gate import Lease
 from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (
@@ -24,6 +24,7 @@ from agent_actors.domain.events import (
     EventScope,
     ResultEvent,
     RunSuspended,
+    SessionRewind,
     SystemInit,
     ToolProgress,
 )
@@ -62,9 +63,14 @@ from agent_actors.runtime.policy import policy_of
 from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
 from agent_actors.runtime.record import RunRecord
 from agent_actors.runtime.spec import RunSpec
+from agent_actors.runtime.steering import Inbox, Steering, take_at_once, wait_in_line
+from agent_actors.runtime.stopping import RunStop
 from agent_actors.runtime.subagent import subagent_of
 from agent_actors.runtime.suspension import answers_by_call, denied
 from agent_actors.runtime.toolset import Toolset
+
+if TYPE_CHECKING:
+    from agent_actors.actors.session_gate import Lease
 
 
 class Driver:
@@ -73,7 +79,6 @@ class Driver:
     Args:
         actors: Whom to ask.
         spec: What to run.
-        lease: The session, if it could be taken at once.
         mailbox: Where the reader takes its events; None for a run that nobody reads.
     """
 
@@ -81,16 +86,13 @@ class Driver:
         self,
         actors: Actors,
         spec: RunSpec,
-        lease: Lease | None,
         mailbox: EventMailbox | None,
     ) -> None:
         self._actors = actors
         self._spec = spec
         self._options = spec.options
-        self._lease = lease
+        self._lease: Lease | None = None
         self._mailbox = mailbox
-        self._scope = trio.CancelScope()
-        self._cancel_reason: CancelReason | None = None
         self._face = face = spec.face
         self._machine = TurnMachine(
             spec.options.max_iterations if face is None else face.max_iterations,
@@ -123,19 +125,28 @@ class Driver:
         self._subagent = subagent_of(actors, spec)
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
-        if face is not None:
-            face.begin(spec.node.run_id, spec.request_id, self._hooked)
         self._toolset = Toolset(
             actors, spec.options, spec.node.session_id, self._hooked, policy_of(actors, spec)
         )
         self._why = ""
+        # The last record before the run's own.
+        self._began_after = 0
+        self.inbox: Inbox = Inbox(spec.options, self._machine, self._hooked)
+        self._stop = RunStop(self.inbox.close)
+        self._steering = Steering(self._stop.scope.cancel)
+        if face is not None:
+            face.begin(spec.node.run_id, spec.request_id, self._hooked)
+            self.inbox.close()  # what such a run leaves to its caller comes first
         self._record.beside = self._beside
+        self._record.confirmed = self.inbox.confirm
 
     def cancel(self, reason: str) -> None:
         """End the run; the first reason counts. Its driver closes the session in order."""
-        if self._cancel_reason is None:
-            self._cancel_reason = CancelReason(reason)
-        self._scope.cancel(reason)
+        self._stop.cancel(reason)
+
+    def acquire_nowait(self) -> None:
+        """Take the session, or raise `SessionBusy`."""
+        self._lease = take_at_once(self._actors, self._spec, self._stop.stop)
 
     async def drive(self) -> RunResult:
         """Run to the end.
@@ -164,6 +175,7 @@ class Driver:
                 held.callback(self._lease.release)
             if self._session is not None:
                 held.callback(self._session.close)
+            held.callback(self.inbox.end, None)
 
     def _beside(self) -> list[Draft]:
         drafts = [] if self._hooked is None else self._hooked.drafts()
@@ -175,8 +187,9 @@ class Driver:
         failure: Exception | None = None
         stop_reason = ""
         timeout = self._options.run_timeout
-        self._scope.deadline = self._started + timeout
-        with self._scope:
+        scope = self._stop.scope
+        scope.deadline = self._started + timeout
+        with scope:
             try:
                 await self._open_session()
                 stop_reason = await self._turns()
@@ -186,21 +199,23 @@ class Driver:
                     self._record.hold_also(self._ledger.enter_usage(ended.blocked.usage))
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
-        if self._scope.cancelled_caught and self._cancel_reason is None:
+        if self._steering.fate is not None:
+            return self._steering.fate
+        if scope.cancelled_caught and self._stop.reason is None:
             failure = RunDeadlineExceeded(timeout)
         return failure, stop_reason
 
     async def _open_session(self) -> None:
-        node = self._spec.node
         if self._lease is None:
-            self._lease = await self._actors.gate.acquire(
-                node.session_id,
-                node.run_id,
-                on_busy=self._spec.on_busy,
-                ancestors=self._spec.ancestors,
+            self._lease = await wait_in_line(
+                self._actors, self._spec, self._steering, self._stop.stop, self._record.queued
             )
+            # Its input may have been taken in the very tick of the grant.
+            await trio.lowlevel.checkpoint_if_cancelled()
         self._session = self._record.session = await self._actors.log.open(self._lease)
-        self._budget.session = self._session.state
+        self._budget.session, self.inbox.session = self._session.state, self._session
+        self._began_after = self._session.state.last_seq
+        self._stop.opened()
 
     async def _turns(self) -> str:
         machine = self._machine
@@ -223,6 +238,7 @@ class Driver:
             if answer is None:
                 commands = await self._await_calls()
             else:
+                self.inbox.before_answer(answer)
                 commands = self._output.look(machine, machine.feed(answer))
             stop_reason = await self._carry_out(commands, answer=answer)
         if stop_reason == StopReason.AWAITING_APPROVAL:
@@ -330,6 +346,7 @@ class Driver:
         if self._face is not None:
             commands = await self._face.take(self._machine, ended, self._record.messages())
             ended = []
+        self.inbox.before_results(len(ended))
         for result in ended:
             commands += self._machine.feed(ToolFinished(result))
         questions = self._toolset.questions
@@ -342,9 +359,8 @@ class Driver:
         return commands
 
     def _make_tools(self) -> RunTools:
-        guard = self._toolset.guard(
-            self._info, self._record.messages, wake=self._calls.wake, clock=RunClock(self._scope)
-        )
+        clock, wake = RunClock(self._stop.scope), self._calls.wake
+        guard = self._toolset.guard(self._info, self._record.messages, wake=wake, clock=clock)
         return RunTools(
             run_id=self._spec.node.run_id,
             tools=self._toolset.tools,
@@ -358,15 +374,17 @@ class Driver:
     # The end.
 
     async def _end(self, failure: Exception | None, stop_reason: str) -> RunResult:
+        self.inbox.close()
         finished = await self._calls.join()
         if self._face is not None:
             finished = self._face.carried_out(finished)
         cancelled = failure is None and not stop_reason
         if cancelled:
             stop_reason = StopReason.INTERRUPTED
-            if self._cancel_reason is CancelReason.SHUTDOWN:
+            if self._stop.reason is CancelReason.SHUTDOWN:
                 failure = RuntimeShutdown()
-        stopped = self._why or f"the run was stopped ({self._cancel_reason})"
+        stop_reason = self._stop.outcome(stop_reason)
+        stopped = self._why or self._stop.told
         why = _told(failure) if failure else stopped
         if self._hooked is not None:
             failure = await self._hooked.end(self._ledger.text, stop_reason or "error", failure)
@@ -374,12 +392,17 @@ class Driver:
             failure = await self._subagent.stop(stop_reason, self._ledger.text, failure)
         drafts = self._ledger.enter(self._closing_entries(finished, stop_reason or "error", why))
         drafts += [*self._attempts.cut_off(), *self._ledger.enter_unanswered()]
+        # From here on it is too late to roll the run back: what it came to is on its way.
+        stop_reason = self._stop.outcome(stop_reason)
+        if self._stop.rolls_back and self._session is not None:
+            drafts.append(partial(SessionRewind, to_seq=self._began_after))
         failure = await self._record.commit_end(
             drafts, partial(self._last_draft, stop_reason), failure
         )
+        self.inbox.end(failure)
         if failure is not None:
             raise failure
-        if cancelled and self._cancel_reason in (None, CancelReason.CALLER):
+        if cancelled and self._stop.reason in (None, CancelReason.CALLER):
             raise RequestCancelled("caller")
         return self._result(stop_reason)
 

@@ -142,17 +142,23 @@ class HookedRun:
         A run that goes on without a word begins like any other; there was nothing to submit.
         """
         if said.text or said.blocks:
-            submitted, blocked = await self._decide(
-                self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
-            )
-            if blocked is not None:
-                return blocked
-            if submitted.prompt != said.text:
-                said = _reworded(said, submitted.prompt)
+            submitted = await self.submit(said, messages)
+            if isinstance(submitted, Blocked):
+                return submitted
+            said = submitted
         self._began = True
         begun = self._event(BeforeAgentEvent, prompt=said.text, messages=messages)
         _, blocked = await self._decide(begun)
         return said if blocked is None else blocked
+
+    async def submit(self, said: UserInput, messages: Messages) -> UserInput | Blocked:
+        """The caller spoke, to begin the run or while it is under way."""
+        submitted, blocked = await self._decide(
+            self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
+        )
+        if blocked is not None:
+            return blocked
+        return said if submitted.prompt == said.text else _reworded(said, submitted.prompt)
 
     async def call_model(
         self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelFinished]]

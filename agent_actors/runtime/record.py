@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from agent_actors.actors.session_log import Draft, OpenSession
-from agent_actors.domain.events import Event, HookEvent
+from agent_actors.domain.events import Event, HookEvent, RunQueued
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import SessionStoreError
 from agent_actors.runtime.actors import Actors
@@ -25,6 +25,10 @@ def _nothing() -> list[Draft]:
     return []
 
 
+def _nobody() -> None:
+    pass
+
+
 class RunRecord:
     """The records of one run.
 
@@ -36,12 +40,14 @@ class RunRecord:
     Attributes:
         session: The session; None until it is open.
         beside: Gives what is to be recorded before whatever is recorded next.
+        confirmed: Told, before it is shown, that all there was to record is on record.
         hook_events: What hooks did, as far as it was shown.
     """
 
     def __init__(self, actors: Actors, stamp: Stamp, mailbox: EventMailbox | None) -> None:
         self.session: OpenSession | None = None
         self.beside: Callable[[], list[Draft]] = _nothing
+        self.confirmed: Callable[[], None] = _nobody
         self.hook_events: list[HookEvent] = []
         self._bus = actors.bus
         self._stamp = stamp
@@ -77,6 +83,7 @@ class RunRecord:
         self._uncommitted = drafts
         events = await self.session.append(self._stamp.scope, drafts)
         self._uncommitted = []
+        self.confirmed()
         await self.show(events)
 
     async def commit_end(
@@ -105,7 +112,9 @@ class RunRecord:
                     failure = _joined(failure, _unrecorded(self.session.session_id))
             except Exception as error:  # noqa: BLE001 - the run's failure, or a note on it
                 failure = _joined(failure, error)
-        if not events:
+        if events:
+            self.confirmed()
+        else:
             # Not in the log, and shown all the same: every stream has a last event.
             stamp = self._stamp
             events = (last(failure)(stamp.scope, stamp.ids.new(), stamp.wall_clock(), seq=None),)
@@ -131,6 +140,11 @@ class RunRecord:
         self._publish((event,))
         if self._mailbox is not None:
             self._mailbox.offer(event)
+
+    def queued(self, position: int, holder: str) -> None:
+        """Show where in line the run stands."""
+        stamp = self._stamp
+        self.offer(RunQueued(stamp.scope, stamp.ids.new(), stamp.wall_clock(), position, holder))
 
     def _publish(self, events: Sequence[Event]) -> None:
         self.hook_events += [event for event in events if type(event) is HookEvent]

@@ -18,7 +18,7 @@ from agent_actors.actors._ask import Request
 from agent_actors.actors._nesting import RunNode, current_call, current_run, lending
 from agent_actors.actors.hook_bus import DEFAULTS, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
-from agent_actors.actors.session_gate import Lease, OnBusy
+from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
 from agent_actors.actors.tool_executor import (
     THREADS_PER_RUNTIME,
@@ -32,11 +32,13 @@ from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.ambient import current_runtime
+from agent_actors.runtime.busy import Busy
 from agent_actors.runtime.config import (
     DRAIN,
     RuntimeOptions,
     RuntimeStatistics,
     check_policy,
+    waiting,
 )
 from agent_actors.runtime.driver import Driver
 from agent_actors.runtime.face import FaceRun
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 OutputT = TypeVar("OutputT")
 
 
-class Runtime(Observed):
+class Runtime(Observed, Busy):
     """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
 
     Enter it with `async with`; it belongs to that task's `trio.run` and to no other.
@@ -215,10 +217,6 @@ class Runtime(Observed):
             and not self._actors.closing
         )
 
-    def is_busy(self, session_id: str) -> bool:
-        """True while a run holds the session."""
-        return self._actors.gate.is_busy(session_id)
-
     def history(self, session_id: str) -> Messages | None:
         """The history of a session that is in memory, always valid; None if it is not there."""
         return self._actors.log.peek(session_id)
@@ -345,13 +343,17 @@ class Runtime(Observed):
         """
         self._check_open()
         session_id = session_id or self._actors.ids.new()
-        return FaceSession(session_id, self._actors, self._face_stream, self._options.on_busy)
+        policy = waiting(self._options.on_busy)
+        return FaceSession(session_id, self._actors, self._face_stream, policy)
 
     def _face_stream(
         self, said: UserInput, options: AgentOptions, session_id: str, face: FaceRun
     ) -> RunStream:
         request_id = self._actors.ids.new()
-        call = _Call(said, options, session_id, request_id, self._options.on_busy, face=face)
+        policy = self._options.on_busy
+        # What such a run is told to do besides is no other run's to carry out.
+        policy = "queue" if policy == "steer" else policy
+        call = _Call(said, options, session_id, request_id, policy, face=face)
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
 
     def _call(
@@ -383,9 +385,6 @@ class Runtime(Observed):
             raise RuntimeClosed
         run_id = actors.ids.new()
         ancestors = tuple(node.session_id for node in around)
-        lease: Lease | None = None
-        if call.on_busy == "reject" or not actors.gate.is_busy(call.session_id):
-            lease = actors.gate.acquire_nowait(call.session_id, run_id, ancestors=ancestors)
         held = current_call.get() if around else None
         spec = RunSpec(
             prompt=call.prompt,
@@ -399,7 +398,10 @@ class Runtime(Observed):
             answers=call.answers,
             face=call.face,
         )
-        driver = Driver(actors, spec, lease, mailbox)
+        driver = Driver(actors, spec, mailbox)
+        if call.on_busy == "reject" or not actors.gate.is_busy(call.session_id):
+            driver.acquire_nowait()
+        actors.inboxes[run_id] = driver.inbox
         return await actors.start_run(
             run_id, driver.drive, cancel=driver.cancel, ended=driver.release
         )
@@ -464,7 +466,9 @@ def open_runtime(
     Args:
         store: Where session logs are kept; None: in memory.
         drain: Seconds that closing waits for runs before it cancels them.
-        on_busy: What a second run on a session meets: `reject` or `queue`.
+        on_busy: What a second run on a session does: `reject` raises `SessionBusy`; `queue` waits
+            in line; `interrupt` stops the first and keeps what that had finished; `rollback` stops
+            it, and what it put on record counts no longer; `steer` speaks to it.
         max_sessions: Sessions in memory; beyond it the longest unused goes.
         session_ttl: Seconds that an idle session stays in memory.
         tools_per_run: Calls of one run that may run at once.

@@ -106,7 +106,7 @@ def test_what_cannot_work_is_refused_by_name(more: Mapping[str, float], words: s
         ({"threads": 0}, "threads must be at least 1"),
         ({"session_ttl": 0}, "session_ttl must be above 0"),
         ({"drain": -1}, "drain must not be negative"),
-        ({"on_busy": "rollback"}, "reserved"),
+        ({"on_busy": "later"}, "must be one of"),
     ],
 )
 def test_a_runtime_that_cannot_work_is_refused_by_name(more: Mapping[str, int], words: str) -> None:
