@@ -10,9 +10,9 @@ of the log up to there. What happened since did happen all the same: `seq`, time
 and what was spent stay, so that no id is given twice and no token is forgotten.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -28,9 +28,12 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
+    FileChanged,
     RunSuspended,
     SessionRewind,
+    SkillActivated,
     SystemInit,
+    TodosChanged,
     ToolResult,
     UsageEvent,
     UserMessage,
@@ -39,8 +42,12 @@ from agent_actors.domain.events import (
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
+from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.trail import Trail
+
+# What takes a conversation, or what is kept beside it, a step further.
+Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated
 
 UNFINISHED: Final = "the run ended before this call had a result"
 
@@ -80,10 +87,11 @@ class SessionState:
     _results: dict[str, ToolResultBlock | None] = attrs.field(
         factory=dict[str, "ToolResultBlock | None"]
     )
-    # What each record added: a message, or a call's result, which takes its place in its answer.
-    _trail: Trail[Message | ToolResultBlock] = attrs.field(
-        factory=Trail["Message | ToolResultBlock"]
-    )
+    # Made when first needed: most sessions keep nothing beside their messages.
+    _beside: "_Beside | None" = None
+    # What each record added: a message, a call's result, which takes its place in its answer, or
+    # something beside them.
+    _trail: Trail[Step] = attrs.field(factory=Trail["Step"])
 
     @property
     def call_ids(self) -> AbstractSet[str]:
@@ -95,6 +103,21 @@ class SessionState:
         """The calls of the last answer that have no result yet, in the model's order."""
         calls = () if self._answer is None else self._answer.tool_calls
         return tuple(call for call in calls if self._results[call.id] is None)
+
+    @property
+    def todos(self) -> tuple[Todo, ...]:
+        """What there is to do."""
+        return () if self._beside is None else self._beside.todos
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The texts of the session's files, by path; for reading only."""
+        return {} if self._beside is None else self._beside.files
+
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """The skills in force, in the order in which they came into it."""
+        return () if self._beside is None else tuple(self._beside.skills)
 
     def apply(self, record: AnyEvent) -> None:
         """Take the next record. Types that do not bear on the state are passed over."""
@@ -118,6 +141,8 @@ class SessionState:
             self._asked[record.question_id] = record.tool_use_id
         elif isinstance(record, RunSuspended):
             self.suspended = {one: self._asked.get(one, "") for one in record.question_ids}
+        elif isinstance(record, TodosChanged | FileChanged | SkillActivated):
+            self._add(record)
 
     def spent(self, prices: Prices | None) -> Spent:
         """What the session used so far.
@@ -151,19 +176,23 @@ class SessionState:
         # Also one that says nothing: it closes the answer before it.
         self._add(message)
 
-    def _add(self, step: Message | ToolResultBlock) -> None:
+    def _add(self, step: Step) -> None:
         self._trail.add(self.last_seq, step)
         self._take(step)
 
     def _go_back(self, to_seq: int) -> None:
         steps = self._trail.go_back(self.last_seq, to_seq)
-        self._messages, self._answer, self._results = [], None, {}
+        self._messages, self._answer, self._results, self._beside = [], None, {}, None
         for step in steps:
             self._take(step)
 
-    def _take(self, step: Message | ToolResultBlock) -> None:
+    def _take(self, step: Step) -> None:
         if isinstance(step, ToolResultBlock):
             self._take_result(step)
+            return
+        if not isinstance(step, Message):
+            self._beside = self._beside or _Beside()
+            self._beside.take(step)
             return
         self._close_answer()
         if step.role == "user":
@@ -199,6 +228,25 @@ class SessionState:
             if result is None:
                 result = ToolResultBlock(call.id, UNFINISHED, is_error=True, name=call.name)
             yield Message("tool", (result,))
+
+
+@attrs.define(eq=False)
+class _Beside:
+    """What a session keeps beside its messages."""
+
+    todos: tuple[Todo, ...] = ()
+    files: dict[str, str] = attrs.field(factory=dict[str, str])
+    skills: dict[str, None] = attrs.field(factory=dict[str, None])
+
+    def take(self, step: TodosChanged | FileChanged | SkillActivated) -> None:
+        if isinstance(step, TodosChanged):
+            self.todos = step.todos
+        elif isinstance(step, SkillActivated):
+            self.skills[step.name] = None
+        elif step.content is None:
+            self.files.pop(step.path, None)
+        else:
+            self.files[step.path] = step.content
 
 
 def fold(records: Iterable[AnyEvent]) -> SessionState:

@@ -1,0 +1,56 @@
+"""What a session keeps beside its messages is the fold of its records, too."""
+
+from agent_actors.domain.events import FileChanged, SkillActivated, TodosChanged
+from agent_actors.domain.todos import Todo
+from agent_actors.sessions import fold
+from tests.sessions.test_fold import SCOPE, numbered, said
+from tests.sessions.test_rewind import back
+
+FIRST = Todo("1", "Look.")
+DONE = Todo("1", "Look.", "completed")
+
+
+def todos(*items: Todo) -> TodosChanged:
+    return TodosChanged(SCOPE, "id", 1.0, items)
+
+
+def file(path: str, content: str | None) -> FileChanged:
+    return FileChanged(SCOPE, "id", 1.0, path, content)
+
+
+def skill(name: str) -> SkillActivated:
+    return SkillActivated(SCOPE, "id", 1.0, name)
+
+
+def test_a_session_without_any_has_none() -> None:
+    state = fold(numbered(said("hi")))
+    assert (state.todos, state.files, state.skills) == ((), {}, ())
+
+
+def test_the_last_list_counts_and_each_file_and_skill_by_its_name() -> None:
+    state = fold(
+        numbered(
+            todos(FIRST, Todo("2", "Leap.", "in_progress")),
+            file("a", "one"),
+            skill("x"),
+            file("b", "two"),
+            skill("y"),
+            todos(DONE),
+            file("a", "three"),
+            file("b", None),
+            file("never", None),
+            skill("x"),
+        )
+    )
+    assert state.todos == (DONE,)
+    assert state.files == {"a": "three"}
+    assert state.skills == ("x", "y")
+    assert len(state.history()) == 0
+
+
+def test_a_rewind_takes_them_back_with_the_conversation() -> None:
+    log = numbered(todos(FIRST), file("a", "one"), todos(DONE), file("a", None), skill("x"))
+    state = fold([*log, *numbered(*log, back(2))[-1:]])
+    assert (state.todos, state.files, state.skills) == ((FIRST,), {"a": "one"}, ())
+    state = fold([*log, *numbered(*log, back(0))[-1:]])
+    assert (state.todos, state.files, state.skills) == ((), {}, ())

@@ -1,0 +1,127 @@
+"""What is sent of a long session is its newest part, within limits, and nothing torn apart."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.codec.lines import size_of
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.memo import MessageMemo
+from agent_actors.domain.messages import Messages
+from agent_actors.sessions.recall import Recall
+
+
+def talk(shape: str) -> Messages:
+    """`u`: a word of the user's; `a`: an answer; a digit: so many calls, each answered."""
+    messages = Messages()
+    for at, kind in enumerate(shape):
+        if kind == "u":
+            messages = messages.user(f"u{at}")
+        elif kind == "a":
+            messages = messages.assistant(f"a{at}")
+        else:
+            ids = [f"c{at}.{n}" for n in range(int(kind))]
+            messages = messages.assistant("", [ToolUseBlock(one, "t", {}) for one in ids])
+            for one in ids:
+                messages = messages.tool(one, "t", f"r{one}")
+    return messages
+
+
+def sent(messages: Messages, *, events: float = math.inf, size: float = math.inf) -> Messages:
+    return Recall(events, size).of(messages, MessageMemo())
+
+
+def contents(messages: Messages) -> list[str]:
+    return [message.content or "calls" for message in messages]
+
+
+def test_what_is_within_the_limits_is_sent_as_it_is() -> None:
+    messages = talk("ua2u")
+    assert sent(messages, events=len(messages), size=sum(map(size_of, messages))) is messages
+    assert sent(messages) is messages
+    assert sent(Messages(), events=1, size=1) == Messages()
+
+
+@pytest.mark.feature("OAGS-095")
+def test_the_newest_messages_are_kept_up_to_their_number() -> None:
+    assert Recall().max_events == 1000
+    assert contents(sent(talk("uauauau"), events=5)) == ["u2", "a3", "u4", "a5", "u6"]
+    long = talk("ua" * 700 + "u")
+    assert sent(long, events=1000) == long[-999:], "what is sent begins with a word of the user's"
+
+
+@pytest.mark.feature("OAGS-096")
+def test_the_newest_messages_are_kept_up_to_their_bytes_which_are_never_exceeded() -> None:
+    assert Recall().max_bytes == 2_000_000
+    messages = talk("uauauau")
+    room = sum(map(size_of, messages[2:]))
+    assert sent(messages, size=room) == messages[2:]
+    assert sent(messages, size=room - 1) == messages[4:]
+
+
+def test_the_last_word_and_what_followed_it_are_always_sent() -> None:
+    messages = talk("uau2")
+    assert sent(messages, events=1) == messages[2:]
+    assert sent(messages, size=1) == messages[2:]
+
+
+def test_a_tool_use_is_never_parted_from_its_result() -> None:
+    messages = talk("u3u")
+    for events in range(1, 6):
+        assert sent(messages, events=events) == messages[-1:]
+    assert sent(messages, events=6) is messages
+
+
+def test_a_long_chain_of_tools_keeps_the_word_that_began_it() -> None:
+    messages = talk("uau1111u")
+    kept = sent(messages, events=6)
+    assert kept == Messages([messages[2], *messages[-5:]])
+    assert contents(kept)[0] == "u2"
+
+
+def test_a_conversation_that_no_word_began_is_cut_all_the_same() -> None:
+    messages = talk("aaa")
+    assert sent(messages, events=2) == messages[1:]
+    assert sent(messages, size=1) == Messages()
+    assert sent(talk("1aau"), events=3) == talk("1aau")[2:]
+
+
+@given(
+    st.text(alphabet="ua123", max_size=30),
+    st.integers(1, 40) | st.just(math.inf),
+    st.integers(1, 1500) | st.just(math.inf),
+)
+def test_what_is_sent_is_valid_within_the_limits_and_the_most_that_is(
+    shape: str, events: float, size: float
+) -> None:
+    messages = talk(shape)
+    kept = sent(messages, events=events, size=size)
+    word = max((at for at, one in enumerate(messages) if one.role == "user"), default=len(messages))
+    own = len(messages) - word
+    if kept != messages[word:]:
+        assert len(kept) <= events
+        assert sum(map(size_of, kept)) <= size
+    assert kept[len(kept) - own :] == messages[word:], "the newest is kept"
+    open_ids: list[str] = []
+    for message in kept:
+        if message.role == "tool":
+            assert message.tool_call_id == open_ids.pop(0)
+            continue
+        assert not open_ids
+        open_ids = [call.id for call in message.tool_calls]
+    if "u" in shape:
+        assert (
+            not kept
+            or kept[0].role == "user"
+            or messages[: len(messages) - len(kept)].by_role("user") == Messages()
+        )
+
+
+def test_what_was_measured_is_kept_while_the_conversation_grows() -> None:
+    memo, recall = MessageMemo(), Recall(10, 10_000)
+    messages = talk("uau")
+    recall.of(messages, memo)
+    again = memo.each("recall.size", messages, lambda _: -1)
+    assert again == [size_of(message) for message in messages]
