@@ -102,9 +102,9 @@ class Query:
             ClientError: It was used before.
             RuntimeClosed: The runtime takes no more runs.
         """
+        self._check_unused()
         runtime = runtime_around()
         if runtime is None:
-            self._check_unused()
             self._owned = runtime = open_runtime()
             await runtime.__aenter__()
         try:

@@ -1,0 +1,90 @@
+"""Agents for the small faces, and readers of what these show."""
+
+from collections.abc import Sequence
+
+from agent_actors import AgentOptions, AnswerRestarted, Client, FaceBlock, Tool, tool
+from agent_actors.domain.blocks import (
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject
+from agent_actors.domain.model import ModelRequest
+from agent_actors.hooks import Hooks
+from agent_actors.testing import ScriptedModel, Turn, call, say
+
+
+@tool("add", "Add two numbers.", {"a": float, "b": float})
+async def add(arguments: dict[str, float]) -> dict[str, float]:
+    return {"sum": arguments["a"] + arguments["b"]}
+
+
+@tool("broken", "Always fails.", {})
+async def broken(arguments: JsonObject) -> str:
+    raise ValueError(f"no luck with {arguments}")
+
+
+ONE_SUM: Turn = [say("Let me see.", chunks=2), call("add", {"a": 1, "b": 2})]
+
+
+def agent(
+    *turns: Turn,
+    tools: Sequence[Tool] = (add, broken),
+    hooks: Hooks = (),
+    **settings: object,
+) -> tuple[AgentOptions, ScriptedModel]:
+    """An agent that answers so, and the model that it asks."""
+    model = ScriptedModel(turns)
+    options = AgentOptions(
+        model="m",
+        provider=model,
+        tools=tools,
+        hooks=hooks,
+        max_retries=0,
+        **settings,  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    )
+    return options, model
+
+
+async def read(client: Client) -> list[FaceBlock]:
+    """A turn to its end."""
+    return [block async for block in client.receive_messages()]
+
+
+async def ask(client: Client, prompt: str) -> list[FaceBlock]:
+    """A whole turn."""
+    await client.query(prompt)
+    return await read(client)
+
+
+def shown(blocks: Sequence[FaceBlock]) -> list[str]:
+    """Blocks in a word or two each."""
+    return [_shown(block) for block in blocks]
+
+
+def _shown(block: FaceBlock) -> str:
+    match block:
+        case TextBlock(text=text):
+            return f"text {text}"
+        case ThinkingBlock(thinking=thinking):
+            return f"thinks {thinking}"
+        case ToolUseBlock(name=name):
+            return f"use {name}"
+        case ToolUseError(name=name):
+            return f"error {name}"
+        case ToolResultBlock(name=name):
+            return f"result {name}"
+        case AnswerRestarted():
+            return "restarted"
+
+
+def calls_of(blocks: Sequence[FaceBlock]) -> list[ToolUseBlock]:
+    """The calls among them."""
+    return [block for block in blocks if isinstance(block, ToolUseBlock)]
+
+
+def roles(request: ModelRequest) -> list[str]:
+    """Who speaks in a request, in order."""
+    return [message.role for message in request.messages]

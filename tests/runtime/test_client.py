@@ -1,0 +1,401 @@
+"""A client whose tools the caller carries out: turns, calls, results, and the history."""
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from agent_actors import (
+    AgentOptions,
+    Client,
+    ClientError,
+    StopReason,
+    TextBlock,
+    ToolOutput,
+    ToolResultBlock,
+    ToolUseError,
+    open_runtime,
+)
+from agent_actors.domain.events import ToolResult, ToolUse
+from agent_actors.errors import (
+    ConfigError,
+    MessageError,
+    ProviderConnectError,
+    SessionError,
+    TurnLimitReached,
+)
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import call, fail, say, think
+from tests.runtime.facekit import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
+from tests.runtime.joinkit import check_history, check_quiet
+
+
+@pytest.mark.feature("OAS-005", "OAS-006", "OAS-007")
+def test_tools_are_the_callers_by_default_for_five_rounds_and_any_number_of_turns() -> None:
+    options, _ = agent("x")
+    assert (options.auto_execute_tools, options.max_tool_iterations) == (False, 5)
+    assert options.max_turns is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [("max_tool_iterations", -1, "not be negative"), ("max_turns", 0, "be at least 1")],
+)
+def test_a_limit_that_cannot_be_is_refused(field: str, value: int, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"{field} must {told}"):
+        attrs.evolve(agent("x")[0], **{field: value})
+
+
+@pytest.mark.feature("OAS-034")
+def test_two_tools_of_one_name_are_refused_by_it() -> None:
+    with pytest.raises(ConfigError, match="'add'"):
+        AgentOptions(model="m", provider=object(), tools=[add, add])
+
+
+@pytest.mark.feature("OAS-040", "OAS-041", "OAS-044", "OAS-068", "OAS-053", "OAS-054")
+async def test_a_call_is_handed_out_answered_and_told_to_the_model() -> None:
+    options, model = agent(ONE_SUM, "It is 3.")
+    async with Client(options) as client:
+        blocks = await ask(client, "1 + 2?")
+        assert shown(blocks) == ["text Let m", "text e see.", "use add"]
+        (use,) = calls_of(blocks)
+        assert use.input == {"a": 1, "b": 2}
+        await client.add_tool_result(use.id, await add.execute(use.input))
+        await client.continue_turn()
+        assert await read(client) == [TextBlock("It is 3.")]
+    (result,) = model.requests[1].messages[-1].blocks
+    assert result == ToolResultBlock(use.id, {"sum": 3}, name="add")
+    assert roles(model.requests[1]) == ["user", "assistant", "tool"]
+
+
+@pytest.mark.feature("OAS-042")
+@pytest.mark.parametrize("go_on", ["query", "continue_turn"])
+async def test_an_empty_prompt_goes_on_without_a_word(go_on: str) -> None:
+    options, model = agent(ONE_SUM, "It is 3.")
+    async with Client(options) as client:
+        (use,) = calls_of(await ask(client, "1 + 2?"))
+        await client.add_tool_result(use.id, "3")
+        await (client.query("") if go_on == "query" else client.continue_turn())
+        await read(client)
+        assert roles(model.requests[1]) == ["user", "assistant", "tool"]
+        assert [message["role"] for message in client.history] == [
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+
+
+@pytest.mark.feature("OAS-052", "OAS-053")
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("as it is", "as it is"),
+        ({"a": [1, None]}, '{"a": [1, null]}'),
+        ([1, "b"], '[1, "b"]'),
+        (3.5, "3.5"),
+        (True, "true"),
+        (None, ""),
+        (ToolOutput("said", data={"kept": 1}), "said"),
+    ],
+)
+async def test_what_a_tool_returned_is_told_as_text_or_json(content: object, told: str) -> None:
+    options, _ = agent(ONE_SUM)
+    async with Client(options) as client:
+        (use,) = calls_of(await ask(client, "1 + 2?"))
+        await client.add_tool_result(use.id, content)
+        assert client.history[-1] == {
+            "role": "tool",
+            "content": told,
+            "tool_call_id": use.id,
+            "name": "add",
+        }
+
+
+async def test_a_result_that_is_no_json_is_refused_and_the_call_stays_open() -> None:
+    options, _ = agent(ONE_SUM)
+    async with Client(options) as client:
+        (use,) = calls_of(await ask(client, "1 + 2?"))
+        with pytest.raises(TypeError, match="object"):
+            await client.add_tool_result(use.id, object())
+        await client.add_tool_result(use.id, "mended", "add", is_error=True)
+    store = client.history
+    assert store[-1]["content"] == "mended"
+
+
+async def test_a_second_result_an_unknown_call_and_anothers_name_are_errors() -> None:
+    options, _ = agent([call("add", {"a": 1, "b": 2}, id="one"), call("add", {"a": 1, "b": 3})])
+    async with Client(options) as client:
+        await ask(client, "1 + 2?")
+        with pytest.raises(ClientError, match="one of 'add', not of 'sub'"):
+            await client.add_tool_result("one", "3", name="sub")
+        await client.add_tool_result("one", "3", name="add")
+        with pytest.raises(ClientError, match="'one' has a result; open are: call_1_1"):
+            await client.add_tool_result("one", "4")
+        with pytest.raises(ClientError, match="'two' is not known; open are: call_1_1"):
+            await client.add_tool_result("two", "4")
+        await client.add_tool_result("call_1_1", "4")
+        with pytest.raises(ClientError, match="open are: none"):
+            await client.add_tool_result("call_1_1", "4")
+        assert [m["content"] for m in client.history if m["role"] == "tool"] == ["3", "4"]
+
+
+async def test_to_go_on_needs_a_result_for_every_call() -> None:
+    options, model = agent(ONE_SUM, "Never mind.")
+    async with Client(options) as client:
+        (use,) = calls_of(await ask(client, "1 + 2?"))
+        with pytest.raises(ClientError, match=rf"no result: add \({use.id}\)"):
+            await client.continue_turn()
+        assert len(model.requests) == 1
+        await client.add_tool_result(use.id, "3")
+        await client.continue_turn()
+        await read(client)
+
+
+async def test_there_is_nothing_to_go_on_with_before_the_first_prompt() -> None:
+    async with Client(agent("x")[0]) as client:
+        with pytest.raises(ClientError, match="nothing to go on with"):
+            await client.query("")
+        with pytest.raises(ClientError, match="nothing to receive"):
+            client.receive_messages()
+        with pytest.raises(ConfigError, match="blank"):
+            await client.query("  ")
+
+
+async def test_a_new_prompt_closes_open_calls_on_record() -> None:
+    options, model = agent(ONE_SUM, "Fine.")
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        async with Client(options, runtime=runtime) as client:
+            (use,) = calls_of(await ask(client, "1 + 2?"))
+            assert shown(await ask(client, "Forget it.")) == ["text Fine."]
+            with pytest.raises(ClientError, match="has a result"):
+                await client.add_tool_result(use.id, "3")
+        records = await store.load(client.session_id, after_seq=0)
+        check_quiet(runtime)
+    assert roles(model.requests[1]) == ["user", "assistant", "tool", "user"]
+    results = [r for r in records if isinstance(r, ToolResult)]
+    assert [(r.tool_use_id, r.is_error, r.synthetic) for r in results] == [(use.id, True, True)]
+    assert len([r for r in records if isinstance(r, ToolUse)]) == 1
+    check_history(model.requests[1].messages)
+
+
+async def test_what_cannot_be_carried_out_is_an_error_that_the_model_is_told_at_once() -> None:
+    options, model = agent(
+        [call("add", "{broken"), call("nope", {}), call("add", {"a": "x", "b": 1})], "Sorry."
+    )
+    async with Client(options) as client:
+        blocks = await ask(client, "1 + 2?")
+    assert shown(blocks) == ["error add", "error nope", "error add", "text Sorry."]
+    errors = [block for block in blocks if isinstance(block, ToolUseError)]
+    assert [error.raw_data for error in errors] == ["{broken", "{}", '{"a":"x","b":1}']
+    assert "unknown tool 'nope'" in errors[1].error
+    assert roles(model.requests[1]) == ["user", "assistant", "tool", "tool", "tool"]
+
+
+async def test_a_broken_call_beside_a_whole_one_does_not_hold_that_up() -> None:
+    options, model = agent([call("nope", {}), call("add", {"a": 1, "b": 2})], "It is 3.")
+    async with Client(options) as client:
+        blocks = await ask(client, "1 + 2?")
+        assert shown(blocks) == ["error nope", "use add"]
+        assert len(model.requests) == 1
+        assert client.result is not None
+        assert client.result.stop_reason == StopReason.AWAITING_RESULTS
+        await client.add_tool_result(calls_of(blocks)[0].id, "3")
+        await client.continue_turn()
+        await read(client)
+    check_history(model.requests[1].messages)
+
+
+async def test_thoughts_come_as_they_stream_and_before_the_text() -> None:
+    options, _ = agent([think("Hmm, well.", chunks=2), say("Yes.")])
+    async with Client(options) as client:
+        assert shown(await ask(client, "?")) == ["thinks Hmm, ", "thinks well.", "text Yes."]
+
+
+@pytest.mark.feature("OAS-050", "OAS-058")
+async def test_turns_are_counted_as_they_are_read() -> None:
+    async with Client(agent("One.", "Two.")[0]) as client:
+        assert (client.turn_count, client.turn_metadata) == (0, {"turn_count": 0})
+        await client.query("?")
+        assert client.turn_count == 0
+        await read(client)
+        assert client.turn_count == 1
+        await ask(client, "?")
+        assert client.turn_metadata == {"turn_count": 2}
+
+
+@pytest.mark.feature("OAS-051", "OAS-007")
+async def test_max_turns_ends_the_client_with_an_error_that_says_so() -> None:
+    options, model = agent("One.", "Two.", max_turns=1)
+    async with Client(options) as client:
+        await ask(client, "?")
+        with pytest.raises(TurnLimitReached, match="its 1 turns") as caught:
+            await client.query("?")
+        assert caught.value.max_turns == 1
+        assert len(model.requests) == 1
+        with pytest.raises(TurnLimitReached):
+            await client.continue_turn()
+
+
+@pytest.mark.feature("OAS-055")
+async def test_the_history_is_a_copy() -> None:
+    async with Client(agent("One.")[0]) as client:
+        await ask(client, "?")
+        client.history.clear()
+        client.history[0]["content"] = "other"
+        assert client.history == [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": "One."},
+        ]
+    assert len(client.history) == 2, "it can be read when the client was left"
+
+
+@pytest.mark.feature("OAS-056")
+async def test_a_history_that_is_set_is_what_is_sent_and_kept() -> None:
+    options, model = agent("One.", "Two.", "Three.")
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        async with Client(options, runtime=runtime) as client:
+            await ask(client, "First?")
+            kept = client.message_history[-1:]
+            client.message_history = kept
+            assert client.history == kept
+            await ask(client, "Second?")
+            sent = [(m.role, m.content) for m in model.requests[1].messages]
+            assert sent == [("assistant", "One."), ("user", "Second?")]
+            client.message_history = []
+            assert client.history == []
+            await ask(client, "Third?")
+            assert [m.content for m in model.requests[2].messages] == ["Third?"]
+        history = runtime.history(client.session_id)
+        assert history is not None
+        assert [m.content for m in history] == ["Third?", "Three."]
+
+
+async def test_calls_of_a_history_that_is_set_can_be_answered() -> None:
+    options, model = agent("It is 3.")
+    asked = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'},
+    }
+    history = [
+        {"role": "user", "content": "1 + 2?"},
+        {"role": "assistant", "content": None, "tool_calls": [asked]},
+    ]
+    async with Client(options) as client:
+        client.message_history = history
+        await client.add_tool_result("c1", "3")
+        await client.continue_turn()
+        await read(client)
+    assert roles(model.requests[0]) == ["user", "assistant", "tool"]
+    check_history(model.requests[0].messages)
+
+
+@pytest.mark.feature("OAS-057")
+async def test_a_system_message_at_the_head_takes_the_place_of_the_options_prompt() -> None:
+    options, model = agent("One.", "Two.", "Three.", system_prompt="Be brief.")
+    async with Client(options) as client:
+        await ask(client, "?")
+        head: Mapping[str, object] = {"role": "system", "content": "Be long."}
+        longer: list[Mapping[str, object]] = [head, *client.history]
+        client.message_history = longer
+        assert client.history[0] == {"role": "system", "content": "Be long."}
+        await ask(client, "?")
+        client.message_history = client.history[1:]
+        await ask(client, "?")
+    prompts = [request.system_prompt for request in model.requests]
+    assert prompts == ["Be brief.", "Be long.", "Be brief."]
+    assert all("system" not in roles(request) for request in model.requests)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "robot", "content": "hi"},
+        {"role": "system", "content": "late"},
+        {"role": "user", "content": ""},
+        {"role": "user", "content": 7},
+    ],
+)
+async def test_a_history_that_no_session_can_hold_is_refused_and_changes_nothing(
+    message: dict[str, object],
+) -> None:
+    async with Client(agent("One.")[0]) as client:
+        await ask(client, "?")
+        before = client.history
+        with pytest.raises(MessageError, match="message 1"):
+            client.message_history = [{"role": "user", "content": "hi"}, message]
+        assert client.history == before
+
+
+async def test_after_an_error_the_turn_can_be_tried_again() -> None:
+    broke = ProviderConnectError("it broke", endpoint="scripted")
+    options, model = agent([say("Hel"), fail(broke)], "Hello.")
+    async with Client(options) as client:
+        await client.query("?")
+        with pytest.raises(ProviderConnectError) as caught:
+            await read(client)
+        assert caught.value is broke
+        assert client.result is None
+        await client.continue_turn()
+        assert shown(await read(client)) == ["text Hello."]
+    assert roles(model.requests[1]) == ["user"]
+
+
+async def test_a_session_is_resumed_with_its_history_and_its_open_calls() -> None:
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        options, model = agent(ONE_SUM, "It is 3.")
+        async with Client(options, runtime=runtime, session_id="s") as client:
+            (use,) = calls_of(await ask(client, "1 + 2?"))
+        async with Client(options, runtime=runtime, resume="s") as client:
+            assert client.session_id == "s"
+            await client.add_tool_result(use.id, "3")
+            await client.query("")
+            assert shown(await read(client)) == ["text It is 3."]
+        check_history(model.requests[1].messages)
+        assert roles(model.requests[1]) == ["user", "assistant", "tool"]
+
+
+async def test_what_cannot_be_resumed_is_told_where_the_client_is_entered() -> None:
+    options, _ = agent("x")
+    async with open_runtime() as runtime:
+        with pytest.raises(SessionError, match="'s': there is nothing to resume"):
+            async with Client(options, runtime=runtime, resume="s"):
+                pass
+        with pytest.raises(SessionError, match="nothing to resume"):
+            async with Client(options, resume="s"):
+                pass
+    with pytest.raises(ConfigError, match="two sessions"):
+        Client(options, resume="a", session_id="b")
+    Client(options, resume="a", session_id="a")
+
+
+async def test_a_client_is_used_between_its_entering_and_its_leaving() -> None:
+    client = Client(agent("One.")[0])
+    with pytest.raises(ClientError, match="enter it first"):
+        await client.query("?")
+    with pytest.raises(ClientError, match="enter it first"):
+        await client.interrupt()
+    with pytest.raises(ClientError, match="enter it first"):
+        _ = client.session_id
+    assert client.history == []
+    async with client:
+        await ask(client, "?")
+        with pytest.raises(ClientError, match="entered once"):
+            await client.__aenter__()
+    assert client.session_id
+    with pytest.raises(ClientError, match="was left"):
+        await client.query("?")
+    with pytest.raises(ClientError, match="was left"):
+        await client.add_tool_result("x", "y")
+
+
+async def test_a_prompt_may_hold_more_than_text() -> None:
+    options, model = agent("Nice.")
+    async with Client(options) as client:
+        await client.query(["Look: ", TextBlock("a cat")])
+        await read(client)
+    assert model.requests[0].messages[0].content == "Look: a cat"

@@ -1,0 +1,149 @@
+"""A client whose tools run by themselves: rounds, failures, and what is shown of them."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import Client, StopReason, ToolResultBlock, ToolUseError, tool
+from agent_actors.domain.json import JsonObject
+from agent_actors.hooks import PostToolUseEvent
+from agent_actors.testing import Turn, call, say
+from tests.runtime.facekit import ONE_SUM, agent, ask, roles, shown
+from tests.runtime.joinkit import check_history
+
+
+@pytest.mark.feature("OAS-045", "OAS-044")
+async def test_tools_run_until_the_model_answers_without_a_call() -> None:
+    options, model = agent(ONE_SUM, call("add", {"a": 3, "b": 4}), "7.", auto_execute_tools=True)
+    async with Client(options) as client:
+        blocks = await ask(client, "1 + 2 + 4?")
+        assert shown(blocks) == [
+            "text Let m",
+            "text e see.",
+            "use add",
+            "result add",
+            "use add",
+            "result add",
+            "text 7.",
+        ]
+        assert blocks[3] == ToolResultBlock("call_1_0", {"sum": 3}, name="add")
+        assert client.turn_count == 1
+        assert client.result is not None
+        assert client.result.stop_reason == StopReason.COMPLETED
+    assert len(model.requests) == 3
+
+
+async def test_text_streams_while_tools_of_one_turn_run_at_once(autojump_clock: MockClock) -> None:
+    @tool
+    async def slow(seconds: float) -> str:
+        """Takes its time."""
+        await trio.sleep(seconds)
+        return "done"
+
+    both: Turn = [say("One.", chunks=1), call("slow", {"seconds": 5}), call("slow", {"seconds": 5})]
+    options, _ = agent(both, "Both.", tools=[slow], auto_execute_tools=True)
+    started = trio.current_time()
+    async with Client(options) as client:
+        await client.query("?")
+        times = [trio.current_time() - started async for _ in client.receive_messages()]
+    assert times == [0, 0, 0, 5, 5, 5]
+
+
+@pytest.mark.feature("OAS-046", "OAS-047", "OAS-048")
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("nope", {}, "unknown tool 'nope'; the tools on offer are: add, broken"),
+        ("broken", {}, "tool 'broken' raised ValueError: no luck with {}"),
+        ("add", {"a": 1}, "field b: required, and missing"),
+    ],
+)
+async def test_a_call_that_fails_is_shown_told_and_gone_on_with(
+    name: str, arguments: dict[str, int], told: str
+) -> None:
+    after: list[object] = []
+
+    async def post(event: PostToolUseEvent) -> None:
+        after.append(event.tool_result)
+
+    options, model = agent(
+        call(name, arguments), "Sorry.", auto_execute_tools=True, hooks={"post_tool_use": [post]}
+    )
+    async with Client(options) as client:
+        blocks = await ask(client, "?")
+    assert shown(blocks) == [f"use {name}", f"error {name}", f"result {name}", "text Sorry."]
+    error, result = blocks[1:3]
+    assert isinstance(error, ToolUseError)
+    assert (error.error, error.id) == (told, "call_1_0")
+    assert error.raw_data is not None
+    failure: JsonObject = {"error": told, "tool": name}
+    assert result == ToolResultBlock("call_1_0", failure, is_error=True, name=name)
+    assert after == [failure], "hooks and the model are told the same"
+    (sent,) = model.requests[1].messages[-1].blocks
+    assert sent == result
+
+
+async def test_a_call_that_fails_without_hooks_is_told_the_same_way() -> None:
+    options, model = agent(call("broken", {}), "Sorry.", auto_execute_tools=True)
+    async with Client(options) as client:
+        await ask(client, "?")
+    assert '"tool": "broken"' in model.requests[1].messages[-1].content
+
+
+async def test_a_tools_own_error_object_is_kept_and_named() -> None:
+    @tool
+    async def picky() -> dict[str, object]:
+        """Says no."""
+        raise RuntimeError("no")
+
+    options, _ = agent(call("picky", {}), "Sorry.", tools=[picky], auto_execute_tools=True)
+    async with Client(options) as client:
+        blocks = await ask(client, "?")
+    assert isinstance(blocks[2], ToolResultBlock)
+    assert blocks[2].content == {"error": "tool 'picky' raised RuntimeError: no", "tool": "picky"}
+
+
+@pytest.mark.feature("OAS-049")
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+async def test_n_rounds_of_tools_are_n_plus_one_answers_and_the_last_is_read(rounds: int) -> None:
+    ran: list[int] = []
+
+    @tool
+    async def count(n: int) -> str:
+        """Counts."""
+        ran.append(n)
+        return "counted"
+
+    turns: list[Turn] = [
+        (say(f"Round {n}."), call("count", {"n": n})) for n in range(2 * rounds + 2)
+    ]
+    options, model = agent(
+        *turns, tools=[count], auto_execute_tools=True, max_tool_iterations=rounds
+    )
+    async with Client(options) as client:
+        blocks = await ask(client, "?")
+        assert client.result is not None
+        assert client.result.stop_reason == StopReason.MAX_ITERATIONS
+        assert len(model.requests) == rounds + 1
+        assert ran == list(range(rounds))
+        assert shown(blocks)[-4:] == [
+            f"text Round {rounds}.",
+            "use count",
+            "error count",
+            "result count",
+        ]
+        last = blocks[-1]
+        assert isinstance(last, ToolResultBlock)
+        assert "max_tool_iterations" in last.text
+        history = client.history
+        assert [m["role"] for m in history[-2:]] == ["assistant", "tool"]
+        check_history(client.result.messages)
+        await ask(client, "Go on.")
+    assert roles(model.requests[rounds + 1])[-3:] == ["assistant", "tool", "user"]
+
+
+async def test_no_round_is_left_to_a_broken_call_either() -> None:
+    options, model = agent(*[call("nope", {})] * 4, auto_execute_tools=True, max_tool_iterations=2)
+    async with Client(options) as client:
+        await ask(client, "?")
+    assert len(model.requests) == 3

@@ -1,0 +1,275 @@
+"""query(), run() and run_sync(): inside and outside of a runtime, dropped, failed and refused."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from agent_actors import (
+    AgentOptions,
+    AssistantMessage,
+    ClientError,
+    PromptBlocked,
+    StopReason,
+    TextBlock,
+    ToolUseBlock,
+    open_runtime,
+    query,
+    run,
+    run_sync,
+    tool,
+)
+from agent_actors.domain.events import ResultEvent
+from agent_actors.errors import ConfigError, ProviderConnectError
+from agent_actors.hooks import HookDecision
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, call, cancel_at_every_step, fail, hang, say
+from tests.runtime.facekit import ONE_SUM, agent, shown
+from tests.runtime.joinkit import check_quiet
+
+
+async def told(messages: AsyncIterable[AssistantMessage]) -> list[str]:
+    return [one async for message in messages for one in shown(message.content)]
+
+
+@pytest.mark.feature("OAS-017", "OAS-035", "OAS-037", "OAS-038")
+async def test_a_message_for_each_delta_then_for_each_call_then_the_end() -> None:
+    options, model = agent([say("Hello.", chunks=2), call("add", {"a": 1, "b": 2})])
+    async with query("Hi.", options) as messages:
+        found = [message async for message in messages]
+        assert [one async for one in messages] == [], "it is read once"
+        result = messages.result
+    use = ToolUseBlock("call_1_0", "add", {"a": 1, "b": 2}, '{"a":1,"b":2}')
+    assert result is not None
+    assert found == [
+        AssistantMessage(role="assistant", content=[TextBlock("Hel")]),
+        AssistantMessage(role="assistant", content=[TextBlock("lo.")]),
+        AssistantMessage(role="assistant", content=[use]),
+        AssistantMessage(usage=result.usage, stop_reason=StopReason.AWAITING_RESULTS),
+    ]
+    assert len(model.requests) == 1
+
+
+@pytest.mark.feature("OAS-036")
+async def test_inside_an_open_runtime_a_bare_loop_runs_in_it() -> None:
+    options, _ = agent("Hello.")
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        asked = query("Hi.", options)
+        assert await told(asked) == ["text Hello."]
+        assert asked.result is not None
+        assert runtime.statistics().runs_started == 1
+        check_quiet(runtime)
+        async with query("Hi.", agent("Again.")[0]) as messages:
+            assert await told(messages) == ["text Again."]
+        assert runtime.statistics().runs_started == 2
+
+
+@pytest.mark.feature("OAS-036")
+async def test_outside_a_bare_loop_shows_the_two_lines_to_write() -> None:
+    asked = query("Hi.", agent("Hello.")[0])
+    with pytest.raises(TypeError, match=r"async with query\(\.\.\.\) as messages:\n +async for"):
+        await told(asked)
+    async with asked as messages:
+        assert await told(messages) == ["text Hello."]
+
+
+async def test_a_runtime_that_has_closed_is_none() -> None:
+    async with open_runtime() as outer:
+        async with open_runtime() as inner:
+            pass
+        await told(query("Hi.", agent("Hello.")[0]))
+        assert (outer.statistics().runs_started, inner.is_open) == (1, False)
+        await outer.aclose()
+        with pytest.raises(TypeError):
+            await told(query("Hi.", agent("Hello.")[0]))
+
+
+async def test_an_iterator_that_is_dropped_cancels_its_run_and_the_runtime_ends_it(
+    autojump_clock: MockClock,
+) -> None:
+    options, model = agent([say("One."), hang()])
+    async with open_runtime() as runtime:
+        async for _ in query("Hi.", options):
+            break
+        gc.collect()
+        await wait_all_tasks_blocked()
+        assert model.live == 0
+        check_quiet(runtime)
+
+
+async def test_an_iterator_that_is_dropped_in_a_thread_cancels_its_run_too(
+    autojump_clock: MockClock,
+) -> None:
+    options, model = agent([say("One."), hang()])
+    async with open_runtime() as runtime:
+        held = [aiter(query("Hi.", options))]
+        await anext(held[0])
+        await trio.to_thread.run_sync(held.clear)
+        await wait_all_tasks_blocked()
+        assert model.live == 0
+        check_quiet(runtime)
+
+
+def test_an_iterator_that_outlives_its_trio_run_is_dropped_in_peace() -> None:
+    held: list[object] = []
+
+    async def main() -> None:
+        options, _ = agent([say("One."), hang()])
+        async with open_runtime(drain=0):
+            messages = aiter(query("Hi.", options))
+            await anext(messages)
+            held.append(messages)
+
+    trio.run(main)
+    held.clear()
+    gc.collect()
+
+
+async def test_an_iterator_that_never_began_leaves_nothing() -> None:
+    async with open_runtime() as runtime:
+        aiter(query("Hi.", agent("x")[0]))
+        assert runtime.statistics().runs_started == 0
+
+
+async def test_leaving_early_ends_the_run(autojump_clock: MockClock) -> None:
+    options, model = agent([say("One."), hang()])
+    async with query("Hi.", options) as messages:
+        async for _ in messages:
+            break
+    assert model.live == 0
+    assert messages.result is None
+    assert query("Hi.", options).result is None
+
+
+async def test_a_query_is_one_run() -> None:
+    asked = query("Hi.", agent("One.", "Two.")[0])
+    async with asked as messages:
+        assert aiter(asked) is messages
+        await told(asked)
+        with pytest.raises(ClientError, match="one run"):
+            await asked.__aenter__()
+    with pytest.raises(ClientError, match="one run"):
+        await asked.__aenter__()
+
+
+async def test_tools_run_by_themselves_if_the_agent_says_so() -> None:
+    options, _ = agent(ONE_SUM, "It is 3.", auto_execute_tools=True)
+    async with query("1 + 2?", options) as messages:
+        found = await told(messages)
+    assert found[2:] == ["use add", "result add", "text It is 3."]
+
+
+async def test_errors_pass_bare_wherever_one_looks(autojump_clock: MockClock) -> None:
+    broke = ProviderConnectError("it broke", endpoint="scripted")
+
+    async def entered() -> None:
+        async with query("Hi.", agent([say("Hel"), fail(broke)])[0]) as messages:
+            await told(messages)
+
+    async def unread() -> None:
+        async with query("Hi.", agent(fail(broke))[0]):
+            await trio.sleep(1)
+
+    async def bare() -> None:
+        async with open_runtime():
+            await told(query("Hi.", agent(fail(broke))[0]))
+
+    for use in (entered, unread, bare):
+        with pytest.raises(ProviderConnectError) as caught:
+            await use()
+        assert caught.value is broke
+
+
+async def test_a_refused_prompt_raises_with_the_reason() -> None:
+    async def guard(event: object) -> HookDecision:
+        return HookDecision(continue_=False, reason="no")
+
+    options, model = agent("x", hooks={"user_prompt_submit": [guard]})
+    async with query("Hi.", options) as messages:
+        with pytest.raises(PromptBlocked, match=r"^no$"):
+            await told(messages)
+    assert model.requests == []
+
+
+def test_a_prompt_that_says_nothing_is_refused_where_it_is_made() -> None:
+    with pytest.raises(ConfigError, match="blank"):
+        query(" ", agent("x")[0])
+
+
+async def ask_alone() -> None:
+    async with query("1 + 2?", agent([say("One.", chunks=3)])[0]) as messages:
+        await told(messages)
+
+
+def test_a_query_that_is_cancelled_at_any_step_leaves_no_task() -> None:
+    assert cancel_at_every_step(ask_alone) > 5
+
+
+# run() and run_sync().
+
+
+async def test_run_gives_one_answer_with_tools_carried_out() -> None:
+    options, _ = agent(ONE_SUM, "It is 3.")
+    result = await run("1 + 2?", options)
+    assert (result.text, result.stop_reason) == ("It is 3.", StopReason.COMPLETED)
+    assert [one.name for one in result.tool_calls] == ["add"]
+
+
+async def test_run_uses_the_runtime_around_it_also_from_a_tool() -> None:
+    inner, _ = agent("Inner.")
+    store = MemoryStore()
+
+    @tool
+    async def delegate() -> str:
+        """Asks another agent."""
+        return (await run("Well?", inner)).text
+
+    options, _ = agent(call("delegate", {}), "Outer.", tools=[delegate])
+    async with open_runtime(store=store) as runtime:
+        result = await run("Go.", options)
+        assert runtime.statistics().runs_started == 2
+        assert result.tool_calls[0].content == "Inner."
+        records = await store.load(result.session_id, after_seq=0)
+        assert isinstance(records[-1], ResultEvent)
+
+
+def test_run_sync_is_for_scripts() -> None:
+    assert run_sync("Hi.", agent("Hello.")[0]).text == "Hello."
+
+
+def test_run_sync_passes_errors_bare() -> None:
+    broke = ProviderConnectError("it broke", endpoint="scripted")
+    with pytest.raises(ProviderConnectError) as caught:
+        run_sync("Hi.", agent(fail(broke))[0])
+    assert caught.value is broke
+
+
+async def test_run_sync_inside_of_trio_says_what_to_write() -> None:
+    with pytest.raises(RuntimeError, match=r"inside of trio.*await run"):
+        run_sync("Hi.", agent("x")[0])
+
+
+def test_run_sync_inside_of_asyncio_says_what_to_write() -> None:
+    async def main() -> str:
+        with pytest.raises(RuntimeError, match=r"inside of asyncio.*to_thread"):
+            run_sync("Hi.", agent("x")[0])
+        return (await asyncio.to_thread(run_sync, "Hi.", agent("Hello.")[0])).text
+
+    assert asyncio.run(main()) == "Hello."
+
+
+async def test_run_sync_in_a_thread_of_a_trio_run_is_a_run_of_its_own() -> None:
+    async with open_runtime() as runtime:
+        result = await trio.to_thread.run_sync(run_sync, "Hi.", agent("Hello.")[0])
+        assert runtime.statistics().runs_started == 0
+    assert result.text == "Hello."
+
+
+def test_run_sync_without_asyncio_in_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(__import__("sys").modules, "asyncio")
+    options = AgentOptions(model="m", provider=ScriptedModel(["Hello."]))
+    assert run_sync("Hi.", options).text == "Hello."
