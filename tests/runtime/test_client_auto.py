@@ -1,15 +1,19 @@
 """A client whose tools run by themselves: rounds, failures, and what is shown of them."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 import trio
 from trio.testing import MockClock
 
 from agent_actors import Client, StopReason, ToolResultBlock, ToolUseError, tool
-from agent_actors.domain.json import JsonObject
 from agent_actors.hooks import PostToolUseEvent
 from agent_actors.testing import Turn, call, say
 from tests.runtime.facekit import ONE_SUM, agent, ask, roles, shown
 from tests.runtime.joinkit import check_history
+
+if TYPE_CHECKING:
+    from agent_actors.domain.json import JsonObject
 
 
 @pytest.mark.feature("OAS-045", "OAS-044")
