@@ -217,7 +217,7 @@ class LogAppend:
         expected_seq: The `seq` of the log's last record; 0 for an empty log.
         fence: The writer's fencing number; one lower than that of an earlier append of the same
             opening is refused.
-        events: The records, whose `seq` go on from `expected_seq`.
+        events: The records, at least one, whose `seq` go on from `expected_seq`.
         metadata: Keys to note of the session with this commit; a key whose value is None is
             forgotten. The others stay.
         lines: The events' JSON, one each, to be kept as it stands, with fields that this version
@@ -380,4 +380,18 @@ class InstantStore(Protocol):
 
     def append_nowait(self, append: LogAppend) -> AppendOutcome:
         """As `SessionStore.append`, for one append."""
+        ...
+
+
+@runtime_checkable
+class SharedStore(Protocol):
+    """What a `SessionStore` says beside, if others can open it too.
+
+    Then a session in memory may have been overtaken: written to, or deleted, by another opening. So
+    the end of its log is read again whenever a run takes it, which also takes it from the others.
+    """
+
+    @property
+    def shared(self) -> bool:
+        """True if others can open the same store."""
         ...

@@ -131,7 +131,13 @@ class DiskOptions:
 
 
 class DiskStore:
-    """A `SessionStore` over a core in a thread of its own. The base of those on disk."""
+    """A `SessionStore` over a core in a thread of its own. The base of those on disk.
+
+    Attributes:
+        shared: True: other processes can open the same place.
+    """
+
+    shared: Final = True
 
     def __init__(self, core: Core, options: DiskOptions, where: str) -> None:
         self._core = core

@@ -42,18 +42,28 @@ def prepared(append: LogAppend) -> Entry | SessionError:
     session_id = append.session_id
     if (fault := session_id_fault(session_id)) is not None:
         return SessionStoreError(fault, session_id=str(session_id))
-    if not append.events:
-        return SessionStoreError("expected records to append, and got none", session_id=session_id)
-    lines: Sequence[bytes] = append.lines or [encode_event(event) for event in append.events]
-    if len(lines) != len(append.events) or any(b"\n" in line for line in lines):
-        return SessionStoreError(
-            "expected a line of JSON for each event, without breaks", session_id=session_id
-        )
+    if (fault := append_fault(append)) is not None:
+        return SessionStoreError(fault, session_id=session_id)
+    lines = append.lines
+    if lines is None:
+        lines = tuple([encode_event(event) for event in append.events])
     try:
         changes = plain_metadata(append.metadata, session_id) if append.metadata else None
     except SessionStoreError as error:
         return error
     return Entry(append, lines, changes)
+
+
+def append_fault(append: LogAppend) -> str | None:
+    """Why an append is none; None if it is one."""
+    if not append.events:
+        return "expected records to append, and got none"
+    lines = append.lines
+    if lines is not None and (
+        len(lines) != len(append.events) or any(b"\n" in line for line in lines)
+    ):
+        return "expected a line of JSON for each event, without breaks"
+    return None
 
 
 def plain_metadata(metadata: Mapping[str, JsonValue], session_id: str) -> JsonObject:

@@ -16,7 +16,7 @@ from agent_actors.domain.sessions import (
     session_id_fault,
 )
 from agent_actors.errors import SessionStoreError
-from agent_actors.stores._entries import merged, plain_metadata, stale
+from agent_actors.stores._entries import append_fault, merged, plain_metadata, stale
 from agent_actors.stores._listing import asked
 
 
@@ -66,6 +66,8 @@ class MemoryStore:
         refusal = stale(append, len(log.records), log.fence)
         if refusal is not None:
             return refusal
+        if (fault := append_fault(append)) is not None:
+            return SessionStoreError(fault, session_id=append.session_id)
         if append.metadata is not None:
             try:
                 changes = plain_metadata(append.metadata, append.session_id)

@@ -115,6 +115,24 @@ async def test_what_was_given_out_does_not_change(store: SessionStore) -> None:
     assert len(before) == 1
 
 
+async def test_an_append_of_nothing_is_refused(store: SessionStore) -> None:
+    [outcome] = await store.append([LogAppend("s", 0, 1, (), {"n": 1})])
+    assert isinstance(outcome, SessionStoreError)
+    assert await store.info("s") is None
+
+
+@pytest.mark.parametrize(
+    "lines", [(b"{}", b"{}"), (), (b'{"a":\n1}',)], ids=["more", "fewer", "break"]
+)
+async def test_lines_that_are_not_one_an_event_are_refused(
+    store: SessionStore, lines: tuple[bytes, ...]
+) -> None:
+    [outcome] = await store.append([LogAppend("s", 0, 1, notes(1, "a"), lines=lines)])
+    assert isinstance(outcome, SessionStoreError)
+    assert "a line of JSON for each event" in str(outcome)
+    assert await store.info("s") is None
+
+
 # Metadata and listings.
 
 

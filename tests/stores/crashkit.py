@@ -135,7 +135,9 @@ def nursery_process() -> None:
             os.dup2(os.open(f"{acknowledged}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
             shown = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
-                trio.run(live, STORES[kind](Path(path)), lambda text: os.write(shown, text.encode()))
+                trio.run(
+                    live, STORES[kind](Path(path)), lambda text: os.write(shown, text.encode())
+                )
             finally:
                 os._exit(1)  # not before it is killed
         print(child, flush=True)
@@ -195,7 +197,9 @@ async def look(store: SessionStore, known: dict[str, list[str]], tally: Tally) -
     async def look_at(session_id: str) -> None:
         shown = known.setdefault(session_id, [])
         try:
-            records = [record for record in await store.load(session_id) if isinstance(record, Event)]
+            records = [
+                record for record in await store.load(session_id) if isinstance(record, Event)
+            ]
             assert [record.seq for record in records] == list(range(1, len(records) + 1))
             times = [record.ts for record in records]
             assert times == sorted(times)

@@ -1,0 +1,42 @@
+"""What can name a session."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.sessions import MAX_SESSION_ID, session_id_fault
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "../x", "CON", "Ä b", "%", "x" * MAX_SESSION_ID, "\U0001f600"]
+)
+def test_any_text_names_a_session(name: str) -> None:
+    assert session_id_fault(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (7, "is text; got int"),
+        (None, "is text; got NoneType"),
+        ("", "must not be empty"),
+        ("x" * (MAX_SESSION_ID + 1), "at most 256 characters; got 257"),
+        ("ab\0", r"cannot hold '\\x00' \(at 2\)"),
+        ("\ud800", "cannot hold"),
+        ("a\u2028", "cannot hold"),
+        ("a\x7f", "cannot hold"),
+    ],
+)
+def test_what_cannot_name_a_session_is_told_why(name: object, told: str) -> None:
+    fault = session_id_fault(name)
+    assert fault is not None
+    import re
+
+    assert re.search(told, fault)
+
+
+@given(st.text())
+def test_what_names_a_session_is_utf8_on_one_line(name: str) -> None:
+    if session_id_fault(name) is None:
+        name.encode()
+        assert name.splitlines() == [name]

@@ -1,0 +1,113 @@
+"""Which opening has which session."""
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_actors.stores import _locks
+from agent_actors.stores._locks import StoreInUse, StoreLocks
+
+
+def opened(path: Path) -> StoreLocks:
+    locks = StoreLocks(path)
+    locks.made_ready()
+    return locks
+
+
+def test_a_session_is_one_openings_until_it_is_given_back(tmp_path: Path) -> None:
+    one, other = opened(tmp_path / "lock"), opened(tmp_path / "lock")
+    assert one.take("s")
+    assert one.take("s")
+    assert one.holds("s")
+    assert not other.take("s")
+    assert not other.holds("s")
+    assert other.take("t")
+    one.give_back("s")
+    one.give_back("s")
+    assert other.take("s")
+    other.close()
+    other.close()
+    assert one.take("t")
+    one.close()
+
+
+def test_a_lock_file_is_for_its_owner_only_and_no_link(tmp_path: Path) -> None:
+    opened(tmp_path / "lock").close()
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        StoreLocks(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_one_opening_at_a_time_makes_the_store_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_locks, "_OPENING_TIMEOUT", 0.02)
+    one = StoreLocks(tmp_path / "lock")
+    with pytest.raises(StoreInUse):
+        StoreLocks(tmp_path / "lock")
+    one.made_ready()
+    opened(tmp_path / "lock").close()
+    one.close()
+
+
+def test_where_locks_belong_to_the_process_an_opening_has_the_whole_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_locks, "OFD_SETLK", None)
+    monkeypatch.setattr(_locks, "_OPENING_TIMEOUT", 0.02)
+    one = opened(tmp_path / "lock")
+    assert one.take("s")
+    with pytest.raises(StoreInUse):
+        StoreLocks(tmp_path / "lock")
+    one.give_back("s")
+    one.close()
+    opened(tmp_path / "lock").close()
+
+
+@pytest.mark.parametrize("by_session", [True, False])
+def test_a_system_that_cannot_tell_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_session: bool
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    if not by_session:
+        monkeypatch.setattr(_locks, "OFD_SETLK", None)
+    monkeypatch.setattr(fcntl, "fcntl" if by_session else "flock", no_locks)
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    with pytest.raises(OSError, match="No locks"):
+        StoreLocks(tmp_path / "lock")
+    assert not before or len(os.listdir("/proc/self/fd")) == before
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from agent_actors.stores._locks import StoreLocks
+locks = StoreLocks(Path(sys.argv[1]))
+locks.made_ready()
+print(locks.take("s"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_is_killed_has_nothing_any_more(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        here = opened(tmp_path / "lock")
+        assert not here.take("s")
+        process.kill()
+        process.wait()
+        assert here.take("s")
+        here.close()

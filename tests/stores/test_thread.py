@@ -1,0 +1,146 @@
+"""A store's thread: order, outcomes, cancellation, and what is done later."""
+
+import logging
+import threading
+
+import pytest
+import trio
+import trio.testing
+
+from agent_actors.stores._thread import StoreThread
+
+
+async def test_jobs_are_done_in_order_in_one_thread_of_their_own() -> None:
+    thread, done = StoreThread("t"), list[tuple[int, int]]()
+    thread.start()
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            thread.post(lambda number=number: done.append((number, threading.get_ident())))
+            nursery.start_soon(thread.run, lambda: None)
+    assert [number for number, _ in done] == list(range(5))
+    assert {ident for _, ident in done} != {threading.get_ident()}
+    assert len({ident for _, ident in done}) == 1
+    thread.end()
+    thread.end()
+
+
+async def test_what_a_job_raises_is_raised_where_it_was_asked() -> None:
+    thread = StoreThread("t")
+    thread.start()
+
+    def fails() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        await thread.run(fails)
+    assert await thread.run(lambda: 7) == 7
+    thread.end()
+
+
+async def test_a_cancelled_job_that_has_begun_is_carried_out_and_one_that_has_not_is_not() -> None:
+    thread, done = StoreThread("t"), list[str]()
+    thread.start()
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        entered.set()
+        go_on.wait(5)
+        done.append("slow")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, slow)
+        await trio.to_thread.run_sync(entered.wait, 5)
+        nursery.start_soon(thread.run, lambda: done.append("never"))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert done == []
+    go_on.set()
+    await thread.run(lambda: done.append("after"))
+    assert done == ["slow", "after"]
+    thread.end()
+
+
+async def test_a_cancelled_caller_asks_for_nothing() -> None:
+    thread, done = StoreThread("t"), list[str]()
+    thread.start()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await thread.run(lambda: done.append("never"))
+    assert scope.cancelled_caught
+    await thread.run(lambda: None)
+    assert done == []
+    thread.end()
+
+
+async def test_a_job_nobody_waits_for_may_fail_and_the_thread_lives_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    thread = StoreThread("t")
+    thread.start()
+
+    def fails() -> None:
+        raise ValueError("a bug")
+
+    with caplog.at_level(logging.ERROR, "agent_actors.stores"):
+        thread.post(fails)
+        assert await thread.run(lambda: 7) == 7
+    assert "a bug" in caplog.text
+    thread.end()
+
+
+async def test_a_job_for_later_is_done_once_when_its_time_has_come() -> None:
+    now, done = [0.0], list[str]()
+    thread = StoreThread("t", lambda: now[0])
+
+    def later() -> None:
+        done.append("later")
+
+    def plan() -> None:
+        thread.later(later, 10)
+        thread.later(later, 20)
+
+    thread.start()
+    await thread.run(plan)
+    await thread.run(lambda: None)
+    assert done == []
+    now[0] = 10.0
+    await thread.run(lambda: None)
+    await thread.run(lambda: None)
+    assert done == ["later"]
+    now[0] = 30.0
+    await thread.run(lambda: thread.later(later, 1))
+    await thread.run(thread.forget_later)
+    now[0] = 40.0
+    await thread.run(lambda: None)
+    assert done == ["later"]
+    thread.end()
+
+
+async def test_a_thread_with_nothing_to_do_wakes_for_what_is_due() -> None:
+    thread, done = StoreThread("t"), threading.Event()
+    thread.start()
+    await thread.run(lambda: thread.later(done.set, 0.005))
+    assert await trio.to_thread.run_sync(done.wait, 5)
+    thread.end()
+
+
+def test_a_job_that_ends_after_its_trio_run_tells_nobody() -> None:
+    thread = StoreThread("t")
+    entered, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        entered.set()
+        go_on.wait(5)
+
+    async def leave() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(thread.run, slow)
+            await trio.to_thread.run_sync(entered.wait, 5)
+            nursery.cancel_scope.cancel()
+
+    thread.start()
+    trio.run(leave)
+    go_on.set()
+    thread.post(ended.set)
+    assert ended.wait(5)
+    thread.end()
