@@ -16,7 +16,7 @@ from agent_actors.domain.json import JsonValue, copy_object
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Refusal
-from agent_actors.permissions import Allow, Deny, PermissionPolicy, Situation
+from agent_actors.permissions import Allow, Ask, Deny, PermissionPolicy, Situation
 from agent_actors.runtime.asking import RunAsking
 from agent_actors.runtime.hooked import HookedRun, refused
 from agent_actors.runtime.memory import Memory
@@ -109,6 +109,8 @@ class RunGuard:
         self, policy: PermissionPolicy, call: ToolUseBlock, tool: Tool
     ) -> ToolUseBlock | ToolOutput:
         verdict = policy.decide(call, tool, self._situation())
+        if isinstance(verdict, Ask) and tool.name == ASK_USER_QUESTION:
+            return call  # nobody is asked whether they may be asked
         if isinstance(verdict, Allow | Deny):
             self.memory.remembered = self.memory.remembered.spent(verdict.grant)
         else:

@@ -1,10 +1,12 @@
 """The tools of one run: which are on offer, what stands around their calls, and who is asked."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import attrs
 
 from agent_actors.actors.session_log import Draft
+from agent_actors.domain.events import Notification
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
@@ -14,8 +16,8 @@ from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.asking import RunAsking, RunClock
 from agent_actors.runtime.guard import RunGuard
 from agent_actors.runtime.hooked import HookedRun
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.questions import Answer
+from agent_actors.runtime.spec import RunSpec
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import ASK_USER_QUESTION
 
@@ -26,8 +28,7 @@ class Toolset:
 
     Args:
         actors: Where people answer, and what was decided is kept.
-        options: The agent.
-        session_id: The session.
+        spec: The run.
         hooked: The run's hooks; None: none.
         policy: What calls may do; None: anything.
 
@@ -36,18 +37,24 @@ class Toolset:
     """
 
     _actors: Actors
-    _options: AgentOptions
-    _session_id: str
+    _spec: RunSpec
     _hooked: HookedRun | None
     _policy: PermissionPolicy | None
     answers: Mapping[str, Answer] = attrs.field(factory=dict[str, Answer], init=False)
     # Made with the first call: most runs ask nobody.
     _asking: RunAsking | None = attrs.field(default=None, init=False)
+    _notices: list[Draft] = attrs.field(factory=list[Draft], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self._policy is not None and self._spec.tool_whitelist is not None:
+            for name in self._policy.unknown(self._spec.options.tools, self._spec.tool_whitelist):
+                text = f"no tool of this agent is named {name!r}; the whitelist adds none"
+                self._notices.append(partial(Notification, text=text, data={"tool": name}))
 
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools on offer, by name."""
-        tools = self._options.tools_by_name if self._hooked is None else self._hooked.tools
+        tools = self._spec.options.tools_by_name if self._hooked is None else self._hooked.tools
         if self._policy is None:
             return tools
         return {tool.name: tool for tool in self._policy.offered(tools.values())}
@@ -56,7 +63,7 @@ class Toolset:
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told of them."""
         if self._hooked is None and self._policy is None:
-            return self._options.tool_specs
+            return self._spec.options.tool_specs
         return tuple(tool.spec for tool in self.tools.values())
 
     @property
@@ -65,8 +72,9 @@ class Toolset:
         return () if self._asking is None else tuple(self._asking.suspended)
 
     def drafts(self) -> list[Draft]:
-        """What was asked since the last look, as records."""
-        return [] if self._asking is None else self._asking.drafts()
+        """What was asked, or is worth a line, since the last look, as records."""
+        notices, self._notices = self._notices, []
+        return notices if self._asking is None else [*notices, *self._asking.drafts()]
 
     def guard(
         self,
@@ -87,14 +95,14 @@ class Toolset:
         if self._hooked is None and self._policy is None and ASK_USER_QUESTION not in self.tools:
             return None
         self._asking = RunAsking(
-            self._actors, self._options, info, wake=wake, clock=clock, answers=self.answers
+            self._actors, self._spec.options, info, wake=wake, clock=clock, answers=self.answers
         )
         return RunGuard(
             self._hooked,
             self._policy,
             self._asking,
             self._actors.memory,
-            self._session_id,
-            self._options.cwd,
+            self._spec.node.session_id,
+            self._spec.options.cwd,
             messages,
         )

@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import AnyEvent, ToolResult, UserQuestion
+from agent_actors.domain.events import AnyEvent, Notification, ToolResult, UserQuestion
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
@@ -96,7 +96,9 @@ async def test_a_run_may_be_narrowed_to_some_tools_and_is_never_widened() -> Non
 
     options = attrs.evolve(agent("One.", "Two."), tools=[echo, other])
     async with open_runtime() as runtime:
-        await runtime.run("Go.", options, tool_whitelist=["echo", "no_such"])
+        async with runtime.stream("Go.", options, tool_whitelist=["echo", "no_such"]) as events:
+            told = [event async for event in events if isinstance(event, Notification)]
+        assert [event.data for event in told] == [{"tool": "no_such"}]
         denied = attrs.evolve(options, permissions=PermissionPolicy(disallowed_tools=["echo"]))
         await runtime.run("Go.", denied, tool_whitelist=["echo", "other"])
         with pytest.raises(ConfigError, match="tool_whitelist is a list of names; got 'echo'"):
@@ -426,6 +428,15 @@ async def test_a_model_may_ask_the_user_itself() -> None:
     result = await asked_and_answered(options, "b")
     assert results(result) == ["b"]
     assert not result.tool_calls[0].is_error
+
+
+async def test_nobody_is_asked_whether_they_may_be_asked() -> None:
+    turns: list[Turn] = [call("AskUserQuestion", {"question": "Which one?"}), "Done."]
+    plain = attrs.evolve(agent(*turns), tools=[ask_user_question])
+    options = attrs.evolve(plain, permissions="prompt", can_use_tool=says_no)
+    assert results(await asked_and_answered(options, "This one.")) == ["This one."]
+    denied = attrs.evolve(agent(*turns), tools=[ask_user_question], permissions="deny")
+    assert "not permitted" in results(await run(denied))[0]
 
 
 async def test_a_model_that_asks_and_gets_no_answer_is_told(autojump_clock: MockClock) -> None:
