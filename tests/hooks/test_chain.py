@@ -72,7 +72,7 @@ def test_a_hook_takes_part_in_what_it_overrides_and_in_nothing_else() -> None:
     assert not NO_HOOKS
 
 
-@pytest.mark.feature("WICK-042", "OAS-012")
+@pytest.mark.feature("WICK-042", "OAS-012", "ASDK-003")
 def test_the_first_registered_is_the_first_asked_whatever_its_kind() -> None:
     assert names(
         [Guard(), {"pre_tool_use": [look, look_around]}, Aliased()], Phase.BEFORE_TOOL

@@ -29,7 +29,7 @@ def forget() -> None:
 # --- tools ---
 
 
-@pytest.mark.feature("OAS-094", "OAS-095", "OAS-097", "OAS-098", "OAS-100")
+@pytest.mark.feature("OAS-094", "OAS-095", "OAS-097", "OAS-098", "OAS-100", "OAS-102")
 async def test_a_refused_call_is_told_to_the_model_with_the_reason() -> None:
     async def refuse(event: PreToolUseEvent) -> HookDecision:
         assert (event.tool_name, event.tool_input) == ("echo", {"text": "a"})
