@@ -18,21 +18,31 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol, Self, cast
+from typing import Final, Protocol, Self
 
 import attrs
 import trio
 
 from agent_actors.abc import InstantStore, LogAppend, SessionStore
 from agent_actors.actors._ask import Request
+from agent_actors.actors._loaded import (
+    Loaded,
+    instant_store,
+    is_shared,
+    loaded_from,
+    told,
+    unknown,
+    unreadable,
+)
 from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
 from agent_actors.actors._owner import MAILBOX_CAPACITY, Owner
 from agent_actors.actors.session_gate import Lease
 from agent_actors.domain.events import AnyEvent, Event, EventScope
 from agent_actors.domain.ids import Ids
+from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import RuntimeFailure, SessionError, SessionStoreError
-from agent_actors.sessions import SessionState, fold
+from agent_actors.sessions import SessionState
 
 # Sessions in memory. Their records cost what they cost; a session beside them, about a kilobyte.
 MAX_SESSIONS: Final = 1000
@@ -74,18 +84,9 @@ class LogStatistics:
     appends: MailboxStatistics
 
 
-@attrs.define(eq=False)
-class _Loaded:
-    session_id: str
-    state: SessionState
-    users: int = 0
-    dirty: bool = False
-    last_used: float = 0.0
-
-
 @attrs.frozen(eq=False)
 class _Append:
-    loaded: _Loaded
+    loaded: Loaded
     append: LogAppend
     request: Request[None]
 
@@ -101,7 +102,7 @@ class OpenSession:
 
     session_id: str
     state: SessionState
-    _loaded: _Loaded
+    _loaded: Loaded
     _fence: int
     _log: "SessionLog"
     _closed: bool = attrs.field(default=False, init=False)
@@ -124,6 +125,24 @@ class OpenSession:
         for, and a commit that went through is returned.
         """
         return await self._log.append(self._loaded, self._fence, scope, drafts)
+
+    def note(self, metadata: dict[str, JsonValue]) -> None:
+        """Have these keys of its metadata noted with the next commit, if they are news."""
+        self._loaded.note(metadata)
+
+    async def append_lines(self, events: Sequence[AnyEvent], lines: Sequence[bytes]) -> None:
+        """Commit records that are made already, as they stand, all or none.
+
+        Args:
+            events: The records, whose `seq` go on from the log's end.
+            lines: Their JSON, one each, which may hold what this version does not know.
+
+        Raises:
+            SessionStoreError, SessionFenced: As `append`.
+
+        Cancellation: as `append`.
+        """
+        await self._log.append_lines(self._loaded, self._fence, tuple(events), tuple(lines))
 
     def close(self) -> None:
         """The run is done with it. Idempotent."""
@@ -150,6 +169,7 @@ class SessionLog:
         session_ttl: Seconds that an idle session stays there.
         store_timeout: Seconds for one commit or one load.
         on_evicted: Told of each session that leaves the memory.
+        on_deleted: Told of each that is deleted.
     """
 
     def __init__(
@@ -163,10 +183,12 @@ class SessionLog:
         session_ttl: float = SESSION_TTL,
         store_timeout: float = STORE_TIMEOUT,
         on_evicted: Callable[[str], None] = lambda _: None,
+        on_deleted: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.owner: Owner = Owner("session_log")
         self._store = store
         self._instant = instant_store(store)
+        self._shared = is_shared(store)
         self._ids = ids
         self._wall_clock = wall_clock
         self._is_held = is_held
@@ -174,8 +196,9 @@ class SessionLog:
         self._session_ttl = session_ttl
         self._store_timeout = store_timeout
         self._on_evicted = on_evicted
+        self._on_deleted = on_deleted
         self._appends: Mailbox[_Append] = Mailbox(MAILBOX_CAPACITY)
-        self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
         self._sweeping = False
         self._evicted = self._commits = self._records = self._failures = 0
 
@@ -199,7 +222,7 @@ class SessionLog:
         """
         session_id = lease.session_id
         loaded = self._loaded.get(session_id)
-        if loaded is None or loaded.dirty:
+        if loaded is None or loaded.dirty or self._shared:
             if self._instant is not None:
                 loaded = self._load_nowait(self._instant, session_id, loaded)
             else:
@@ -221,24 +244,44 @@ class SessionLog:
         return loaded.state if loaded else None
 
     async def append(
-        self, loaded: _Loaded, fence: int, scope: EventScope, drafts: Sequence[Draft]
+        self, loaded: Loaded, fence: int, scope: EventScope, drafts: Sequence[Draft]
     ) -> tuple[Event, ...]:
         """Commit records; for `OpenSession.append`."""
-        if loaded.dirty:
-            raise SessionStoreError(
-                "an earlier append of this run has an unknown outcome; nothing more is written",
-                session_id=loaded.session_id,
-            )
+        if not drafts:
+            return ()
         state = loaded.state
         ts = max(self._wall_clock(), state.last_ts)
         first = state.last_seq + 1
         ids = self._ids.take(len(drafts))
         stamped = enumerate(zip(drafts, ids, strict=True), first)
         events = tuple([draft(scope, event_id, ts, seq=seq) for seq, (draft, event_id) in stamped])
-        append = LogAppend(loaded.session_id, state.last_seq, fence, events)
+        await self._submit(loaded, fence, events, None)
+        return events
+
+    async def append_lines(
+        self, loaded: Loaded, fence: int, events: tuple[AnyEvent, ...], lines: tuple[bytes, ...]
+    ) -> None:
+        """Commit records as they stand; for `OpenSession.append_lines`."""
+        await self._submit(loaded, fence, events, lines)
+
+    async def _submit(
+        self,
+        loaded: Loaded,
+        fence: int,
+        events: tuple[AnyEvent, ...],
+        lines: tuple[bytes, ...] | None,
+    ) -> None:
+        session_id = loaded.session_id
+        if loaded.dirty:
+            raise SessionStoreError(
+                "an earlier append of this run has an unknown outcome; nothing more is written",
+                session_id=session_id,
+            )
+        last_seq = loaded.state.last_seq
+        append = LogAppend(session_id, last_seq, fence, events, loaded.noting, lines)
         if self._instant is not None:
             self._commit_nowait(self._instant, loaded, append)
-            return events
+            return
         request: Request[None] = Request()
         self.owner.adopt(request)
         try:
@@ -249,9 +292,8 @@ class SessionLog:
             request.cancel("never sent")
             raise
         await request.wait()
-        return events
 
-    def put_back(self, loaded: _Loaded) -> None:
+    def put_back(self, loaded: Loaded) -> None:
         """A run is done with a session; for `OpenSession.close`."""
         loaded.users -= 1
         loaded.last_used = trio.current_time()
@@ -261,6 +303,17 @@ class SessionLog:
             with suppress(RuntimeFailure):  # of an actor that has ended nothing is left to sweep
                 self.owner.start_background(self._sweep)
                 self._sweeping = True
+
+    async def delete(self, lease: Lease) -> None:
+        """Forget the session of a lease, here and in the store.
+
+        Raises:
+            SessionStoreError: It could not be deleted, or nobody knows.
+            SessionBusy: Another opening of the store has it.
+
+        Cancellation: safe; it is deleted or it is not.
+        """
+        await self.owner.ask(partial(self._delete, lease.session_id))
 
     async def aclose(self) -> None:
         """Close the store; the actor has ended. Idempotent."""
@@ -279,7 +332,7 @@ class SessionLog:
 
     # Loading and evicting.
 
-    async def _load(self, session_id: str, loaded: _Loaded | None) -> _Loaded:
+    async def _load(self, session_id: str, loaded: Loaded | None) -> Loaded:
         try:
             return await self._read(session_id, loaded)
         except BaseException:
@@ -287,8 +340,14 @@ class SessionLog:
             self._store.released(session_id)
             raise
 
-    async def _read(self, session_id: str, loaded: _Loaded | None) -> _Loaded:
-        after_seq = loaded.state.last_seq if loaded else 0
+    async def _read(self, session_id: str, loaded: Loaded | None) -> Loaded:
+        if loaded is not None:
+            records = await self._records_of(session_id, loaded.read_from(shared=self._shared))
+            if loaded.caught_up(records, shared=self._shared):
+                return loaded
+        return loaded_from(session_id, await self._records_of(session_id, 0))
+
+    async def _records_of(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
         records: Sequence[AnyEvent] | None = None
         try:
             with trio.move_on_after(self._store_timeout):
@@ -296,15 +355,33 @@ class SessionLog:
         except SessionError:
             raise
         except Exception as error:
-            raise _unreadable(session_id, error) from error
+            raise unreadable(session_id, error) from error
         if records is None:
             raise SessionStoreError(
                 f"its records were not read within {self._store_timeout:g} s",
                 session_id=session_id,
             )
-        return _loaded_with(records, session_id, loaded)
+        return records
 
-    def _load_nowait(self, store: InstantStore, session_id: str, loaded: _Loaded | None) -> _Loaded:
+    async def _delete(self, session_id: str) -> None:
+        self._loaded.pop(session_id, None)
+        try:
+            with trio.move_on_after(self._store_timeout) as limit:
+                await self._store.delete(session_id)
+        except SessionError:
+            raise
+        except Exception as error:
+            raise SessionStoreError(
+                f"it could not be deleted: {told(error)}", session_id=session_id
+            ) from error
+        if limit.cancelled_caught:
+            raise SessionStoreError(
+                f"whether it was deleted is not known: it took {self._store_timeout:g} s",
+                session_id=session_id,
+            )
+        self._on_deleted(session_id)
+
+    def _load_nowait(self, store: InstantStore, session_id: str, loaded: Loaded | None) -> Loaded:
         self.owner.check_open()
         after_seq = loaded.state.last_seq if loaded else 0
         try:
@@ -312,8 +389,11 @@ class SessionLog:
         except SessionError:
             raise
         except Exception as error:
-            raise _unreadable(session_id, error) from error
-        return _loaded_with(records, session_id, loaded)
+            raise unreadable(session_id, error) from error
+        if loaded is None:
+            return loaded_from(session_id, records)
+        loaded.caught_up(records, shared=False)
+        return loaded
 
     def _make_room(self) -> None:
         excess = len(self._loaded) - self._max_sessions
@@ -330,10 +410,10 @@ class SessionLog:
             else:
                 self._loaded.move_to_end(loaded.session_id)
 
-    def _is_idle(self, loaded: _Loaded) -> bool:
+    def _is_idle(self, loaded: Loaded) -> bool:
         return not loaded.users and not self._is_held(loaded.session_id)
 
-    def _evict(self, loaded: _Loaded) -> None:
+    def _evict(self, loaded: Loaded) -> None:
         del self._loaded[loaded.session_id]
         self._store.evicted(loaded.session_id)
         self._on_evicted(loaded.session_id)
@@ -384,66 +464,30 @@ class SessionLog:
             if cause is None and position < len(outcomes):
                 refusal = outcomes[position]
             else:
-                refusal = self._unknown(item.loaded, cause)
+                refusal = unknown(item.loaded.session_id, cause, self._store_timeout)
             self._keep(item.loaded, item.append, refusal)
             if refusal is None:
                 item.request.resolve(None)
             else:
                 item.request.fail(refusal)
 
-    def _commit_nowait(self, store: InstantStore, loaded: _Loaded, append: LogAppend) -> None:
+    def _commit_nowait(self, store: InstantStore, loaded: Loaded, append: LogAppend) -> None:
         self.owner.check_open()
         try:
             refusal = store.append_nowait(append)
         except Exception as error:  # noqa: BLE001 - told to the asker, as one of a batch is
-            refusal = self._unknown(loaded, error)
+            refusal = unknown(loaded.session_id, error, self._store_timeout)
         self._commits += 1
         self._keep(loaded, append, refusal)
         if refusal is not None:
             raise refusal
 
-    def _keep(self, loaded: _Loaded, append: LogAppend, refusal: SessionError | None) -> None:
+    def _keep(self, loaded: Loaded, append: LogAppend, refusal: SessionError | None) -> None:
         if refusal is not None:
             self._failures += 1
             loaded.dirty = True
             return
-        for event in append.events:
-            loaded.state.apply(event)
+        loaded.take(append.events)
+        if append.metadata is not None:
+            loaded.noted, loaded.noting = loaded.noting, None
         self._records += len(append.events)
-
-    def _unknown(self, loaded: _Loaded, cause: Exception | None) -> SessionStoreError:
-        what = f"took longer than {self._store_timeout:g} s" if cause is None else _told(cause)
-        error = SessionStoreError(
-            f"whether its records were written is not known: {what}; "
-            "the next run on it reads the log again",
-            session_id=loaded.session_id,
-        )
-        error.__cause__ = cause
-        return error
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def instant_store(store: SessionStore) -> InstantStore | None:
-    """The store, if it can answer at once and no subclass has taken over how it answers."""
-    for waiting, at_once in (("load", "load_nowait"), ("append", "append_nowait")):
-        known = [vars(cls) for cls in type(store).__mro__]
-        nearest = [names for names in known if waiting in names or at_once in names][:1]
-        if not any(at_once in names for names in nearest):
-            return None
-    return cast(InstantStore, store)
-
-
-def _loaded_with(records: Sequence[AnyEvent], session_id: str, loaded: _Loaded | None) -> _Loaded:
-    if loaded is None:
-        return _Loaded(session_id, fold(records))
-    for record in records:
-        loaded.state.apply(record)
-    loaded.dirty = False
-    return loaded
-
-
-def _unreadable(session_id: str, error: Exception) -> SessionStoreError:
-    return SessionStoreError(f"its records cannot be read: {_told(error)}", session_id=session_id)
