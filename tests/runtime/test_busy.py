@@ -1,0 +1,390 @@
+"""What becomes of a run that is stopped for another, and who comes next."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.actors.session_gate import OnBusy
+from agent_actors.domain.events import (
+    Event,
+    ResultEvent,
+    RunQueued,
+    SessionRewind,
+    ToolResult,
+    UsageEvent,
+)
+from agent_actors.errors import RuntimeFailure, SessionBusy
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, call
+from tests.runtime.busykit import Runs, an_agent, answers, asked, on_record
+from tests.runtime.joinkit import SlowStore, check_history, check_quiet, check_records
+
+
+@asynccontextmanager
+async def held(store: MemoryStore | None = None) -> AsyncGenerator[Runs]:
+    """A runtime, and a check of everything at the end."""
+    store = store or MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        async with trio.open_nursery() as nursery:
+            yield Runs(runtime, nursery)
+        check_quiet(runtime)
+        assert not runtime._actors.inboxes
+        check_records(await store.load("s"))
+        history = runtime.history("s")
+        assert history is not None
+        check_history(history)
+
+
+async def told(store: MemoryStore) -> list[str]:
+    return on_record(tuple(await store.load("s")))
+
+
+# interrupt
+
+
+async def test_an_interrupted_run_keeps_what_it_had_finished_and_the_next_one_goes_on(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    async with held(store) as runs:
+        await runs.start("naps", wait=2)
+        await runs.start("stop", "interrupt")
+    assert runs.ends == {"naps": "interrupted", "stop": "completed"}
+    first = runs.results["naps"]
+    contents = [str(one.content) for one in first.tool_calls]
+    assert contents[0] == "slept 1 s"
+    assert [one.is_error for one in first.tool_calls] == [False, True]
+    assert asked(first.messages) == ["naps"]
+    assert asked(runs.results["stop"].messages) == ["naps", "stop"]
+    assert runs.results["stop"].text == "You said stop."
+    assert await told(store) == ["naps", "interrupted", "stop", "completed"]
+    assert trio.current_time() < 4, "it was stopped, not waited for"
+
+
+async def test_an_answer_that_was_cut_off_is_paid_for_and_not_kept(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    async with held(store) as runs:
+        await runs.start("one", wait=0.5)
+        await runs.start("two", "interrupt")
+    assert runs.results["one"].usage.output_tokens > 0
+    assert runs.results["one"].text == ""
+    roles = [message.role for message in runs.results["two"].messages]
+    assert roles == ["user", "user", "assistant"]
+    spent = [e for e in await store.load("s") if isinstance(e, UsageEvent)]
+    assert spent[0].run_id == runs.results["one"].run_id
+
+
+@pytest.mark.parametrize("store", [MemoryStore, SlowStore])
+async def test_the_last_word_wins_and_none_before_it_is_lost(
+    store: type[MemoryStore], autojump_clock: MockClock
+) -> None:
+    made, model = store(), ScriptedModel(answers)
+    async with held(made) as runs:
+        runs.options = an_agent(model)
+        await runs.start("one", wait=0.75)
+        for prompt in ("two", "three", "four"):
+            await runs.start(prompt, "interrupt", wait=0)
+    assert runs.ends == {
+        "one": "interrupted",
+        "two": "interrupted",
+        "three": "interrupted",
+        "four": "completed",
+    }
+    assert asked(runs.results["four"].messages) == ["one", "two", "three", "four"]
+    assert len(model.requests) == 2, "two and three were stopped before they asked"
+
+
+async def test_those_that_stop_go_before_those_that_wait_and_each_kind_in_order(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        await runs.start("holder")
+        await runs.start("queued 1", "queue", wait=0)
+        await runs.start("queued 2", "queue", wait=0)
+        await runs.start("stopper", "interrupt", wait=0.5)
+        await runs.start("queued 3", "queue", wait=0)
+    assert list(runs.ends) == ["holder", "stopper", "queued 1", "queued 2", "queued 3"]
+    assert list(runs.ends.values()) == ["interrupted", *["completed"] * 4]
+
+
+async def test_a_run_that_has_its_answer_has_completed(autojump_clock: MockClock) -> None:
+    store = SlowStore()
+    async with held(store) as runs:
+        await runs.start("one", wait=0)
+        # 0.25 to open, 0.25 for the prompt, 1 for the answer: its last commit is under way.
+        await trio.sleep(1.6)
+        await runs.start("two", "rollback")
+    assert runs.ends == {"one": "completed", "two": "completed"}
+    assert asked(runs.results["two"].messages) == ["one", "two"]
+
+
+async def test_whoever_is_interrupted_reads_to_the_end(autojump_clock: MockClock) -> None:
+    async with held() as runs:
+        async with runs.runtime.stream("nap", runs.options, session_id="s") as stream:
+            seen: list[Event] = []
+            async for event in stream:
+                seen.append(event)
+                if event.type == "tool.use":
+                    await runs.start("stop", "interrupt", wait=0)
+        last = seen[-1]
+        assert isinstance(last, ResultEvent)
+        assert (last.stop_reason, stream.result.stop_reason) == ("interrupted", "interrupted")
+
+
+@tool
+async def deaf() -> str:
+    """Does not hear of cancels for a while."""
+    with trio.CancelScope(shield=True):
+        await trio.sleep(5)
+    return "done"
+
+
+def deaf_agent() -> AgentOptions:
+    """Whose first answer calls that tool."""
+    model = ScriptedModel([[call("deaf")], "Fine.", "Fine."])
+    return AgentOptions(model="m", provider=model, tools=[deaf])
+
+
+async def test_who_gave_up_meanwhile_has_stopped_the_run_all_the_same(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        runs.options = deaf_agent()
+        await runs.start("one")
+        await runs.start("two", "interrupt")
+        runs.scopes["two"].cancel()
+        await runs.start("three", "queue")
+    assert runs.ends == {"one": "interrupted", "three": "completed"}
+    assert asked(runs.results["three"].messages) == ["one", "three"]
+
+
+# rollback
+
+
+@pytest.mark.parametrize("store", [MemoryStore, SlowStore])
+async def test_a_run_that_is_rolled_back_counts_no_longer_but_was_paid_for(
+    store: type[MemoryStore], autojump_clock: MockClock
+) -> None:
+    made = store()
+    async with held(made) as runs:
+        before = await runs.runtime.run("before", runs.options, session_id="s")
+        await runs.start("naps", wait=2.75)
+        await runs.start("instead", "rollback")
+    rolled = runs.results["naps"]
+    assert runs.ends == {"naps": "rolled_back", "instead": "completed"}
+    assert rolled.messages == before.messages
+    assert str(rolled.tool_calls[0].content) == "slept 1 s"
+    assert asked(runs.results["instead"].messages) == ["before", "instead"]
+    records = await made.load("s")
+    last_before = max(r.seq or 0 for r in records if getattr(r, "run_id", "") == before.run_id)
+    assert await told(made) == [
+        "before",
+        "completed",
+        "naps",
+        f"back to {last_before}",
+        "rolled_back",
+        "instead",
+        "completed",
+    ]
+    results = [r for r in records if isinstance(r, ToolResult)]
+    assert len(results) == 2, "they stay on record, and do not count"
+
+
+async def test_one_that_was_being_interrupted_is_rolled_back_if_somebody_asks_for_that(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        await runs.start("one")
+        await runs.start("two", "interrupt", wait=0)
+        await runs.start("three", "rollback", wait=0)
+    assert list(runs.ends.values()) == ["rolled_back", "rolled_back", "completed"]
+    assert asked(runs.results["three"].messages) == ["three"]
+
+
+async def test_the_session_that_comes_back_from_the_store_is_the_one_that_went_on(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    async with held(store) as runs:
+        await runs.start("nap", wait=2)
+        await runs.start("instead", "rollback")
+    [rewind] = [e for e in await store.load("s") if isinstance(e, SessionRewind)]
+    assert rewind.to_seq == 0
+    async with open_runtime(store=store) as again:
+        result = await again.run("and", an_agent(), session_id="s")
+    assert asked(result.messages) == ["instead", "and"]
+
+
+async def test_a_run_whose_caller_has_left_is_rolled_back_while_it_ends(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        runs.options = deaf_agent()
+        await runs.start("one")
+        runs.scopes["one"].cancel()
+        await runs.start("instead", "rollback")
+    assert runs.ends == {"instead": "completed"}
+    assert asked(runs.results["instead"].messages) == ["instead"]
+
+
+# runtime.interrupt
+
+
+async def test_interrupt_returns_when_nothing_of_the_run_is_alive(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        await runs.start("nap", wait=2)
+        assert await runs.runtime.interrupt("s", "a person pressed stop")
+        assert runs.runtime.statistics().runs == 0
+        assert not runs.runtime.is_busy("s")
+    [cut_off] = runs.results["nap"].tool_calls
+    assert runs.ends == {"nap": "interrupted"}
+    assert cut_off.is_error
+    told = [str(m.content) for m in runs.results["nap"].messages if m.role == "tool"]
+    assert told == ["the run was stopped: a person pressed stop"]
+
+
+async def test_interrupt_lets_the_next_one_in_line_begin(autojump_clock: MockClock) -> None:
+    async with held() as runs:
+        await runs.start("one")
+        await runs.start("two", "queue")
+        assert await runs.runtime.interrupt("s")
+        await trio.sleep(0.25)
+        assert runs.runtime.is_busy("s")
+    assert runs.ends == {"one": "interrupted", "two": "completed"}
+
+
+async def test_interrupt_of_a_free_session_says_so(autojump_clock: MockClock) -> None:
+    async with open_runtime() as runtime:
+        assert not await runtime.interrupt("s")
+    with pytest.raises(RuntimeFailure, match="not open"):
+        await open_runtime().interrupt("s")
+
+
+async def test_an_interrupt_of_a_run_that_has_not_begun_is_a_result_with_its_prompt(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        runs.nursery.start_soon(runs.start, "one", "reject", 0)
+        while not runs.runtime.is_busy("s"):  # noqa: ASYNC110 - to be there in that very tick
+            await trio.lowlevel.checkpoint()
+        assert await runs.runtime.interrupt("s")
+    assert runs.ends == {"one": "interrupted"}
+    assert asked(runs.results["one"].messages) == ["one"]
+
+
+@pytest.mark.parametrize("on_busy", ["interrupt", "rollback", "steer", "queue", "reject"])
+async def test_no_policy_reaches_an_ancestor(on_busy: OnBusy, autojump_clock: MockClock) -> None:
+    refused: list[str] = []
+    async with open_runtime(on_busy=on_busy) as runtime:
+
+        @tool
+        async def reach() -> str:
+            """Wants the session of the run around it."""
+            for attempt in (
+                lambda: runtime.run("x", agent, session_id="s"),
+                lambda: runtime.steer("s", "x"),
+                lambda: runtime.interrupt("s"),
+            ):
+                try:
+                    await attempt()
+                except SessionBusy as error:
+                    refused.append(str(error))
+            return "refused"
+
+        agent = AgentOptions(
+            model="m", provider=ScriptedModel([[call("reach")], "Done."]), tools=[reach]
+        )
+        result = await runtime.run("go", agent, session_id="s")
+    assert (result.stop_reason, result.text) == ("completed", "Done.")
+    assert len(refused) == 3
+    assert all("descendant" in text for text in refused)
+
+
+async def test_a_tool_may_stop_a_run_that_is_not_around_it(autojump_clock: MockClock) -> None:
+    async with held() as runs:
+        runtime = runs.runtime
+
+        @tool
+        async def stop() -> str:
+            """Stops what goes on elsewhere."""
+            return str(await runtime.interrupt("s"))
+
+        agent = AgentOptions(
+            model="m", provider=ScriptedModel([[call("stop")], "Done."]), tools=[stop]
+        )
+        await runs.start("nap", wait=2)
+        result = await runtime.run("go", agent, session_id="other")
+        assert [one.content for one in result.tool_calls] == ["True"]
+    assert runs.ends == {"nap": "interrupted"}
+
+
+# Places in line.
+
+
+async def test_who_waits_is_told_its_place_whenever_that_changes(
+    autojump_clock: MockClock,
+) -> None:
+    places: list[tuple[str, int]] = []
+
+    async def see(event: RunQueued) -> None:
+        places.append((event.request_id, event.position))
+
+    async with held() as runs:
+        runtime = runs.runtime
+        runtime.subscribe(see, RunQueued)
+
+        async def wait_in_line(request_id: str, on_busy: OnBusy) -> None:
+            await runtime.run(
+                "x", runs.options, session_id="s", request_id=request_id, on_busy=on_busy
+            )
+
+        await runs.start("holder", wait=0.1)
+        for request_id in ("a", "b", "c"):
+            runs.nursery.start_soon(wait_in_line, request_id, "queue")
+            await trio.sleep(0.1)
+        assert places == [("a", 1), ("b", 2), ("c", 3)]
+        places.clear()
+        runs.nursery.start_soon(wait_in_line, "first", "interrupt")
+        await trio.sleep(0.1)
+        pushed_back = [("first", 1), ("a", 2), ("b", 3), ("c", 4)]
+        assert places == [*pushed_back, ("a", 1), ("b", 2), ("c", 3)]
+        places.clear()
+    assert places == [("b", 1), ("c", 2), ("c", 1)]
+
+
+async def test_the_place_is_the_first_thing_that_a_reader_in_line_sees(
+    autojump_clock: MockClock,
+) -> None:
+    async with held() as runs:
+        await runs.start("one")
+        stream = runs.runtime.stream("two", runs.options, session_id="s", on_busy="queue")
+        async with stream as events:
+            seen = [event async for event in events]
+    assert isinstance(seen[0], RunQueued)
+    assert (seen[0].position, seen[0].holder) == (1, runs.results["one"].run_id)
+    assert (seen[0].seq, seen[0].run_id) == (None, seen[-1].run_id)
+    assert [event.type for event in seen[1:3]] == ["system.init", "user.message"]
+
+
+async def test_the_default_is_the_runtimes_and_the_choice_the_calls(
+    autojump_clock: MockClock,
+) -> None:
+    model = ScriptedModel(answers)
+    async with open_runtime(on_busy="interrupt") as runtime, trio.open_nursery() as nursery:
+        runs = Runs(runtime, nursery, an_agent(model))
+        for prompt in ("one", "two"):
+            run = partial(runtime.run, prompt, runs.options, session_id="s")
+            await runs.begin(prompt, run, 0.25)
+        with pytest.raises(SessionBusy):
+            await runtime.run("three", runs.options, session_id="s", on_busy="reject")
+    assert runs.ends == {"one": "interrupted", "two": "completed"}
+    assert runtime.statistics().gate.stopped == 1
