@@ -78,12 +78,14 @@ class Attempts:
         self._sink: RunSink | None = None
         # How many tries were void so far, of this model call.
         self._void = 0
+        self._key = ""
 
     async def answer(self, request: ModelRequest) -> ModelFinished:
         """Ask until there is an answer.
 
         Args:
-            request: What to ask; its settings are those of the first model.
+            request: What to ask; its settings are those of the first model. All tries bear its
+                key, and a second call with the same one gets another.
 
         Raises:
             ProviderError: The last failure of the last model; notes tell what was tried.
@@ -91,7 +93,9 @@ class Attempts:
         Cancellation: the connection is closed before this returns; what was cut off is `cut_off`.
         """
         self._void = 0
-        request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
+        if request.idempotency_key == self._key:  # asked once more, by whoever stands around
+            request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
+        self._key = request.idempotency_key
         while True:
             options = self._models[self._at]
             if self._at:

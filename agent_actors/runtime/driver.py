@@ -306,6 +306,7 @@ class Driver:
             tools=self._toolset.specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
+            idempotency_key=self._actors.ids.new(),
             output=self._options.output_schema,
             memo=state.memo,
         )

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, Event, UsageEvent
-from agent_actors.domain.model import ModelRequest
+from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.errors import (
     ConfigError,
     ProviderConnectError,
@@ -18,6 +18,7 @@ from agent_actors.errors import (
     ProviderError,
     ProviderStatusError,
 )
+from agent_actors.hooks import ModelCall
 from agent_actors.testing import (
     EndpointRequest,
     ReplyTurn,
@@ -157,6 +158,19 @@ async def test_all_tries_of_a_call_bear_one_key_and_each_call_its_own() -> None:
         await runtime.run("Go.", agent)
         await runtime.run("Go.", agent)
     assert keys[0] == keys[1] == keys[2] != keys[3]
+
+
+async def test_a_call_that_a_hook_makes_twice_is_two_calls() -> None:
+    async def twice(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        await call_next(request)
+        return await call_next(request)
+
+    hooks = {"wrap_model_call": twice}
+    async with ScriptedEndpoint(["No.", "Yes."]) as endpoint, open_runtime() as runtime:
+        agent = AgentOptions(model="m", base_url=endpoint.base_url, hooks=hooks)
+        assert (await runtime.run("Go.", agent)).text == "Yes."
+        first, second = (request.headers["idempotency-key"] for request in endpoint.requests)
+        assert first != second
 
 
 async def test_an_idempotency_key_of_the_callers_own_is_left_alone() -> None:
