@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import attrs
 import pytest
@@ -153,7 +154,7 @@ async def test_leaving_delivers_what_the_log_owes(desk: Desk) -> None:
     desk.record(3)
     with desk.subscribe(after_seq=0) as left:
         desk.record(1)
-    desk.record(0)
+    desk.bus.publish_nowait([notice("too late")])
     await left.ended.wait()
     assert desk.got == records(1, 4)
     assert left.end_reason == "left"
@@ -177,6 +178,24 @@ async def test_a_session_that_began_anew_is_followed_anew(desk: Desk) -> None:
     assert desk.got == [*records(1, 3), "r1", "r2"]
 
 
+async def test_what_was_read_of_a_log_that_began_anew_meanwhile_is_not_told(
+    nursery: trio.Nursery,
+) -> None:
+    go_on = trio.Event()
+    desk = Desk(Waiting(before=go_on.wait))
+    await nursery.start(desk.bus.owner.serve)
+    owed = desk.subscribe(after_seq=0)
+    desk.record(3)
+    await wait_all_tasks_blocked()
+    desk.store.evicted("s")
+    desk.bus.session_left("s")
+    desk.record(2)
+    go_on.set()
+    await wait_all_tasks_blocked()
+    assert desk.got == ["r1", "r2"]
+    assert owed.statistics().dropped == 3
+
+
 async def test_a_log_that_fails_for_a_moment_is_read_again(
     autojump_clock: MockClock, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -194,7 +213,7 @@ async def test_a_log_that_fails_for_a_moment_is_read_again(
     assert "session 's': its records cannot be read: OSError: busy" in caplog.text
 
 
-@pytest.mark.parametrize("how", ["raises", "hangs", "is no log"])
+@pytest.mark.parametrize("how", ["raises", "refuses", "hangs", "is no log"])
 async def test_a_log_that_cannot_be_read_ends_the_subscription_and_no_other(
     how: str,
     autojump_clock: MockClock,
@@ -204,6 +223,8 @@ async def test_a_log_that_cannot_be_read_ends_the_subscription_and_no_other(
     async def fail() -> None:
         if how == "raises":
             raise Bug("no disk")
+        if how == "refuses":
+            raise SessionStoreError("not yours", session_id="s")
         if how == "hangs":
             await trio.sleep_forever()
 
@@ -253,7 +274,7 @@ async def test_a_cancelled_bus_is_torn_down_in_the_middle_of_a_reading(
     ],
 )
 def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
-    make: Callable[..., object] = SubscriptionOptions
+    make = cast("Callable[..., object]", SubscriptionOptions)
     with pytest.raises(ConfigError, match=message):
         make(**options)
 

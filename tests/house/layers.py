@@ -31,7 +31,7 @@ LAYERS: Final = (
     Layer((FACE, "events", "model")),  # the public face re-exports what is below it
     Layer(("runtime",)),
     Layer(("actors", "providers", "stores", "toolbox", "mcp", "telemetry"), blind=True),
-    Layer(("transport", "media"), blind=True),
+    Layer(("transport", "media", "audit"), blind=True),
     Layer(("abc",)),
     Layer(("hooks",)),
     Layer(("permissions",)),

@@ -1,0 +1,173 @@
+"""RedactSecrets: keys of common shapes are taken out of what tools give and of what the model says.
+
+It has no state. What it looks for has a shape of its own, such as a prefix, so that other text is
+left alone; what has none (a password is any word) it cannot find. Each pattern takes time linear in
+the text, whatever a stranger has written there: none begins in the middle of what it matches.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+import attrs
+
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.hooks.decision import HookDecision
+from agent_actors.hooks.events import AfterModelEvent, PostToolUseEvent
+from agent_actors.hooks.hook import Hook, HookContext, ToolCall
+from agent_actors.tools.output import ToolOutput
+
+
+@attrs.frozen
+class SecretShape:
+    """What a secret looks like.
+
+    Attributes:
+        name: What stands in its place: `[redacted <name>]`.
+        pattern: Finds it; a group named `secret` is what is replaced, else all of it.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+
+    def redact(self, text: str) -> str:
+        """The text without it."""
+        return self.pattern.sub(self._replaced, text)
+
+    def _replaced(self, found: re.Match[str]) -> str:
+        whole, mark = found[0], f"[redacted {self.name}]"
+        if "secret" not in self.pattern.groupindex:
+            return mark
+        start, end = (at - found.start() for at in found.span("secret"))
+        return whole[:start] + mark + whole[end:]
+
+
+# Not within a word: so a run of such characters is looked at once, from its beginning.
+_START: Final = r"(?<![A-Za-z0-9_-])"
+_WORD: Final = "[A-Za-z0-9_-]"
+
+
+def _token(name: str, pattern: str) -> SecretShape:
+    return SecretShape(name, re.compile(_START + pattern))
+
+
+SECRET_SHAPES: Final = (
+    SecretShape(
+        "private key",
+        re.compile(
+            r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+            r"[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,64}-----)?"
+        ),
+    ),
+    _token("AWS access key", r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])"),
+    SecretShape(
+        "AWS secret key",
+        re.compile(
+            r"(?i)aws_?secret_?(?:access_?)?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+            r"(?P<secret>[a-z0-9/+=]{40})"
+        ),
+    ),
+    _token("GitHub token", r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})"),
+    _token("GitLab token", rf"glpat-{_WORD}{{20,}}"),
+    _token("Slack token", r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"),
+    _token("API key", rf"sk-{_WORD}{{20,}}"),
+    _token("Google key", rf"AIza{_WORD}{{35}}"),
+    _token("Stripe key", r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _token("npm token", r"npm_[A-Za-z0-9]{36}"),
+    _token("PyPI token", rf"pypi-{_WORD}{{50,}}"),
+    _token("Hugging Face token", r"hf_[A-Za-z0-9]{30,}"),
+    _token("JSON web token", rf"eyJ{_WORD}{{8,}}\.eyJ{_WORD}{{8,}}\.{_WORD}{{8,}}"),
+    SecretShape(
+        "bearer token",
+        re.compile(
+            r"(?i)(?<![a-z0-9])bearer\s{1,4}"
+            r"(?P<secret>(?=[^\s\d]{0,64}\d)[a-z0-9._~+/=-]{20,})"
+        ),
+    ),
+    SecretShape(
+        "password",
+        re.compile(
+            r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:"
+            r"(?P<secret>[^\s/@]{1,256})@"
+        ),
+    ),
+)
+"""What is looked for where nothing else is said."""
+
+ASSIGNED_SECRET: Final = SecretShape(
+    "secret",
+    re.compile(
+        r"(?i)(?:api[_-]?key|secret|token|passw(?:or)?d)[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+        r"(?P<secret>[^\s\"',;()]{8,256})"
+    ),
+)
+"""Whatever is assigned to a name such as `password`; it finds more, and much that is none."""
+
+_MEDIA: Final = ("image", "file")
+
+
+class RedactSecrets(Hook):
+    """Takes secrets out of tools' results and of the model's answers.
+
+    Results are clean before anybody sees them: hooks, the model, the log, the caller. An answer is
+    clean where it is kept; what was shown of it while it streamed is out, unless the agent
+    has `withhold_deltas`. Thoughts, progress, and the arguments of calls are left as they are.
+
+    Args:
+        shapes: What to look for.
+    """
+
+    name = "redact_secrets"
+
+    def __init__(self, shapes: Iterable[SecretShape] = SECRET_SHAPES) -> None:
+        self._shapes = tuple(shapes)
+
+    async def wrap_tool_call(
+        self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
+    ) -> ToolOutput:
+        """Clean what the tool gives back, its `data` included."""
+        output = await call_next(call)
+        content, data = self.clean(output.content), self.clean(output.data)
+        if content == output.content and data == output.data:
+            return output
+        told = cast("str | JsonObject | list[JsonValue]", content)
+        return attrs.evolve(output, content=told, data=data)
+
+    async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
+        """Clean what hooks further in have made of a result."""
+        content = self.clean(event.tool_result)
+        if content == event.tool_result:
+            return None
+        told = cast("str | JsonObject | list[JsonValue]", content)
+        return HookDecision(modified_output=told, reason="secrets")
+
+    async def after_model(self, event: AfterModelEvent, ctx: HookContext) -> HookDecision | None:
+        """Clean an answer."""
+        text = self.redact(event.text)
+        if text == event.text:
+            return None
+        return HookDecision(modified_output=text, reason="secrets")
+
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+        for shape in self._shapes:
+            text = shape.redact(text)
+        return text
+
+    def clean(self, value: JsonValue) -> JsonValue:
+        """The JSON without secrets: every text in it, names of fields included.
+
+        Data of images and files is left as it is.
+        """
+        return _mapped(value, self.redact)
+
+
+def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_mapped(item, change) for item in value]
+    if not isinstance(value, dict) or value.get("type") in _MEDIA:
+        return value
+    return {change(key): _mapped(item, change) for key, item in value.items()}

@@ -1,0 +1,64 @@
+"""How long a run took, and of it each model call and each tool."""
+
+import pytest
+
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.hooks import AfterAgentEvent, BeforeAgentEvent
+from agent_actors.hooks.shipped import CallTime, RunTimes, Timing
+from agent_actors.tools.output import ToolOutput
+from tests.hooks.shipped.kit import Clock, Run
+
+REQUEST = ModelRequest(Messages(), ModelSettings("m"))
+CALL = ToolUseBlock("c", "echo", {})
+END = AfterAgentEvent(session_id="s", run_id="r", text="", stop_reason="completed")
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["a function", "an async one"])
+async def test_each_call_is_measured_also_if_it_fails(waits: bool) -> None:
+    clock, run, told = Clock(), Run(), list[RunTimes]()
+
+    async def report_later(times: RunTimes) -> None:
+        told.append(times)
+
+    async def answer(request: ModelRequest) -> ModelFinished:
+        clock.now += 2
+        return ModelFinished(())
+
+    async def fail(_: object) -> ModelFinished:
+        clock.now += 3
+        raise ValueError("odd")
+
+    async def work(call: ToolUseBlock) -> ToolOutput:
+        clock.now += 1
+        return ToolOutput("no", is_error=clock.now > 1_007)
+
+    hook = Timing(report_later if waits else told.append, clock=clock)
+    await hook.before_agent(BeforeAgentEvent(prompt="Go."), run)
+    await hook.wrap_model_call(REQUEST, answer, run)
+    with pytest.raises(ValueError, match="odd"):
+        await hook.wrap_model_call(REQUEST, fail, run)
+    for _ in range(3):
+        await hook.wrap_tool_call(CALL, work, run)
+    clock.now += 0.5
+    await hook.after_agent(END, run)
+    (times,) = told
+    assert times == RunTimes(
+        "s",
+        "r",
+        8.5,
+        (CallTime("m", 2, failed=False), CallTime("m", 3, failed=True)),
+        (
+            CallTime("echo", 1, failed=False),
+            CallTime("echo", 1, failed=False),
+            CallTime("echo", 1, failed=True),
+        ),
+    )
+    assert times.model_seconds == 5
+
+
+async def test_a_run_that_another_hook_ended_at_its_beginning_took_no_time() -> None:
+    told: list[RunTimes] = []
+    await Timing(told.append, clock=Clock()).after_agent(END, Run())
+    assert told == [RunTimes("s", "r", 0.0, (), ())]

@@ -1,0 +1,90 @@
+"""What a tool gives back is kept to a size that a conversation can carry."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.errors import ConfigError
+from agent_actors.hooks.shipped import SELF_BOUNDED, TruncateOutput
+from agent_actors.hooks.shipped.truncate import KEEP, LIMIT
+from tests.hooks.shipped.kit import after, context
+
+SHORT = TruncateOutput(limit=20, keep=5)
+
+
+async def told(hook: TruncateOutput, result: JsonValue, name: str = "echo") -> JsonValue:
+    decision = await hook.after_tool(after(result, name), context())
+    return result if decision is None else decision.modified_output
+
+
+@pytest.mark.feature("WICK-053", "WICK-054", "WICK-055")
+async def test_a_long_result_is_told_by_its_two_ends() -> None:
+    hook = TruncateOutput()
+    assert (LIMIT, KEEP) == (80_000, 2_000)
+    assert await told(hook, "x" * 80_000) == "x" * 80_000
+    long = "a" * 2_000 + "b" * 76_001 + "c" * 2_000
+    marker = "\n... (truncated 76001 characters) ...\n"
+    assert await told(hook, long) == "a" * 2_000 + marker + "c" * 2_000
+
+
+@pytest.mark.feature("WICK-056")
+@pytest.mark.parametrize("name", [*SELF_BOUNDED, "Read", "LS", "Grep", "MultiEdit", "write-file"])
+async def test_tools_that_bound_themselves_are_left_alone(name: str) -> None:
+    assert await told(SHORT, "x" * 100, name) == "x" * 100
+
+
+@pytest.mark.parametrize("name", ["reader", "bash", "grep2", "mcp__files__read"])
+async def test_no_other_name_is_left_alone(name: str) -> None:
+    assert await told(SHORT, "x" * 100, name) != "x" * 100
+
+
+async def test_who_names_tools_names_all() -> None:
+    hook = TruncateOutput(limit=20, keep=5, exclude=["Bash"])
+    assert await told(hook, "x" * 100, "bash") == "x" * 100
+    assert await told(hook, "x" * 100, "read") != "x" * 100
+
+
+async def test_what_is_structured_is_told_by_the_ends_of_its_json() -> None:
+    short: JsonObject = {"rows": [1]}
+    assert await told(SHORT, short) is short
+    marker = "\n... (truncated 50 characters) ...\n"
+    text = json.dumps({"rows": ["é" * 46]}, ensure_ascii=False)
+    assert await told(SHORT, {"rows": ["é" * 46]}) == text[:5] + marker + text[-5:]
+    numbers: list[JsonValue] = list(range(30))
+    found = await told(SHORT, numbers)
+    assert isinstance(found, str)
+    assert found.startswith("[0, 1\n... (")
+
+
+async def test_images_stay_and_do_not_count() -> None:
+    image: JsonValue = {"type": "image", "source": "data:image/png;base64," + "A" * 100}
+    few: list[JsonValue] = [{"type": "text", "text": "short"}, image]
+    assert await told(SHORT, few) is few
+    assert await told(SHORT, [image]) == [image]
+    many: list[JsonValue] = [
+        {"type": "text", "text": "x" * 15},
+        image,
+        {"type": "text", "text": "y" * 15},
+    ]
+    cut = "xxxxx\n... (truncated 20 characters) ...\nyyyyy"
+    assert await told(SHORT, many) == [{"type": "text", "text": cut}, image]
+
+
+@given(st.text(max_size=60), st.integers(0, 10))
+def test_nothing_is_lost_but_the_middle(text: str, keep: int) -> None:
+    cut = TruncateOutput(limit=20, keep=keep).cut(text)
+    if len(text) <= 20:
+        assert cut == text
+    else:
+        assert cut.startswith(text[:keep])
+        assert cut.endswith(text[len(text) - keep :])
+        assert f"(truncated {len(text) - 2 * keep} characters)" in cut
+
+
+@pytest.mark.parametrize(("limit", "keep"), [(9, 5), (10, -1)])
+def test_what_does_not_fit_is_refused(limit: int, keep: int) -> None:
+    with pytest.raises(ConfigError, match="at least twice keep"):
+        TruncateOutput(limit, keep)
