@@ -17,6 +17,7 @@ from agent_actors.domain.limits import Prices as Prices
 from agent_actors.domain.limits import UsageLimits as UsageLimits
 from agent_actors.domain.messages import Message as Message
 from agent_actors.domain.messages import Messages as Messages
+from agent_actors.domain.questions import Question as Question
 from agent_actors.domain.run import CancelReason as CancelReason
 from agent_actors.domain.run import RunInfo as RunInfo
 from agent_actors.domain.run import RunResult as RunResult
@@ -28,6 +29,13 @@ from agent_actors.errors import AgentError as AgentError
 from agent_actors.errors import ClientError as ClientError
 from agent_actors.errors import OutputError as OutputError
 from agent_actors.errors import PromptBlocked as PromptBlocked
+from agent_actors.errors import QuestionClosed as QuestionClosed
+from agent_actors.hooks import Hook as Hook
+from agent_actors.hooks import HookContext as HookContext
+from agent_actors.hooks import HookDecision as HookDecision
+from agent_actors.hooks import HookMatcher as HookMatcher
+from agent_actors.permissions import PermissionDecision as PermissionDecision
+from agent_actors.permissions import PermissionPolicy as PermissionPolicy
 from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
 from agent_actors.runtime.blocks import FaceBlock as FaceBlock
 from agent_actors.runtime.client import Client as Client
@@ -46,6 +54,7 @@ from agent_actors.tools import Tool as Tool
 from agent_actors.tools import ToolContext as ToolContext
 from agent_actors.tools import ToolOutput as ToolOutput
 from agent_actors.tools import tool as tool
+from agent_actors.tools.ask import ask_user_question as ask_user_question
 from agent_actors.tools.output_spec import OutputSpec as OutputSpec
 
 __all__ = [
@@ -59,16 +68,24 @@ __all__ = [
     "ClientMessages",
     "FaceBlock",
     "FileBlock",
+    "Hook",
+    "HookContext",
+    "HookDecision",
+    "HookMatcher",
     "ImageBlock",
     "Message",
     "Messages",
     "OpaqueBlock",
     "OutputError",
     "OutputSpec",
+    "PermissionDecision",
+    "PermissionPolicy",
     "Prices",
     "Prompt",
     "PromptBlocked",
     "Query",
+    "Question",
+    "QuestionClosed",
     "RunInfo",
     "RunResult",
     "RunStream",
@@ -88,6 +105,7 @@ __all__ = [
     "Usage",
     "UsageLimits",
     "__version__",
+    "ask_user_question",
     "open_runtime",
     "query",
     "run",
