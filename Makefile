@@ -133,9 +133,20 @@ $(NODE_STAMP): $(FOREIGN)/package.json $(FOREIGN)/package-lock.json
 foreign: $(DEV_STAMP) $(PYTHON_STAMP) $(NODE_STAMP) ## the client against model servers that others wrote, which it installs
 	FOREIGN_REQUIRED=1 $(PY) -m pytest $(FOREIGN)
 
-.PHONY: docs
-docs: $(DEV_STAMP) ## write the generated parts of the documentation anew
+.PHONY: docs site
+docs: $(DEV_STAMP) ## write the generated parts of the documentation anew, then build its site
 	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name"; $(PY) -m scripts.$$name; done
+	@$(MAKE) --no-print-directory site
+SITE_STAMP := $(VENV)/.installed-site
+$(SITE_STAMP): pyproject.toml
+	$(make_venv)
+	@echo "Installing what the site needs into $(VENV) ..."
+	@$(PY) -m pip install --quiet --editable '.[docs]'
+	@touch $@
+# The variable silences a word of the theme's makers about another major version of mkdocs.
+site: $(SITE_STAMP) ## the documentation as a site in build/site; a warning is an error, nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "site: build/site/index.html"
 
 .PHONY: lowest
 lowest: ## the tests with the lowest versions that pyproject.toml allows

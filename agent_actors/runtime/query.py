@@ -235,7 +235,7 @@ async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Outpu
         options: The agent.
 
     Raises:
-        Whatever `Runtime.run` raises.
+        AgentError: Whatever `Runtime.run` raises.
 
     Cancellation: as `Runtime.run`: nothing of it is alive afterwards.
     """
@@ -255,7 +255,7 @@ def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Output
 
     Raises:
         RuntimeError: An event loop runs in this thread.
-        Whatever `Runtime.run` raises.
+        AgentError: Whatever `Runtime.run` raises.
     """
     if trio.lowlevel.in_trio_run():
         raise RuntimeError(

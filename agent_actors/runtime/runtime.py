@@ -175,7 +175,7 @@ class Runtime(Observed, Busy):
         Raises:
             SessionSuspended: The session waits for no answers.
             QuestionClosed: It does not wait for one of these.
-            As `run`.
+            AgentError: What `run` raises besides.
 
         Cancellation: as `run`.
         """

@@ -1,0 +1,123 @@
+"""What mkdocs is told before it builds the site: its pages, and those of the API.
+
+mkdocs loads this file as a hook (`mkdocs.yml`), and so it imports neither mkdocs nor the package:
+the public names are read from the sources. In the `nav`, `folder/*` stands for the pages of a
+folder that are not named there, in the order of their names, so that a new page needs no entry.
+The pages of the API are written to `docs/reference/api/`, which git ignores.
+"""
+
+import ast
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+ROOT: Final = Path(__file__).parents[1]
+DOCS: Final = ROOT / "docs"
+API: Final = "reference/api"
+
+MODULES: Final = (
+    "agent_actors",
+    "agent_actors.events",
+    "agent_actors.model",
+    "agent_actors.hooks",
+    "agent_actors.permissions",
+    "agent_actors.context",
+    "agent_actors.media",
+    "agent_actors.errors",
+    "agent_actors.testing",
+)
+"""The public modules, each of which has a page."""
+
+
+Nav: TypeAlias = "str | list[Nav] | dict[str, Nav]"
+"""A page, a pattern, a list of them, or sections by their titles."""
+
+
+def on_config(config: MutableMapping[str, Nav]) -> None:
+    """Write the pages of the API, and fill in the nav; mkdocs calls it."""
+    write_api(DOCS / API)
+    nav = config["nav"]
+    config["nav"] = filled(nav, frozenset(pages_of(nav)), DOCS)
+
+
+def filled(nav: Nav, named: frozenset[str], docs: Path) -> Nav:
+    """The nav with each `folder/*` replaced by the pages of that folder.
+
+    Args:
+        nav: What `mkdocs.yml` has, or a part of it.
+        named: The pages that stand in the whole nav by name.
+        docs: The folder of all pages.
+    """
+    match nav:
+        case str():
+            if not nav.endswith("/*"):
+                return nav
+            return [page for page in _pages(docs, nav) if page not in named]
+        case list():
+            entries: list[Nav] = []
+            for entry in nav:
+                found = filled(entry, named, docs)
+                entries += found if isinstance(found, list) else [found]
+            return entries
+        case dict():
+            return {title: filled(part, named, docs) for title, part in nav.items()}
+
+
+def pages_of(nav: Nav) -> Iterator[str]:
+    """The pages and patterns that stand in a nav."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for part in nav.values() if isinstance(nav, dict) else nav:
+            yield from pages_of(part)
+
+
+def write_api(folder: Path) -> None:
+    """Write a page for each public module; what is the same is left alone, for `mkdocs serve`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = {f"{number}-{name}.md": api_page(name) for number, name in enumerate(MODULES, 1)}
+    for old in folder.glob("*.md"):
+        if old.name not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        page = folder / name
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
+def api_page(module: str) -> str:
+    """The page of a module: what it says of itself, and a place for each public name."""
+    source = source_of(module).read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    about = (ast.get_docstring(tree) or "").partition("\n\n")[0]
+    names = "\n\n".join(f"::: {module}.{name}" for name in public_names(tree))
+    return f"# {module}\n\n{about}\n\n{names}\n"
+
+
+def public_names(tree: ast.Module) -> list[str]:
+    """What a public module offers: what it re-exports as `X as X`, else what it defines."""
+    exported = [
+        name.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.asname == name.name
+    ]
+    defined = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    names = exported or defined
+    return sorted((name for name in names if not name.startswith("_")), key=str.lower)
+
+
+def source_of(module: str) -> Path:
+    """The file of a module of this project."""
+    path = ROOT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _pages(docs: Path, pattern: str) -> Iterator[str]:
+    for page in sorted((docs / pattern.removesuffix("/*")).glob("*.md")):
+        yield page.relative_to(docs).as_posix()

@@ -1,0 +1,71 @@
+"""The site has all pages, and the pages of the API all public names."""
+
+import ast
+import importlib
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from scripts import site
+
+ROOT = Path(__file__).parents[2]
+CONFIG = cast("dict[str, object]", yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8")))
+NAV = cast("site.Nav", CONFIG["nav"])
+
+
+def test_every_page_stands_in_the_nav_once() -> None:
+    pages = site.pages_of(site.filled(NAV, frozenset(site.pages_of(NAV)), site.DOCS))
+    found = [page.relative_to(site.DOCS).as_posix() for page in site.DOCS.rglob("*.md")]
+    assert sorted(pages) == sorted(found)
+
+
+def test_a_pattern_stands_for_the_pages_that_are_not_named(tmp_path: Path) -> None:
+    for name in ("a.md", "how/x.md", "how/first.md", "how/b.md", "api/1.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    nav: site.Nav = [
+        "a.md",
+        {"How": ["how/first.md", "how/*"]},
+        {"Ref": [{"API": "api/*"}, {"A": "a.md"}]},
+    ]
+    assert site.filled(nav, frozenset({"a.md", "how/first.md"}), tmp_path) == [
+        "a.md",
+        {"How": ["how/first.md", "how/b.md", "how/x.md"]},
+        {"Ref": [{"API": ["api/1.md"]}, {"A": "a.md"}]},
+    ]
+
+
+@pytest.mark.parametrize("module", site.MODULES)
+def test_the_page_of_a_module_has_its_public_names(module: str) -> None:
+    names = site.public_names(ast.parse(site.source_of(module).read_text("utf-8")))
+    found = importlib.import_module(module)
+    assert names
+    assert all(hasattr(found, name) for name in names)
+    page = site.api_page(module)
+    assert page.startswith(f"# {module}\n\n{(found.__doc__ or '').partition(chr(10))[0]}")
+    assert [line for line in page.splitlines() if line.startswith(":::")] == [
+        f"::: {module}.{name}" for name in names
+    ]
+
+
+def test_pages_of_the_api_are_written_where_they_differ(tmp_path: Path) -> None:
+    site.write_api(tmp_path)
+    pages = sorted(tmp_path.iterdir())
+    assert len(pages) == len(site.MODULES)
+    first, second = pages[:2]
+    first.write_text("old", "utf-8")
+    (tmp_path / "99-gone.md").touch()
+    before = second.stat().st_mtime_ns
+    site.write_api(tmp_path)
+    assert sorted(tmp_path.iterdir()) == pages
+    assert first.read_text("utf-8").startswith("# agent_actors\n")
+    assert second.stat().st_mtime_ns == before
+
+
+def test_nothing_of_the_site_comes_from_elsewhere() -> None:
+    theme = cast("dict[str, object]", CONFIG["theme"])
+    assert theme["font"] is False
+    assert CONFIG["strict"] is True
+    assert not {"extra_javascript", "extra_css"} & set(CONFIG)
