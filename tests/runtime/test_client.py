@@ -280,7 +280,7 @@ async def test_calls_of_a_history_that_is_set_can_be_answered() -> None:
         "type": "function",
         "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'},
     }
-    history = [
+    history: list[dict[str, object]] = [
         {"role": "user", "content": "1 + 2?"},
         {"role": "assistant", "content": None, "tool_calls": [asked]},
     ]
@@ -325,8 +325,9 @@ async def test_a_history_that_no_session_can_hold_is_refused_and_changes_nothing
     async with Client(agent("One.")[0]) as client:
         await ask(client, "?")
         before = client.history
+        history: list[dict[str, object]] = [{"role": "user", "content": "hi"}, message]
         with pytest.raises(MessageError, match="message 1"):
-            client.message_history = [dict[str, object](role="user", content="hi"), message]
+            client.message_history = history
         assert client.history == before
 
 

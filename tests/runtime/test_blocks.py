@@ -1,0 +1,129 @@
+"""Which blocks an event shows; on whichever place of a stream it comes."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.events import (
+    AssistantDelta,
+    AssistantMessage,
+    AssistantThinking,
+    AttemptRestarted,
+    Event,
+    EventScope,
+    Notification,
+    ToolResult,
+)
+from agent_actors.runtime.blocks import AnswerRestarted, BlockReader, FaceBlock, error_text
+
+SCOPE = EventScope("s", "r", "q")
+USE = ToolUseBlock("a", "add", {"n": 1}, '{"n":1}')
+BROKEN = ToolUseError("cut short", "{", "b", "add")
+
+
+def delta(text: str) -> Event:
+    return AssistantDelta(SCOPE, "", 0.0, text)
+
+
+def thinking(text: str) -> Event:
+    return AssistantThinking(SCOPE, "", 0.0, text)
+
+
+def answer(*blocks: AssistantBlock) -> Event:
+    return AssistantMessage(SCOPE, "", 0.0, blocks)
+
+
+def result(call_id: str, *, is_error: bool = False) -> Event:
+    return ToolResult(SCOPE, "", 0.0, call_id, "add", "told", is_error)
+
+
+def shown(events: Iterable[Event], *, hands_out: bool = False) -> list[FaceBlock]:
+    reader = BlockReader(hands_out=hands_out)
+    return [block for event in events for block in reader.take(event)]
+
+
+def test_what_was_streamed_is_not_shown_again_with_the_answer() -> None:
+    events = [
+        thinking("Hm."),
+        delta("Yes"),
+        delta("."),
+        answer(ThinkingBlock("Hm."), TextBlock("Yes.")),
+    ]
+    assert shown(events) == [ThinkingBlock("Hm."), TextBlock("Yes"), TextBlock(".")]
+
+
+def test_what_was_not_streamed_is_shown_with_the_answer() -> None:
+    whole = (ThinkingBlock("Hm."), ThinkingBlock("", "sealed"), TextBlock("Yes."))
+    assert shown([answer(*whole)]) == [whole[0], whole[2]]
+    two_answers = [delta("One."), answer(TextBlock("One.")), answer(TextBlock("Two."))]
+    assert shown(two_answers) == [TextBlock("One."), TextBlock("Two.")]
+
+
+def test_an_answer_that_comes_again_says_so_first() -> None:
+    events = [delta("Hel"), AttemptRestarted(SCOPE, "", 0.0, 2, "it broke"), delta("Hello.")]
+    assert shown([*events, answer(TextBlock("Hello."))]) == [
+        TextBlock("Hel"),
+        AnswerRestarted("it broke"),
+        TextBlock("Hello."),
+    ]
+
+
+@pytest.mark.parametrize("hands_out", [False, True])
+def test_a_broken_call_is_one_error_and_its_result_nothing_more(hands_out: bool) -> None:
+    events = [answer(BROKEN), result("b", is_error=True)]
+    assert shown(events, hands_out=hands_out) == [BROKEN]
+
+
+def test_a_call_that_runs_by_itself_is_followed_by_its_result() -> None:
+    assert shown([answer(USE), result("a")]) == [USE, ToolResultBlock("a", "told", name="add")]
+    failed = shown([answer(USE), result("a", is_error=True)])
+    assert failed[1:] == [
+        ToolUseError("told", '{"n":1}', "a", "add"),
+        ToolResultBlock("a", "told", is_error=True, name="add"),
+    ]
+
+
+def test_of_a_call_that_is_handed_out_only_a_refusal_is_shown_from_here() -> None:
+    assert shown([answer(USE)], hands_out=True) == []
+    assert shown([answer(USE), result("a")], hands_out=True) == []
+    refused = shown([answer(USE), result("a", is_error=True)], hands_out=True)
+    assert refused == [ToolUseError("told", '{"n":1}', "a", "add")]
+
+
+def test_what_bears_on_nobody_is_passed_over() -> None:
+    opaque = OpaqueBlock({"type": "search"}, "somebody")
+    assert (
+        shown([Notification(SCOPE, "", 0.0, "x"), answer(opaque), result("of another run")]) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("plain", "plain"),
+        ({"error": "said", "tool": "t"}, "said"),
+        ({"error": 7}, '{"error": 7}'),
+        ([1], "[1]"),
+    ],
+)
+def test_what_went_wrong_is_told_in_words(content: object, text: str) -> None:
+    assert error_text(content) == text  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+@given(st.lists(st.text(min_size=1), min_size=1))
+def test_the_text_of_an_answer_is_shown_once_however_it_is_cut(pieces: list[str]) -> None:
+    whole = "".join(pieces)
+    blocks = shown([*map(delta, pieces), answer(TextBlock(whole))])
+    assert "".join(block.text for block in blocks if isinstance(block, TextBlock)) == whole
+    assert len(blocks) == len(pieces)

@@ -1,0 +1,88 @@
+"""What is put on record before a run begins."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.codec.openai import messages_to_openai
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventScope, SessionRewind, ToolResult
+from agent_actors.domain.messages import Messages
+from agent_actors.errors import MessageError
+from agent_actors.runtime.opening import NO_RESULT, opening, seen_after
+from agent_actors.sessions import SessionState
+from agent_actors.testing.strategies import messages
+
+SCOPE = EventScope("s", "r", "q")
+CALLS = (ToolUseBlock("a", "add", {}), ToolUseBlock("b", "add", {}))
+ASKED = Messages().user("?").assistant("", CALLS)
+
+
+def recorded(state: SessionState, drafts: list[Draft]) -> SessionState:
+    for seq, draft in enumerate(drafts, state.last_seq + 1):
+        state.apply(draft(SCOPE, "", 0.0, seq=seq))
+    return state
+
+
+def test_a_session_without_open_calls_needs_nothing() -> None:
+    assert opening(SessionState(), None) == []
+    assert opening(seen_after(Messages().user("?").assistant("!")), None) == []
+
+
+def test_open_calls_are_closed_in_the_models_order() -> None:
+    state = seen_after(ASKED.tool("a", "add", "1"))
+    (closing,) = [draft(SCOPE, "", 0.0, seq=9) for draft in opening(state, None)]
+    assert isinstance(closing, ToolResult)
+    assert (closing.tool_use_id, closing.is_error, closing.synthetic) == ("b", True, True)
+    assert recorded(state, opening(state, None)).open_calls == ()
+    assert state.history()[-1].content == NO_RESULT
+
+
+def test_a_conversation_takes_the_place_of_the_sessions() -> None:
+    state = seen_after(Messages().user("old").assistant("older"))
+    new = Messages().user("new").assistant("newer")
+    drafts = opening(state, new)
+    assert isinstance(drafts[0](SCOPE, "", 0.0, seq=3), SessionRewind)
+    assert recorded(state, drafts).history() == new
+
+
+def test_calls_that_it_leaves_open_are_closed_too() -> None:
+    state = recorded(SessionState(), opening(SessionState(), ASKED))
+    assert state.open_calls == ()
+    assert [message.role for message in state.history()] == ["user", "assistant", "tool", "tool"]
+
+
+def test_what_no_session_can_hold_is_named() -> None:
+    with pytest.raises(MessageError, match=r"message 1: a system message .* head"):
+        seen_after(Messages().user("?").system("late"))
+    with pytest.raises(MessageError, match=r"message 0: .* empty"):
+        seen_after(Messages().user(" "))
+
+
+@given(messages(with_system=False), st.integers(0, 20))
+def test_any_piece_of_a_conversation_is_kept_valid(spoken: Messages, cut: int) -> None:
+    state = seen_after(Messages().user("old"))
+    recorded(state, opening(state, spoken[cut:]))
+    check_pairs(state.history())
+    assert state.open_calls == ()
+
+
+@given(messages(with_system=False))
+def test_a_whole_conversation_is_kept_as_it_is(spoken: Messages) -> None:
+    kept = messages_to_openai(seen_after(spoken).history())
+    drawn = messages_to_openai(spoken)
+    # Results may come in any order, and are kept in the model's.
+    assert [m for m in kept if m["role"] != "tool"] == [m for m in drawn if m["role"] != "tool"]
+    assert sorted(map(str, kept)) == sorted(map(str, drawn))
+
+
+def check_pairs(history: Messages) -> None:
+    waiting: list[str] = []
+    for message in history:
+        if message.role == "tool":
+            assert message.tool_call_id == waiting.pop(0)
+        else:
+            assert not waiting
+            waiting = [call.id for call in message.tool_calls]
+    assert not waiting
