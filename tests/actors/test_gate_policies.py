@@ -1,0 +1,176 @@
+"""The line before a held session: who stands where, and who is told to end."""
+
+from functools import partial
+
+import attrs
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
+
+from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
+from agent_actors.domain.run import CancelReason
+from agent_actors.errors import SessionBusy
+from tests.actors.kit import Attempt
+
+
+@attrs.define(eq=False)
+class Line:
+    """Runs that want session `s`, what they were told, and who had it, in order."""
+
+    gate: SessionGate
+    nursery: trio.Nursery
+    stopped: list[str] = attrs.field(factory=list[str])
+    places: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
+    attempts: dict[str, Attempt[Lease]] = attrs.field(factory=dict[str, Attempt[Lease]])
+
+    async def join(self, run_id: str, on_busy: OnBusy) -> Attempt[Lease]:
+        self.places[run_id] = []
+        ask = partial(
+            self.gate.acquire,
+            "s",
+            run_id,
+            on_busy=on_busy,
+            stop=partial(self._stop, run_id),
+            moved=lambda place, _: self.places[run_id].append(place),
+        )
+        self.attempts[run_id] = attempt = Attempt(self.nursery, ask)
+        await wait_all_tasks_blocked()
+        return attempt
+
+    def _stop(self, run_id: str, reason: CancelReason, _: str) -> None:
+        self.stopped.append(f"{run_id}: {reason}")
+
+    async def serve_all(self) -> list[str]:
+        """Each holder lets go at once; who it was, in order."""
+        order: list[str] = []
+        while (holder := self.gate.holder("s")) is not None:
+            order.append(holder)
+            await wait_all_tasks_blocked()
+            self.attempts[holder].value.release()
+            await wait_all_tasks_blocked()
+        return order
+
+
+@pytest.fixture
+async def line(nursery: trio.Nursery) -> Line:
+    gate = SessionGate()
+    await nursery.start(gate.owner.serve)
+    return Line(gate, nursery)
+
+
+async def test_who_stops_stands_before_who_waits_and_each_kind_in_its_order(line: Line) -> None:
+    await line.join("holder", "queue")
+    await line.join("q1", "queue")
+    await line.join("i1", "interrupt")
+    await line.join("s1", "steer")
+    await line.join("r1", "rollback")
+    await line.join("q2", "queue")
+    assert line.stopped == ["holder: interrupt", "holder: rollback"]
+    assert line.places["q1"] == [1, 2, 3]
+    assert line.places["r1"] == [2]
+    assert await line.serve_all() == ["holder", "i1", "r1", "q1", "s1", "q2"]
+    # i1 got the session while r1, which stops, stood behind it; r1 had nobody such behind it.
+    assert line.stopped == ["holder: interrupt", "holder: rollback", "i1: rollback"]
+    assert line.places["q2"] == [5, 4, 3, 2, 1]
+    assert line.gate.statistics().stopped == 3
+
+
+async def test_one_that_left_the_line_moves_those_behind_it_up(line: Line) -> None:
+    for run_id in ("holder", "a", "b", "c"):
+        await line.join(run_id, "queue")
+    line.attempts["b"].scope.cancel()
+    await wait_all_tasks_blocked()
+    assert (line.places["a"], line.places["c"]) == ([1], [3, 2])
+    assert await line.serve_all() == ["holder", "a", "c"]
+
+
+async def test_one_that_stops_and_leaves_the_line_stops_nobody_else(line: Line) -> None:
+    await line.join("holder", "queue")
+    await line.join("a", "interrupt")
+    await line.join("b", "interrupt")
+    line.attempts["b"].scope.cancel()
+    await wait_all_tasks_blocked()
+    assert await line.serve_all() == ["holder", "a"]
+    assert line.stopped == ["holder: interrupt"] * 2
+
+
+async def test_a_free_session_is_taken_by_any_policy_at_once_and_stops_nobody(
+    line: Line,
+) -> None:
+    policies: tuple[OnBusy, ...] = ("reject", "queue", "interrupt", "rollback", "steer")
+    for policy in policies:
+        with assert_no_checkpoints(), await line.gate.acquire("s", "run", on_busy=policy):
+            assert line.gate.holder("s") == "run"
+    assert line.gate.statistics() == SessionGate().statistics()
+
+
+async def test_a_full_line_stops_nobody(nursery: trio.Nursery) -> None:
+    gate = SessionGate(queue_capacity=1)
+    await nursery.start(gate.owner.serve)
+    line = Line(gate, nursery)
+    await line.join("holder", "queue")
+    await line.join("a", "queue")
+    refused = await line.join("b", "interrupt")
+    assert isinstance(refused.error, SessionBusy)
+    assert line.stopped == []
+    assert await line.serve_all() == ["holder", "a"]
+
+
+async def test_a_holder_that_is_over_soon_anyway_is_waited_for(line: Line) -> None:
+    lease = line.gate.acquire_nowait("s", "brief")
+    stopper = await line.join("a", "rollback")
+    lease.release()
+    await stopper.ended.wait()
+    assert await line.serve_all() == ["a"]
+
+
+async def test_stop_names_the_run_that_was_told(line: Line) -> None:
+    assert line.gate.stop("s", CancelReason.INTERRUPT, "why") is None
+    await line.join("holder", "queue")
+    with assert_no_checkpoints():
+        assert line.gate.stop("s", CancelReason.INTERRUPT, "why") == "holder"
+    with pytest.raises(SessionBusy, match="descendant"):
+        line.gate.stop("s", CancelReason.INTERRUPT, "why", ancestors=["s"])
+    assert line.stopped == ["holder: interrupt"]
+    assert await line.serve_all() == ["holder"]
+
+
+POLICIES = st.sampled_from(["queue", "interrupt", "rollback", "steer"])
+
+
+@given(st.lists(st.tuples(POLICIES, st.sampled_from(["stay", "leave"])), max_size=8), st.data())
+def test_the_line_is_first_come_first_served_but_for_those_that_stop(
+    wanted: list[tuple[OnBusy, str]], data: st.DataObject
+) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            gate = SessionGate()
+            await nursery.start(gate.owner.serve)
+            line = Line(gate, nursery)
+            await line.join("holder", "queue")
+            for number, (policy, _) in enumerate(wanted):
+                await line.join(str(number), policy)
+            for number, (_, does) in enumerate(wanted):
+                if does == "leave":
+                    line.attempts[str(number)].scope.cancel()
+                    if data.draw(st.booleans()):
+                        await wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
+            left = [(str(n), p) for n, (p, does) in enumerate(wanted) if does == "stay"]
+            stoppers = [run_id for run_id, p in left if p in ("interrupt", "rollback")]
+            others = [run_id for run_id, p in left if p not in ("interrupt", "rollback")]
+            for place, run_id in enumerate([*stoppers, *others], 1):
+                assert line.places[run_id][-1] == place
+            fence = line.attempts["holder"].value.fence
+            assert await line.serve_all() == ["holder", *stoppers, *others]
+            assert gate.acquire_nowait("s", "next").fence == fence + len(left) + 1
+            # Whoever had another that stops behind it was told, and nobody else.
+            told = {entry.split(":")[0] for entry in line.stopped}
+            asked = any(p in ("interrupt", "rollback") for p, _ in wanted)
+            assert told == {*(["holder"] if asked else []), *stoppers[:-1]}
+            assert gate.statistics().waiting == 0
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
