@@ -19,6 +19,8 @@
     │   ├── SessionBusy              another run holds it
     │   ├── SessionIdle              no run holds it
     │   ├── SessionSuspended         it waits for answers
+    │   ├── SessionUnknown           nothing is on record under its id
+    │   ├── SessionExists            something is on record under its id already
     │   ├── SessionStoreError        the log did not take, or did not give, its records
     │   └── SessionFenced            a newer lease wrote meanwhile
     ├── OutputError                  a run has no output of the type that was asked for
@@ -233,6 +235,23 @@ class SessionIdle(SessionError):
 
 class SessionSuspended(SessionError):
     """The session's last run ended with open questions; answer them first."""
+
+
+class SessionUnknown(SessionError):
+    """Nothing is on record under this id."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("nothing is on record under this id", session_id=session_id)
+
+
+class SessionExists(SessionError):
+    """Something is on record under this id already; choose another, or delete the session."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            "something is on record under this id already; choose another one, or delete it first",
+            session_id=session_id,
+        )
 
 
 class SessionStoreError(SessionError):

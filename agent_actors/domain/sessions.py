@@ -11,6 +11,9 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from agent_actors.domain.json import JsonValue
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.todos import Todo
+from agent_actors.domain.usage import Usage
 
 # Ids are written into messages, file names and keys of caches: longer ones are some mistake.
 MAX_SESSION_ID: Final = 256
@@ -74,3 +77,34 @@ class SessionPage:
 
     sessions: tuple[SessionInfo, ...]
     next: str | None = None
+
+
+@attrs.frozen
+class SessionSnapshot:
+    """What a session's records add up to.
+
+    Attributes:
+        session_id: The session.
+        messages: The conversation, always valid.
+        todos: What there is to do.
+        files: The texts of its files, by path.
+        skills: The skills in force.
+        metadata: What was noted of it.
+        usage: Tokens of all its model calls.
+        requests: Requests that they took.
+        last_seq: `seq` of its last record.
+        open_calls: Ids of the calls without a result, which the next run closes.
+        questions: Ids of the questions that it waits with.
+    """
+
+    session_id: str
+    messages: Messages
+    todos: tuple[Todo, ...]
+    files: Mapping[str, str]
+    skills: tuple[str, ...]
+    metadata: Mapping[str, JsonValue]
+    usage: Usage
+    requests: int
+    last_seq: int
+    open_calls: tuple[str, ...]
+    questions: tuple[str, ...]

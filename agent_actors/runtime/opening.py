@@ -59,7 +59,7 @@ def replacing(state: SessionState, messages: Messages) -> list[Draft]:
         MessageError: It holds a system message, or an empty one of the user's.
     """
     back: list[Draft] = [partial(SessionRewind, to_seq=0)] if state.last_seq else []
-    return [*back, *_as_records(messages)]
+    return [*back, *as_records(messages)]
 
 
 def seen_after(messages: Messages) -> SessionState:
@@ -69,12 +69,17 @@ def seen_after(messages: Messages) -> SessionState:
         MessageError: It holds a system message, or an empty one of the user's.
     """
     state = SessionState()
-    for seq, draft in enumerate(_as_records(messages), start=1):
+    for seq, draft in enumerate(as_records(messages), start=1):
         state.apply(draft(_NOWHERE, "", 0.0, seq=seq))
     return state
 
 
-def _as_records(messages: Messages) -> Iterator[Draft]:
+def as_records(messages: Messages) -> Iterator[Draft]:
+    """The records that say what this conversation says.
+
+    Raises:
+        MessageError: It holds a system message, or an empty one of the user's.
+    """
     for index, message in enumerate(messages):
         match message.role:
             case "user":

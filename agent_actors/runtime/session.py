@@ -1,8 +1,7 @@
 """A session between its runs, as the small faces use it.
 
 Here runs go on in it, and calls that a run left open get their results. The session is held only
-for the length of one commit, by the same gate and the same log as a run's, so that no two writers
-meet and every record is on file before it is shown. No task is started here.
+for the length of one commit (`runtime/holding.py`). No task is started here.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +11,16 @@ from typing import TypeAlias
 import attrs
 
 from agent_actors.actors.session_gate import OnBusy
-from agent_actors.actors.session_log import Draft, OpenSession
+from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventScope, ToolResult
+from agent_actors.domain.events import EventScope, SessionRewind, ToolResult
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import PromptBlocked
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.face import FaceRun
+from agent_actors.runtime.holding import committed
 from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.opening import closing, replacing, seen_after
 from agent_actors.runtime.options import AgentOptions
@@ -132,8 +132,8 @@ class FaceSession:
             completed_at=now,
         )
 
-        def drafts(session: OpenSession) -> list[Draft]:
-            first = [] if replaces is None else replacing(session.state, replaces)
+        def drafts(state: SessionState) -> list[Draft]:
+            first = [] if replaces is None else replacing(state, replaces)
             return [*first, *beside, result]
 
         scope = EventScope(self.session_id, run_id, request_id, agent_name=options.agent_name)
@@ -151,9 +151,8 @@ class FaceSession:
         Cancellation: safe.
         """
 
-        def drafts(session: OpenSession) -> list[Draft]:
+        def drafts(state: SessionState) -> list[Draft]:
             first: list[Draft] = []
-            state = session.state
             if replaces is not None:
                 first, state = replacing(state, replaces), seen_after(replaces)
             return [*first, *(closing(call, why) for call in state.open_calls)]
@@ -161,16 +160,22 @@ class FaceSession:
         run_id = self._actors.ids.new()
         return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
 
+    async def rewind(self, to_seq: int) -> SessionView:
+        """Take the conversation back to what it was right after a record.
+
+        Args:
+            to_seq: The record's `seq`; 0: the beginning.
+
+        Raises:
+            SessionBusy, SessionStoreError: As `look`.
+
+        Cancellation: the record may be on file then.
+        """
+        run_id = self._actors.ids.new()
+        back: Draft = partial(SessionRewind, to_seq=to_seq)
+        return await self._commit(EventScope(self.session_id, run_id, run_id), lambda _: [back])
+
     async def _commit(
-        self, scope: EventScope, make: Callable[[OpenSession], Sequence[Draft]]
+        self, scope: EventScope, make: Callable[[SessionState], Sequence[Draft]]
     ) -> SessionView:
-        actors = self._actors
-        run_id = scope.run_id or actors.ids.new()
-        lease = await actors.gate.acquire(self.session_id, run_id, on_busy=self._on_busy)
-        with lease, await actors.log.open(lease) as session:
-            drafts = make(session)
-            if drafts:
-                events = await session.append(scope, drafts)
-                if actors.bus.has_subscribers:
-                    actors.bus.publish_nowait(events)
-            return view_of(session.state)
+        return view_of(await committed(self._actors, scope, make, on_busy=self._on_busy))
