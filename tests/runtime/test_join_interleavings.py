@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
+from agent_actors.actors.session_gate import OnBusy
 from agent_actors.domain.events import ErrorEvent, Event, ResultEvent
 from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import (
@@ -45,7 +46,7 @@ class Plan:
     begins: float
     jobs: tuple[Job, ...]
     ending: Ending
-    on_busy: Literal["reject", "queue"]
+    on_busy: OnBusy
     timeout: float | None
     run_timeout: float | None
     # None: `run`; else `stream`, left after so many events.
@@ -59,7 +60,7 @@ def plans() -> st.SearchStrategy[Plan]:
         begins=TIMES,
         jobs=st.lists(st.builds(Job, TIMES, TIMES, st.booleans()), max_size=3).map(tuple),
         ending=st.sampled_from(["answer", "answer", "fail", "fail late"]),
-        on_busy=st.sampled_from(["reject", "queue"]),
+        on_busy=st.sampled_from(["reject", "queue", "interrupt", "rollback", "steer"]),
         timeout=st.none() | TIMES,
         run_timeout=st.none() | TIMES.filter(bool),
         reads=st.none() | st.sampled_from([0, 1, 3, 7, 1_000]),
@@ -96,7 +97,7 @@ class Crowd:
             async with stream:
                 while len(seen) < plan.reads:
                     seen.append(await anext(stream))
-            assert stream.result.stop_reason == "interrupted"
+            assert stream.result.stop_reason in ("interrupted", "rolled_back", "steered")
         except StopAsyncIteration:
             assert isinstance(seen[-1], ResultEvent)
         except AgentError:
