@@ -315,6 +315,13 @@ class SessionLog:
         """
         await self.owner.ask(partial(self._delete, lease.session_id))
 
+    def forget(self, session_id: str) -> None:
+        """The store has the session no longer: it leaves the memory, unless a run has it."""
+        loaded = self._loaded.get(session_id)
+        if loaded is not None and self._is_idle(loaded):
+            del self._loaded[session_id]
+            self._on_deleted(session_id)
+
     async def aclose(self) -> None:
         """Close the store; the actor has ended. Idempotent."""
         await self._store.aclose()

@@ -28,6 +28,7 @@ from agent_actors.runtime.questions import Questions
 from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 
 if TYPE_CHECKING:
+    from agent_actors.abc import SessionStore
     from agent_actors.domain.ids import Ids
     from agent_actors.permissions import PermissionPolicy
     from agent_actors.runtime.hooked import HookedRun
@@ -60,14 +61,15 @@ class Actors:
             tools_per_runtime=options.tools_per_runtime,
             threads=options.threads,
         )
-        store = options.store or wiring.make_store()
-        self.bus: HookBus = HookBus(LogReader(store).read)
+        self.store: SessionStore = options.store or wiring.make_store()
+        self.bus: HookBus = HookBus(LogReader(self.store).read)
         self.log: SessionLog = SessionLog(
-            store,
+            self.store,
             self.ids,
             self.wall_clock,
             self.gate.is_busy,
             on_evicted=partial(self._session_left, reason="evicted"),
+            on_deleted=partial(self._session_left, reason="deleted"),
             max_sessions=options.max_sessions,
             session_ttl=options.session_ttl,
         )

@@ -25,7 +25,6 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
-from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
@@ -48,6 +47,7 @@ from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.reader import EventMailbox
 from agent_actors.runtime.session import FaceSession
+from agent_actors.runtime.sessions import Stored
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.stream import RunStream, outcome_of
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 OutputT = TypeVar("OutputT")
 
 
-class Runtime(Observed, Busy):
+class Runtime(Observed, Busy, Stored):
     """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
 
     Enter it with `async with`; it belongs to that task's `trio.run` and to no other.
@@ -216,10 +216,6 @@ class Runtime(Observed, Busy):
             and self._token is trio.lowlevel.current_trio_token()
             and not self._actors.closing
         )
-
-    def history(self, session_id: str) -> Messages | None:
-        """The history of a session that is in memory, always valid; None if it is not there."""
-        return self._actors.log.peek(session_id)
 
     def statistics(self) -> RuntimeStatistics:
         """A snapshot."""
