@@ -57,7 +57,8 @@ from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.calls import RunCalls
 from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
-from agent_actors.runtime.opening import opening
+from agent_actors.runtime.noting import metadata_of
+from agent_actors.runtime.opening import opening_of
 from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.policy import policy_of
 from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
@@ -212,6 +213,7 @@ class Driver:
             await trio.lowlevel.checkpoint_if_cancelled()
         self._session = self._record.session = await self._actors.log.open(self._lease)
         self._budget.session, self.inbox.session = self._session.state, self._session
+        self._session.note(metadata_of(self._spec))
         self._began_after = self._session.state.last_seq
         self._stop.opened()
 
@@ -227,8 +229,10 @@ class Driver:
         resumed, denials = self._after_suspension()
         self._record.hold([init])  # should hooks end the run before it has begun
         said = await self._begin()
+        assert self._session is not None
         commands = machine.feed(said if resumed is None else resumed)
-        stop_reason = await self._carry_out(commands, *self._opening(), init, *denials)
+        first = opening_of(self._spec, self._session.state)
+        stop_reason = await self._carry_out(commands, *first, init, *denials)
         if self._face is not None:
             self._face.replaces = None  # it is on record
         while stop_reason is None:
@@ -253,10 +257,6 @@ class Driver:
             return None, self._ledger.enter(denied(state, self._options, session_id))
         self._toolset.answers = answers_by_call(state, session_id, self._spec.answers)
         return Resumed(state.open_calls), []
-
-    def _opening(self) -> list[Draft]:
-        assert self._session is not None
-        return [] if self._face is None else opening(self._session.state, self._face.replaces)
 
     async def _begin(self) -> UserInput:
         said, hooked = self._spec.prompt, self._hooked

@@ -27,11 +27,28 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
-from agent_actors.sessions import SessionState
+from agent_actors.runtime.spec import RunSpec
+from agent_actors.sessions import UNFINISHED, SessionState
 
 NO_RESULT: Final = "no result was given for this call before the conversation went on"
 
 _NOWHERE: Final = EventScope("", "", "")
+
+
+def opening_of(spec: RunSpec, state: SessionState) -> list[Draft]:
+    """The records that come before those of this run.
+
+    Calls without a result, as a crash leaves them, are closed on record: what the fold would say of
+    them each time is said once and for all. A session that waits for answers is left alone.
+
+    Raises:
+        MessageError: The conversation that the caller brought holds what no session can.
+    """
+    if spec.face is not None:
+        return opening(state, spec.face.replaces)
+    if state.suspended or spec.answers is not None:
+        return []
+    return opening(state, None, UNFINISHED)
 
 
 def opening(state: SessionState, replaces: Messages | None, why: str = NO_RESULT) -> list[Draft]:

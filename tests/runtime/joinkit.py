@@ -15,6 +15,7 @@ from agent_actors.domain.events import (
     ErrorEvent,
     Event,
     ResultEvent,
+    SystemInit,
     ToolResult,
     ToolUse,
 )
@@ -50,7 +51,11 @@ def check_records(records: Sequence[AnyEvent]) -> None:
 
 
 def check_run(run: Sequence[AnyEvent]) -> None:
-    """The records of one run: a last one, which is the only one, and a result for each call."""
+    """The records of one run: a last one, which is the only one, and a result for each call.
+
+    Before it says that it began, it may close calls that a run before it left open.
+    """
+    run = run[next((at for at, one in enumerate(run) if isinstance(one, SystemInit)), 0) :]
     last = [isinstance(event, ResultEvent | ErrorEvent) for event in run]
     assert last == [False] * (len(run) - 1) + [True], [event.type for event in run]
     used = [event.tool_use_id for event in run if isinstance(event, ToolUse)]
