@@ -140,16 +140,18 @@ class JsonlCore:
         return epoch
 
     def sync(self) -> None:
-        """Write through what is committed."""
-        while self._unsynced:
-            name = self._unsynced.pop()
+        """Write through what is committed; of what cannot be, raise the first when all is tried."""
+        failed: dict[str, OSError] = {}
+        for name in self._unsynced:
             try:
                 self._sync_session(name)
             except FileNotFoundError:
                 continue  # it was deleted meanwhile
-            except OSError:
-                self._unsynced.add(name)
-                raise
+            except OSError as error:
+                failed[name] = error
+        self._unsynced = set(failed)
+        for failure in failed.values():
+            raise failure
 
     def _sync_session(self, name: str) -> None:
         with folder(name, self._folder) as found:

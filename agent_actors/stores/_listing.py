@@ -5,7 +5,6 @@ same moment, in the order of their UTF-8. What a page's `next` holds is the plac
 session, so that pages need no snapshot and no session of the store needs to stand still.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -93,12 +92,9 @@ def asked(
 
 def _place(after: str) -> Place:
     try:
-        place = _PLACE.decode(after)
-    except (ValueError, UnicodeError):
+        return _PLACE.decode(after)
+    except ValueError:
         raise ConfigError(f"after={after[:80]!r} is the `next` of no page") from None
-    if not math.isfinite(place[0]):
-        raise ConfigError(f"after={after[:80]!r} is the `next` of no page")
-    return place
 
 
 def encoded(value: JsonValue) -> bytes:

@@ -346,7 +346,8 @@ class SqliteCore:
         pieces: list[bytes] = []
         while commit and after_seq < last_seq:
             found, commit = self._walk_back(db, commit, after_seq)
-            pieces += found.split(_BETWEEN)
+            if found:
+                pieces += found.split(_BETWEEN)
         lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
         wanted = max(0, last_seq - after_seq)
         if len(lines) < wanted:

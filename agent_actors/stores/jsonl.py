@@ -12,6 +12,8 @@ from pathlib import Path
 from agent_actors.stores._disk import CLEANUP_PERIOD_DAYS, DiskOptions, DiskStore, Durability
 from agent_actors.stores._jsonl_core import JsonlCore, Repair
 
+__all__ = ["JsonlStore", "Repair"]
+
 
 class JsonlStore(DiskStore):
     """A `SessionStore` of `sessions/<id>/events.jsonl` and `meta.json` under a directory.

@@ -132,16 +132,27 @@ def nursery_process() -> None:
         kind, path, acknowledged = line.rstrip("\n").split("\t")
         child = os.fork()
         if not child:
-            os.dup2(os.open(f"{acknowledged}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-            shown = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            try:
-                trio.run(
-                    live, STORES[kind](Path(path)), lambda text: os.write(shown, text.encode())
-                )
-            finally:
-                os._exit(1)  # not before it is killed
-        print(child, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+            _be_a_child(STORES[kind](Path(path)), acknowledged)
+        _tell(child)
+        _tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def _be_a_child(store: SessionStore, acknowledged: str) -> None:
+    os.dup2(os.open(f"{acknowledged}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    shown = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def acknowledge(text: str) -> None:
+        os.write(shown, text.encode())
+
+    try:
+        trio.run(live, store, acknowledge)
+    finally:
+        os._exit(1)  # not before it is killed
+
+
+def _tell(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
 
 
 # The parent.
@@ -240,7 +251,7 @@ def kill_often(kind: str, kills: int, folder: Path, seed: int) -> Tally:
             for line in lines:
                 session_id, seq, event_id = line.split(" ")
                 shown = known.setdefault(session_id, [])
-                # Those that were not shown before it was killed, and are there, have been looked at.
+                # What an earlier child was not shown, and is there, has been looked at.
                 assert int(seq) == len(shown) + 1, f"{line} was shown after {len(shown)}"
                 shown.append(event_id)
             tally.kills += 1
@@ -258,7 +269,7 @@ def main() -> None:
         return
     for kind in STORES:
         with tempfile.TemporaryDirectory() as folder:
-            print(kill_often(kind, int(sys.argv[1]), Path(folder), 1).line(kind), flush=True)
+            _tell(kill_often(kind, int(sys.argv[1]), Path(folder), 1).line(kind))
 
 
 if __name__ == "__main__":

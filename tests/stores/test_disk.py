@@ -13,6 +13,7 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.abc import LogAppend
+from agent_actors.codec.events import dumps_event
 from agent_actors.errors import SessionBusy, SessionFenced, SessionStoreError
 from agent_actors.stores import _disk
 from agent_actors.stores._disk import DiskStore, Durability
@@ -299,11 +300,7 @@ async def test_old_sessions_that_cannot_be_deleted_now_harm_nobody(
     [
         (b"[]", "cannot be read"),
         (b'{"type":"notification","seq":1}', "cannot be read"),
-        (
-            b'{"type":"notification","id":"x","ts":1.0,"session_id":"s","run_id":"r",'
-            b'"request_id":"q","seq":7,"text":"a"}',
-            "record 1 says that it is 7",
-        ),
+        (dumps_event(notes(7, "a")[0]).encode(), "record 1 says that it is 7"),
     ],
 )
 async def test_records_that_are_none_fail_their_session_alone(

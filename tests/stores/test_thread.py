@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from functools import partial
 
 import pytest
 import trio
@@ -12,10 +13,14 @@ from agent_actors.stores._thread import StoreThread
 
 async def test_jobs_are_done_in_order_in_one_thread_of_their_own() -> None:
     thread, done = StoreThread("t"), list[tuple[int, int]]()
+
+    def note(number: int) -> None:
+        done.append((number, threading.get_ident()))
+
     thread.start()
     async with trio.open_nursery() as nursery:
         for number in range(5):
-            thread.post(lambda number=number: done.append((number, threading.get_ident())))
+            thread.post(partial(note, number))
             nursery.start_soon(thread.run, lambda: None)
     assert [number for number, _ in done] == list(range(5))
     assert {ident for _, ident in done} != {threading.get_ident()}

@@ -1,0 +1,328 @@
+"""What is SqliteStore's own: its file, faults of the disk, long logs and listings by labels."""
+
+import math
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from agent_actors import AgentOptions, open_runtime
+from agent_actors.domain.json import JsonObject
+from agent_actors.domain.sessions import JsonScalar, SessionOrder
+from agent_actors.errors import SessionStoreError
+from agent_actors.stores import _sqlite_core, _sqlite_listing
+from agent_actors.stores._sqlite_core import SqliteCore
+from agent_actors.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS
+from agent_actors.stores.sqlite import SqliteStore
+from agent_actors.testing import ScriptedModel
+from tests.contracts.test_session_store import append, notes
+from tests.runtime.joinkit import check_records
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    made = await again(path)
+    yield made
+    await made.aclose()
+
+
+async def again(path: Path) -> SqliteStore:
+    made = SqliteStore(path, cleanup_period_days=math.inf)
+    await made.open()
+    return made
+
+
+def inside(store: SqliteStore) -> sqlite3.Connection:
+    core = store._core
+    assert isinstance(core, SqliteCore)
+    return core._connection()
+
+
+@pytest.mark.feature("OAS-112")
+async def test_a_session_goes_on_in_the_next_program(path: Path) -> None:
+    model = ScriptedModel(["Rain.", "Sun."])
+    options = AgentOptions(model="m", provider=model)
+    told: list[str | None] = []
+    for prompt in ("And today?", "And tomorrow?"):
+        async with open_runtime(store=SqliteStore(path)) as runtime:
+            result = await runtime.run(prompt, options, session_id="s")
+            told = [message.content for message in result.messages]
+    assert told == ["And today?", "Rain.", "And tomorrow?", "Sun."]
+    assert [message.content for message in model.requests[-1].messages] == told[:-1]
+
+
+# The file.
+
+
+async def test_the_file_is_a_database_to_look_into(store: SqliteStore, path: Path) -> None:
+    await store.append([append(0, "a", "b", metadata={"cwd": "/srv"})])
+    with sqlite3.connect(path) as other:
+        rows = other.execute("SELECT session_id, last_seq, metadata FROM sessions").fetchall()
+        [[lines]] = other.execute("SELECT lines FROM commits").fetchall()
+        [mode] = other.execute("PRAGMA journal_mode").fetchone()
+    other.close()
+    assert rows == [("s", 2, '{"cwd":"/srv"}')]
+    assert [line.count('"type":"notification"') for line in lines.split("\n")] == [1, 1]
+    assert mode == "wal"
+
+
+def database(path: Path, *statements: str) -> bytes:
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        (["CREATE TABLE notes (text)"], "another program"),
+        (["PRAGMA application_id = 7"], "another program"),
+        (["PRAGMA user_version = 3"], "another program"),
+        (
+            [f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 999"],
+            "newer version of agent_actors .schema 999",
+        ),
+    ],
+)
+def test_a_file_of_others_is_refused_and_left_alone(
+    path: Path, statements: list[str], told: str
+) -> None:
+    before = database(path, *statements)
+    with pytest.raises(SessionStoreError, match=told):
+        trio.run(SqliteStore(path).open)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"no database, but a text of more than a hundred bytes " * 9)
+    with pytest.raises(SessionStoreError, match="not a database"):
+        trio.run(SqliteStore(path).open)
+    assert path.read_bytes().startswith(b"no database")
+
+
+async def test_an_older_file_is_brought_to_this_version(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await again(path)
+    await first.append([append(0, "a")])
+    await first.aclose()
+    more = (*MIGRATIONS, ("ALTER TABLE sessions ADD COLUMN extra TEXT",))
+    monkeypatch.setattr("agent_actors.stores._sqlite_schema.MIGRATIONS", more)
+    second = await again(path)
+    assert tuple(await second.load("s")) == notes(1, "a")
+    assert inside(second).execute("PRAGMA user_version").fetchone() == (len(more),)
+    await second.aclose()
+
+
+async def test_a_migration_that_fails_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await again(path)
+    await first.append([append(0, "a")])
+    await first.aclose()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "agent_actors.stores._sqlite_schema.MIGRATIONS",
+            (*MIGRATIONS, ("CREATE TABLE half (x)", "NO STATEMENT")),
+        )
+        with pytest.raises(SessionStoreError, match="syntax error"):
+            await SqliteStore(path).open()
+    third = await again(path)
+    assert tuple(await third.load("s")) == notes(1, "a")
+    found = inside(third).execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchall()
+    assert found == []
+    await third.aclose()
+
+
+async def test_a_place_without_a_write_ahead_log_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoLog(sqlite3.Connection):
+        def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
+            return super().execute(sql.replace("journal_mode = WAL", "journal_mode = DELETE"))
+
+    def connect(*_: object, **__: object) -> sqlite3.Connection:
+        return NoLog(path, isolation_level=None, check_same_thread=False)
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(SessionStoreError, match=r"no write-ahead log there \(it says delete\)"):
+        await SqliteStore(path).open()
+
+
+# Faults of the disk.
+
+
+async def test_a_full_disk_takes_nothing_by_halves_and_everything_again_with_room(
+    store: SqliteStore,
+) -> None:
+    await store.append([append(0, "a")])
+    db = inside(store)
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages}")
+    large = "x" * 100_000
+    full, small = await store.append([append(1, "b", large), append(0, "c", session="t")])
+    assert isinstance(full, SessionStoreError)
+    assert "full" in str(full)
+    assert full.session_id == "s"
+    assert small is None
+    assert tuple(await store.load("s")) == notes(1, "a")
+    assert tuple(await store.load("t")) == notes(1, "c", session="t")
+    db.execute("PRAGMA max_page_count = 1000000")
+    assert await store.append([append(1, "b", large)]) == [None]
+    assert tuple(await store.load("s")) == notes(1, "a", "b", large)
+
+
+async def test_a_disk_that_cannot_be_written_is_told_and_works_again(store: SqliteStore) -> None:
+    await store.append([append(0, "a", metadata={"n": 1})])
+    inside(store).execute("PRAGMA query_only = 1")
+    [outcome] = await store.append([append(1, "b")])
+    assert isinstance(outcome, SessionStoreError)
+    assert "readonly" in str(outcome)
+    for call in (store.annotate("s", {"n": 2}), store.delete("s")):
+        with pytest.raises(SessionStoreError, match="readonly"):
+            await call
+    inside(store).execute("PRAGMA query_only = 0")
+    assert await store.append([append(1, "b")]) == [None]
+    info = await store.info("s")
+    assert info is not None
+    assert (info.last_seq, info.metadata) == (2, {"n": 1})
+
+
+async def test_a_run_on_a_full_disk_fails_alone_and_its_session_runs_again(path: Path) -> None:
+    store = SqliteStore(path)
+    options = AgentOptions(model="m", provider=ScriptedModel(lambda _: "Fine."))
+    async with open_runtime(store=store) as runtime:
+        await runtime.run("hi", options, session_id="s")
+        db = inside(store)
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages + 4}")
+        with pytest.raises(SessionStoreError, match="full") as caught:
+            await runtime.run("x" * 100_000, options, session_id="s")
+        assert caught.value.session_id == "s"
+        assert (await runtime.run("hi", options, session_id="t")).text == "Fine."
+        db.execute("PRAGMA max_page_count = 1000000")
+        result = await runtime.run("and now?", options, session_id="s")
+        assert [message.content for message in result.messages] == [
+            "hi",
+            "Fine.",
+            "and now?",
+            "Fine.",
+        ]
+        check_records(await store.load("s"))
+
+
+async def test_a_writer_that_waits_too_long_for_another_is_told(
+    store: SqliteStore, path: Path
+) -> None:
+    inside(store).execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    [outcome] = await store.append([append(0, "a")])
+    assert isinstance(outcome, SessionStoreError)
+    assert "locked" in str(outcome)
+    other.execute("ROLLBACK")
+    other.close()
+    assert await store.append([append(0, "a")]) == [None]
+
+
+async def test_records_that_are_gone_are_missed(store: SqliteStore) -> None:
+    for position in range(3):
+        await store.append([append(position, "x")])
+    inside(store).execute("DELETE FROM commits WHERE first_seq = 2")
+    with pytest.raises(SessionStoreError, match="2 of its records are gone"):
+        await store.load("s")
+    assert len(await store.load("s", after_seq=2)) == 1
+
+
+def test_what_is_released_when_all_is_closed_is_nothing(path: Path) -> None:
+    core = SqliteCore(path, sync=False)
+    core.close()
+    core.open()
+    core.close()
+    core.release("s")
+    core.close()
+
+
+# Long logs.
+
+
+async def test_a_long_log_is_read_in_pieces(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_sqlite_core, "_READ_AT_ONCE", 3)
+    for position in range(0, 20, 2):
+        await store.append([append(position, str(position + 1), str(position + 2))])
+    for after in range(22):
+        records = await store.load("s", after_seq=after)
+        assert [record.seq for record in records] == list(range(after + 1, 21))
+
+
+async def test_a_log_too_large_for_one_value_is_read_commit_by_commit(store: SqliteStore) -> None:
+    for position in range(4):
+        await store.append([append(position, "x" * 3_000)])
+    inside(store).setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)
+    assert len(await store.load("s")) == 4
+    assert len(await store.load("s", after_seq=1)) == 3
+
+
+async def test_a_large_batch_is_one_transaction(store: SqliteStore) -> None:
+    names = [str(number) for number in range(200)]
+    outcomes = await store.append(
+        [append(0, "a", "b", session=name, metadata={"name": name}) for name in names]
+    )
+    assert outcomes == [None] * 200
+    for name in names:
+        store.evicted(name)
+    assert await store.append([append(2, "c", session=name) for name in names]) == [None] * 200
+    assert tuple(await store.load("77")) == notes(1, "a", "b", "c", session="77")
+    page = await store.list_sessions(where={"name": "77"})
+    assert [info.session_id for info in page.sessions] == ["77"]
+
+
+# Listings by labels.
+
+
+def labels(everywhere: str, *, half: bool, rare: int) -> JsonObject:
+    return {"all": everywhere, "half": half, "rare": rare}
+
+
+ORDERS: Final[tuple[SessionOrder, ...]] = ("created", "updated")
+FOUND: Final[list[tuple[dict[str, JsonScalar], list[str]]]] = [
+    ({"all": "x", "half": True, "rare": 1}, ["06", "04"]),
+    ({"rare": 2}, ["11", "10", "09", "08"]),
+    ({"all": "x", "half": False, "none": None, "rare": 0}, ["03", "01"]),
+]
+
+
+async def test_the_rarest_label_leads_and_all_of_them_decide(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_sqlite_listing, "_RARE", 3)
+    for number in range(12):
+        known = labels("x", half=number % 2 == 0, rare=number // 4)
+        await store.append(
+            [append(0, "a", session=f"{number:02}", ts=float(number), metadata=known)]
+        )
+    for order in ORDERS:
+        for where, names in FOUND:
+            page = await store.list_sessions(where=where, order=order)
+            assert [info.session_id for info in page.sessions] == names
+
+
+async def test_a_long_value_is_found_by_its_digest(store: SqliteStore) -> None:
+    for name in ("a", "b"):
+        known = {"prompt": name * 1_000}
+        await store.append([append(0, "x", session=name, metadata=known)])
+    page = await store.list_sessions(where={"prompt": "b" * 1_000})
+    assert [info.session_id for info in page.sessions] == ["b"]
