@@ -6,16 +6,26 @@ the first request. Durations are in seconds, `math.inf` for none; None means "no
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, cast
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import attrs
 
 from agent_actors.actors._deadlines import Deadlines
 from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits, fault_of
+from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits
 from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
 from agent_actors.domain.run import OutputT_co
 from agent_actors.domain.tool_spec import ToolSpec
@@ -23,6 +33,9 @@ from agent_actors.errors import ConfigError
 from agent_actors.hooks.chain import NO_HOOKS, HookChain, Hooks, compile_hooks
 from agent_actors.permissions import CanUseTool, PermissionPolicy
 from agent_actors.protocol.retry import RetryPolicy
+from agent_actors.runtime.option_checks import fault_of, fault_of_keywords, fault_of_types
+from agent_actors.runtime.option_fields import OptionFields
+from agent_actors.runtime.options_file import fields_of_environ, fields_of_file, named
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool, check_tools
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
@@ -38,20 +51,32 @@ NO_API_KEY: Final = NOT_GIVEN
 OnAsk: TypeAlias = Literal["wait", "suspend"]
 OnSuspended: TypeAlias = Literal["raise", "deny"]
 
+_NewOutputT = TypeVar("_NewOutputT")
+
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_BODY: Final[Mapping[str, JsonValue]] = {}
 
 
+def _items(name: str, kind: str, value: object) -> tuple[object, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ConfigError(f"AgentOptions: {name} must be a list of {kind}; got {value!r:.80}")
+    return tuple(cast("Iterable[object]", value))
+
+
 def _as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    return check_tools(tools)
+    return check_tools(_items("tools", "tools", tools))
 
 
 def _as_path(cwd: str | os.PathLike[str] | None) -> Path:
-    return Path.cwd() if cwd is None else Path(cwd)
+    try:
+        return Path.cwd() if cwd is None else Path(cwd)
+    except TypeError:
+        raise ConfigError(f"AgentOptions: cwd must be a path; got {cwd!r:.80}") from None
 
 
 def _as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
-    return (stop,) if isinstance(stop, str) else tuple(stop)
+    found = (stop,) if isinstance(stop, str) else _items("stop", "texts", stop)
+    return cast("tuple[str, ...]", found)
 
 
 def _shown(url: str) -> str:
@@ -63,7 +88,14 @@ def _as_fallbacks(
 ) -> "tuple[str | AgentOptions[object], ...]":
     if isinstance(fallbacks, str | AgentOptions):
         return (fallbacks,)
-    return tuple(fallbacks)
+    found = _items("fallbacks", "models' names, or of AgentOptions", fallbacks)
+    for item in found:
+        if not isinstance(item, str | AgentOptions):
+            raise ConfigError(
+                "AgentOptions: fallbacks must hold models' names, or AgentOptions; "
+                f"got {item!r:.80}"
+            )
+    return cast("tuple[str | AgentOptions[object], ...]", found)
 
 
 def _as_policy(policy: PermissionPolicy | str | None) -> PermissionPolicy | None:
@@ -222,12 +254,19 @@ class AgentOptions(Generic[OutputT_co]):
     resolved: Resolved | None = attrs.field(init=False, repr=False)
     output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
 
+    if not TYPE_CHECKING:  # there, the fields themselves say what may be given
+
+        def __new__(cls, *args: object, **fields: object) -> "AgentOptions[object]":
+            """Refuse what is no field, before attrs does so with a bare `TypeError`."""
+            if args or not fields.keys() <= _FIELDS:
+                raise ConfigError(f"AgentOptions: {_fault_of_call(args, fields)}")
+            return object.__new__(cls)
+
     def __attrs_post_init__(self) -> None:
+        _check(fault_of_types(self))
         _set(self, "tools_by_name", {tool.name: tool for tool in self.tools})
         _resolve(self)
-        fault = _fault_of(self)
-        if fault:
-            raise ConfigError(f"AgentOptions: {fault}")
+        _check(fault_of(self))
         _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
         _set(self, "settings", _settings_of(self))
         _set(self, "output", as_output_spec(self.output_type))
@@ -248,6 +287,88 @@ class AgentOptions(Generic[OutputT_co]):
         _set(self, "hook_chain", compile_hooks(self.hooks) if self.hooks else NO_HOOKS)
         _set(self, "fallback_options", tuple(_fallback(self, item) for item in self.fallbacks))
 
+    @overload
+    def evolve(
+        self,
+        *,
+        output_type: type[_NewOutputT] | OutputSpec[_NewOutputT],
+        **changes: Unpack[OptionFields],
+    ) -> "AgentOptions[_NewOutputT]": ...
+    @overload
+    def evolve(self, **changes: Unpack[OptionFields]) -> "AgentOptions[OutputT_co]": ...
+    def evolve(self, **changes: object) -> "AgentOptions[object]":
+        """The same options, but for these fields; checked like new ones.
+
+        What was found for a field that nobody gave is found anew, but for the model: to another
+        provider, pass its model as well.
+
+        Raises:
+            ConfigError: As for new options.
+        """
+        return _evolved(self, changes)
+
+    @overload
+    @classmethod
+    def from_env(
+        cls,
+        *,
+        output_type: type[_NewOutputT] | OutputSpec[_NewOutputT],
+        **fields: Unpack[OptionFields],
+    ) -> "AgentOptions[_NewOutputT]": ...
+    @overload
+    @classmethod
+    def from_env(cls, **fields: Unpack[OptionFields]) -> "AgentOptions": ...
+    @classmethod
+    def from_env(cls, **fields: object) -> "AgentOptions[object]":
+        """Options from the environment: `AGENT_ACTORS_` and a field's name in capitals.
+
+        `AGENT_ACTORS_TEMPERATURE=0.2`, `AGENT_ACTORS_PROVIDER=ollama`; numbers, texts and switches
+        (`true`, `false`), `none` and `inf` where a field takes them, and `fallbacks` with commas. A
+        blank variable is not set.
+
+        Args:
+            **fields: Further fields; they count before the environment.
+
+        Raises:
+            ConfigError: A variable cannot be read as its field, cannot hold it, or is nearly the
+                name of one; or as for new options.
+        """
+        return _made({**fields_of_environ(os.environ), **fields})
+
+    @overload
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        output_type: type[_NewOutputT] | OutputSpec[_NewOutputT],
+        **fields: Unpack[OptionFields],
+    ) -> "AgentOptions[_NewOutputT]": ...
+    @overload
+    @classmethod
+    def from_file(
+        cls, path: str | os.PathLike[str], **fields: Unpack[OptionFields]
+    ) -> "AgentOptions": ...
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **fields: object) -> "AgentOptions[object]":
+        """Options from a file: YAML, TOML or JSON, with these fields' names.
+
+        It is read at once, which blocks for a moment. In `model`, `base_url`, `api_key` and the
+        values of `headers`, `${NAME}` is taken from the environment. `cwd` is taken from the file's
+        own folder. What is no data (tools, hooks, functions, clients, types) is passed beside it.
+
+        Args:
+            path: The file, named `.yaml`, `.yml`, `.toml` or `.json`.
+            **fields: Further fields; they count before the file's.
+
+        Raises:
+            ConfigError: Naming the file: it cannot be read, is of another form, has a field that
+                there is none of, or holds what cannot work.
+        """
+        found = fields_of_file(path, os.environ, _made)
+        with named(os.fspath(path)):
+            return _made({**found, **fields})
+
     @property
     def output_schema(self) -> OutputSchema | None:
         """What a model is told of `output_type`; None if it names none."""
@@ -257,6 +378,29 @@ class AgentOptions(Generic[OutputT_co]):
     def retries_of_output(self) -> int | None:
         """How often an answer that does not fit is asked for again; None: any answer will do."""
         return None if self.output is None else self.output_retries
+
+
+_FIELDS: Final = frozenset(field.name for field in attrs.fields(AgentOptions) if field.init)
+
+
+def _fault_of_call(args: tuple[object, ...], fields: Iterable[str]) -> str:
+    if args:
+        return f"its fields are named, as in AgentOptions(model='qwen3-32b'); got {args[0]!r:.80}"
+    return fault_of_keywords(fields, _FIELDS)
+
+
+def _check(fault: str) -> None:
+    if fault:
+        raise ConfigError(f"AgentOptions: {fault}")
+
+
+def _made(fields: Mapping[str, object]) -> AgentOptions[object]:
+    # What no type checker saw is checked where options are made.
+    return cast("Callable[..., AgentOptions[object]]", AgentOptions)(**fields)
+
+
+def _evolved(options: AgentOptions[object], changes: Mapping[str, object]) -> AgentOptions[object]:
+    return cast("Callable[..., AgentOptions[object]]", attrs.evolve)(options, **changes)
 
 
 # A frozen class sets its derived fields this way, in `__attrs_post_init__` only.
@@ -312,56 +456,3 @@ def _settings_of(options: AgentOptions[object]) -> ModelSettings:
         extra_body=options.extra_body,
         lenient_tool_json=options.allow_lenient_tool_json,
     )
-
-
-_TIMEOUTS: Final = (
-    "run_timeout",
-    "connect_timeout",
-    "first_token_timeout",
-    "idle_timeout",
-    "total_timeout",
-    "tool_timeout",
-    "hook_timeout",
-    "question_timeout",
-    "reader_stall",
-)
-
-
-def _no_base_url(resolved: Resolved) -> str:
-    variables = " or ".join((*resolved.profile.base_url_env, "AGENT_ACTORS_BASE_URL"))
-    return (
-        f"base_url is missing; pass the endpoint's URL, set {variables}, or pass a provider: the "
-        "name of a profile, such as 'ollama', or one of your own"
-    )
-
-
-def _fault_of(options: AgentOptions[object]) -> str:
-    if not options.model.strip():
-        return (
-            "model is missing; pass the model's name as the endpoint knows it, or set "
-            "AGENT_ACTORS_MODEL"
-        )
-    if options.resolved is not None and not options.resolved.base_url:
-        return _no_base_url(options.resolved)
-    if options.max_tokens is not None and options.max_tokens < 1:
-        return f"max_tokens must be at least 1, or None to send none; got {options.max_tokens}"
-    if options.output_retries < 0:
-        return f"output_retries must not be negative; got {options.output_retries}"
-    if options.max_iterations < 1:
-        return f"max_iterations must be at least 1; got {options.max_iterations}"
-    if options.max_tool_iterations < 0:
-        return f"max_tool_iterations must not be negative; got {options.max_tool_iterations}"
-    if options.max_turns is not None and options.max_turns < 1:
-        return f"max_turns must be at least 1, or None for any number; got {options.max_turns}"
-    for name in _TIMEOUTS:
-        seconds: float = getattr(options, name)
-        if not seconds > 0:
-            return f"{name} must be above 0 seconds, or math.inf for none; got {seconds}"
-    if options.on_ask not in ("wait", "suspend"):
-        return f"on_ask must be 'wait' or 'suspend'; got {options.on_ask!r}"
-    if options.on_suspended not in ("raise", "deny"):
-        return f"on_suspended must be 'raise' or 'deny'; got {options.on_suspended!r}"
-    choice = options.tool_choice
-    if choice not in (None, "auto", "none", "required") and choice not in options.tools_by_name:
-        return f"tool_choice {choice!r} is no tool of this agent"
-    return fault_of(options.limits, options.session_limits, options.prices)
