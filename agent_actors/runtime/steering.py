@@ -133,7 +133,8 @@ class Inbox:
             self._machine.feed(note.said)
 
     def _taken(self) -> list[Note]:
-        # At a boundary the machine takes all that waits, or it is done and takes nothing more.
+        # At a boundary the machine takes all that waits, or it is done and takes nothing more. By
+        # identity: two who say the same are two.
         left = {id(said) for said in self._machine.untaken}
         return [note for note in self._heard if id(note.said) not in left]
 
@@ -168,8 +169,7 @@ class Steering:
         if isinstance(vetted, Blocked):
             self._settle((None, vetted.stop_reason))
             return
-        # Two who say the same are two: what was taken is told by identity.
-        note = Note(attrs.evolve(vetted), self._settle)
+        note = Note(vetted, self._settle)
         inbox.leave(note)
         self._withdraw = partial(inbox.withdraw, note)
 

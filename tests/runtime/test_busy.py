@@ -81,6 +81,7 @@ async def test_an_answer_that_was_cut_off_is_paid_for_and_not_kept(
     assert spent[0].run_id == runs.results["one"].run_id
 
 
+@pytest.mark.feature("OAGS-013")
 @pytest.mark.parametrize("store", [MemoryStore, SlowStore])
 async def test_the_last_word_wins_and_none_before_it_is_lost(
     store: type[MemoryStore], autojump_clock: MockClock
