@@ -1,0 +1,168 @@
+"""The bridge from asyncio: a cancelled task leaves nothing of its run, and nothing hangs."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, Self, cast
+
+import pytest
+import trio
+
+from agent_actors import AgentOptions, RunResult, tool
+from agent_actors.errors import ProviderError
+from agent_actors.events import Event, ToolUse
+from agent_actors.testing import ScriptedModel, call, hang, say
+from agent_actors.testing.script import Turn, fail
+from tests.docs.examplekit import example
+
+
+class Agents(Protocol):
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exc: object) -> None: ...
+    def run(self, prompt: str, options: AgentOptions) -> Awaitable[RunResult]: ...
+    def stream(
+        self, prompt: str, options: AgentOptions
+    ) -> AbstractAsyncContextManager["AsyncEvents"]: ...
+
+
+class AsyncEvents(Protocol):
+    def __aiter__(self) -> "AsyncEvents": ...
+    async def __anext__(self) -> Event: ...
+
+
+@pytest.fixture
+def agents() -> Iterator[Callable[[], Agents]]:
+    with example("from_asyncio") as module:
+        yield cast("Callable[[], Agents]", module.Agents)
+
+
+class Endless:
+    """A tool that tells where it stands."""
+
+    def __init__(self) -> None:
+        self.running = threading.Event()
+        self.left = False
+
+    def options(self, *turns: Turn) -> AgentOptions:
+        @tool
+        async def wait() -> None:
+            """Wait."""
+            self.running.set()
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(0.01)
+                self.left = True
+
+        return scripted(*(turns or ([call("wait", {})],)), tools=(wait,))
+
+
+def scripted(*turns: Turn, tools: tuple[object, ...] = ()) -> AgentOptions:
+    return AgentOptions(model="scripted", provider=ScriptedModel(turns), tools=tools)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "agents"]
+
+
+def test_runs_answer_side_by_side_and_the_thread_ends(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        options = scripted("one", "two")
+        async with agents() as bridge:
+            assert threads() == ["agents"]
+            results = await asyncio.gather(bridge.run("a", options), bridge.run("b", options))
+        assert sorted(result.text for result in results) == ["one", "two"]
+        assert threads() == []
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_goes_on_when_nothing_of_its_run_is_alive(
+    agents: Callable[[], Agents],
+) -> None:
+    async def main() -> None:
+        endless = Endless()
+        async with agents() as bridge:
+            task = asyncio.ensure_future(bridge.run("Wait.", endless.options()))
+            await asyncio.to_thread(endless.running.wait)
+            task.cancel()
+            await asyncio.sleep(0)
+            task.cancel()  # an impatient caller changes nothing
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert endless.left
+
+    asyncio.run(main())
+
+
+def test_a_failed_run_raises_its_error(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        async with agents() as bridge:
+            with pytest.raises(ProviderError, match="no such model"):
+                await bridge.run("a", failing("no such model"))
+            with pytest.raises(ProviderError, match="half way"):
+                await read(bridge, failing("half way"))
+        assert threads() == []
+
+    async def read(bridge: Agents, options: AgentOptions) -> None:
+        async with bridge.stream("a", options) as events:
+            async for _ in events:
+                pass
+
+    def failing(why: str) -> AgentOptions:
+        return scripted([say("x"), fail(ProviderError(why, endpoint="scripted"))])
+
+    asyncio.run(main())
+
+
+def test_a_stream_has_every_event_however_slow_its_reader(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        words = [f"{number} " for number in range(300)]
+        async with agents() as bridge, bridge.stream("a", scripted([say(*words)])) as events:
+            found = [event.type async for event in events]
+        assert found.count("assistant.delta") >= 1
+        assert found[-1] == "result"
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_is_left_early_ends_its_run(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        endless = Endless()
+        async with agents() as bridge:
+            async with bridge.stream("Wait.", endless.options()) as events:
+                async for event in events:
+                    if isinstance(event, ToolUse):
+                        await asyncio.to_thread(endless.running.wait)
+                        break
+            assert endless.left
+
+    asyncio.run(main())
+
+
+def test_closing_ends_runs_that_are_alive_and_takes_no_more(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        endless = Endless()
+        bridge = agents()
+        async with bridge:
+            task = asyncio.ensure_future(bridge.run("Wait.", endless.options()))
+            await asyncio.to_thread(endless.running.wait)
+        assert endless.left
+        with pytest.raises(RuntimeError, match="closed"):
+            await task
+        with pytest.raises(RuntimeError):
+            await bridge.run("a", scripted("b"))
+
+    asyncio.run(main())
+
+
+def test_a_deadline_of_asyncio_ends_a_model_that_hangs(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        async with agents() as bridge:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await bridge.run("a", scripted([hang()]))
+
+    asyncio.run(main())
