@@ -484,5 +484,4 @@ class Client:
 
     def _keep_view(self) -> None:
         """Remember the session as it stands: a runtime may let it go from memory."""
-        if self._session is not None:
-            self._last = self._session.view() or self._last
+        self._last = self._entered().view() or self._last

@@ -264,6 +264,7 @@ async def test_a_history_that_is_set_is_what_is_sent_and_kept() -> None:
             await ask(client, "Second?")
             sent = [(m.role, m.content) for m in model.requests[1].messages]
             assert sent == [("assistant", "One."), ("user", "Second?")]
+            assert [m["content"] for m in client.history] == ["One.", "Second?", "Two."]
             client.message_history = []
             assert client.history == []
             await ask(client, "Third?")
@@ -345,6 +346,7 @@ async def test_after_an_error_the_turn_can_be_tried_again() -> None:
     assert roles(model.requests[1]) == ["user"]
 
 
+@pytest.mark.feature("OAGS-092")
 async def test_a_session_is_resumed_with_its_history_and_its_open_calls() -> None:
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:

@@ -1,8 +1,10 @@
 """Hooks around a client: prompts, calls that are handed out, and their results."""
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from agent_actors import Client, PromptBlocked, ToolUseError, open_runtime, query
+from agent_actors import Client, ClientError, PromptBlocked, ToolUseError, open_runtime, query
 from agent_actors.domain.events import HookEvent, ResultEvent, ToolResult
 from agent_actors.errors import HookError
 from agent_actors.hooks import (
@@ -186,6 +188,17 @@ async def test_what_a_hook_keeps_of_a_run_is_there_when_the_result_comes() -> No
     assert found == ["begun"]
 
 
+async def test_hooks_see_the_result_of_a_call_that_another_client_left_open() -> None:
+    options, _ = agent(ONE_SUM, hooks=ALL)
+    async with open_runtime() as runtime:
+        async with Client(options, runtime=runtime, session_id="s") as client:
+            (use,) = calls_of(await ask(client, "?"))
+        seen.clear()
+        async with Client(options, runtime=runtime, resume="s") as client:
+            await client.add_tool_result(use.id, "3")
+    assert seen == ["after add 3"]
+
+
 async def test_a_hook_that_fails_on_a_result_leaves_the_call_open() -> None:
     failing = True
 
@@ -225,13 +238,37 @@ async def test_a_hook_that_stops_before_a_call_closes_every_call_of_the_answer()
         [call("add", {"a": 1, "b": 2}), call("add", {"a": 2, "b": 2})],
         hooks={"pre_tool_use": [guard]},
     )
-    async with Client(options) as client:
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime, Client(options, runtime=runtime) as client:
         blocks = await ask(client, "?")
         assert not calls_of(blocks)
         assert client.result is not None
         assert client.result.stop_reason == "blocked:before_tool"
-        check_history(client.result.messages)
-        assert [m["role"] for m in client.history] == ["user", "assistant", "tool", "tool"]
+        with pytest.raises(ClientError, match="has a result"):
+            await client.add_tool_result("call_1_0", "3")
+        records = await store.load(client.session_id, after_seq=0)
+    told = [record for record in records if isinstance(record, ToolResult)]
+    assert [(one.is_error, "enough" in str(one.content)) for one in told] == [(True, True)] * 2
+
+
+async def test_a_call_that_waits_for_another_is_closed_with_a_reason_if_the_turn_ends(
+    autojump_clock: MockClock,
+) -> None:
+    async def slow(event: PreToolUseEvent) -> None:
+        if event.tool_input["a"] == 2:
+            await trio.sleep(50)
+
+    options, _ = agent(
+        [call("add", {"a": 1, "b": 2}), call("add", {"a": 2, "b": 2})],
+        hooks={"pre_tool_use": [slow]},
+    )
+    async with Client(options) as client:
+        await client.query("?")
+        await trio.sleep(1)
+        await client.interrupt()
+        assert not calls_of(await read(client))
+        told = [str(m["content"]) for m in client.history if m["role"] == "tool"]
+        assert ["interrupt" in one for one in told] == [True, True]
 
 
 async def test_results_are_recorded_with_what_hooks_did_under_the_run_that_asked() -> None:

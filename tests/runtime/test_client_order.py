@@ -1,6 +1,6 @@
 """Who may use a client, and when; leaving a turn, interrupting it, and cancelling anything."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import AgentOptions, Client, ClientError, Runtime, StopReason, open_runtime, tool
+from agent_actors.abc import AppendOutcome, LogAppend
 from agent_actors.domain.events import Event, ToolResult, ToolUse
 from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import ProviderConnectError, RuntimeClosed, SessionBusy
@@ -118,6 +119,8 @@ async def test_a_new_query_ends_an_unread_turn_as_leaving_early_does(
             break
         assert shown(await ask(client, "Second?")) == ["text Two."]
         assert [block async for block in left] == [], "what was left shows nothing of another turn"
+        assert client.result is not None
+        assert client.result.text == "Two."
         check_quiet(runtime)
     assert roles(model.requests[1]) == ["user", "user"]
 
@@ -229,13 +232,12 @@ async def test_an_interrupt_while_tools_run_leaves_no_call_without_a_result(
     ended: list[str] = []
 
     @tool
-    async def slow() -> str:
+    async def slow() -> None:
         """Takes for ever."""
         try:
             await trio.sleep_forever()
         finally:
             ended.append("slow")
-        return "never"
 
     both = [call("slow", {}), call("add", {"a": 1, "b": 2})]
     options, _ = agent(both, "x", tools=[slow], auto_execute_tools=True)
@@ -259,6 +261,29 @@ async def test_an_interrupt_between_turns_closes_open_calls_and_is_else_nothing(
         await client.continue_turn()
         assert shown(await read(client)) == ["text Fine."]
         await client.interrupt()
+
+
+async def test_an_interrupt_closes_the_open_calls_of_a_history_that_was_set() -> None:
+    options, model = agent(ONE_SUM, "Fine.", "Fine.")
+    async with Client(options) as client:
+        await ask(client, "?")
+        client.message_history = client.history[:2]
+        await client.interrupt()
+        assert "interrupted" in str(client.history[-1]["content"])
+        await client.continue_turn()
+        await read(client)
+    assert roles(model.requests[1]) == ["user", "assistant", "tool"]
+
+
+async def test_an_interrupt_of_a_turn_that_has_ended_leaves_it_to_be_read(
+    autojump_clock: MockClock,
+) -> None:
+    options, _ = agent("One.")
+    async with Client(options) as client:
+        await client.query("?")
+        await trio.sleep(1)
+        await client.interrupt()
+        assert shown(await read(client)) == ["text One."]
 
 
 async def test_an_interrupt_of_a_prompt_that_a_hook_still_looks_at(
@@ -285,6 +310,14 @@ async def test_an_interrupt_of_a_prompt_that_a_hook_still_looks_at(
 # Several results at once, and cancelling.
 
 
+class SlowStore(MemoryStore):
+    """It has to be waited for."""
+
+    async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
+        await trio.sleep(1)
+        return await super().append(batch)
+
+
 @pytest.mark.parametrize("tasks", [2, 8])
 async def test_tasks_may_add_results_at_once(autojump_clock: MockClock, tasks: int) -> None:
     async def slow(event: object) -> None:
@@ -295,7 +328,10 @@ async def test_tasks_may_add_results_at_once(autojump_clock: MockClock, tasks: i
         "Done.",
         hooks={"post_tool_use": [slow]},
     )
-    async with Client(options) as client:
+    async with (
+        open_runtime(store=SlowStore()) as runtime,
+        Client(options, runtime=runtime) as client,
+    ):
         uses = calls_of(await ask(client, "?"))
         async with trio.open_nursery() as nursery:
             for use in uses:

@@ -25,6 +25,7 @@ from agent_actors import (
 from agent_actors.domain.events import ResultEvent
 from agent_actors.errors import ConfigError, ProviderConnectError
 from agent_actors.hooks import HookDecision
+from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call, cancel_at_every_step, fail, hang, say
 from tests.runtime.facekit import ONE_SUM, agent, shown
@@ -154,6 +155,18 @@ async def test_a_query_is_one_run() -> None:
             await asked.__aenter__()
     with pytest.raises(ClientError, match="one run"):
         await asked.__aenter__()
+
+
+async def test_a_query_that_cannot_begin_leaves_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(turn: FaceTurn, *, admitted: bool) -> None:
+        raise ProviderConnectError("no", endpoint="e")
+
+    monkeypatch.setattr(FaceTurn, "begin", fails)
+    asked = query("Hi.", agent("x")[0])
+    with pytest.raises(ProviderConnectError):
+        await asked.__aenter__()
+    assert asked._owned is not None
+    assert not asked._owned.is_open
 
 
 async def test_tools_run_by_themselves_if_the_agent_says_so() -> None:
