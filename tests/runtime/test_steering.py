@@ -8,14 +8,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors import AgentOptions, UsageLimits, open_runtime
+from agent_actors import AgentOptions, UsageLimits, open_runtime, tool
 from agent_actors.abc import AppendOutcome, LogAppend
 from agent_actors.domain.events import HookEvent, UserMessage
 from agent_actors.domain.model import ModelRequest
-from agent_actors.errors import HookError, SessionIdle, SessionStoreError
+from agent_actors.errors import HookError, SessionBusy, SessionIdle, SessionStoreError
 from agent_actors.hooks import HookDecision, UserPromptSubmitEvent
 from agent_actors.stores.memory import MemoryStore
-from agent_actors.testing import ScriptedModel, Turn, pause, say
+from agent_actors.testing import ScriptedModel, Turn, call, pause, say
 from tests.runtime.busykit import Runs, an_agent, answers, asked, on_record
 from tests.runtime.joinkit import SlowStore, check_history, check_quiet, check_records
 
@@ -332,3 +332,46 @@ async def test_input_that_hooks_look_at_can_be_taken_back(autojump_clock: MockCl
         runs.scopes["two"].cancel()
     assert runs.ends == {"nap": "completed"}
     assert asked(runs.results["nap"].messages) == ["nap"]
+
+
+async def test_what_is_said_to_a_run_around_the_caller_is_refused_before_its_hooks_see_it(
+    autojump_clock: MockClock,
+) -> None:
+    seen: list[str] = []
+
+    async def see(event: UserPromptSubmitEvent) -> None:
+        seen.append(event.prompt)
+
+    async with open_runtime() as runtime:
+
+        @tool
+        async def speak() -> str:
+            """Speaks to the run around it."""
+            with pytest.raises(SessionBusy, match="descendant"):
+                await runtime.steer("s", "to myself")
+            return "refused"
+
+        model = ScriptedModel([[call("speak")], "Done."])
+        options = AgentOptions(
+            model="m", provider=model, tools=[speak], hooks={"user_prompt_submit": see}
+        )
+        result = await runtime.run("go", options, session_id="s")
+    assert (result.text, seen) == ("Done.", ["go"])
+
+
+async def test_input_that_is_refused_after_the_run_has_ended_is_refused_all_the_same(
+    autojump_clock: MockClock,
+) -> None:
+    async def refuse(event: UserPromptSubmitEvent) -> HookDecision | None:
+        if event.prompt == "one":
+            return None
+        await trio.sleep(3)
+        return HookDecision(continue_=False)
+
+    async with held(options=an_agent(hooks={"user_prompt_submit": refuse})) as runs:
+        await runs.start("one", wait=0.5)
+        await runs.steer("two", an_agent())
+    assert runs.ends == {"one": "completed", "two": "blocked:user_prompt_submit"}
+    history = runs.runtime.history("s")
+    assert history is not None
+    assert asked(history) == ["one"]
