@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors import AgentOptions, RunResult, Usage, open_runtime
+from agent_actors import AgentOptions, RunResult, Runtime, Usage, open_runtime
 from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.events import (
@@ -20,6 +20,7 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.run import StopReason
 from agent_actors.errors import AgentError
+from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"
 _DIM: Final = "\x1b[2m"
@@ -41,13 +42,36 @@ class Shown:
     as_json: bool = False
 
 
-async def answer(prompt: str, options: AgentOptions, shown: Shown) -> int:
+@attrs.frozen
+class Place:
+    """Where the run's session is kept.
+
+    Attributes:
+        session: Its id; None: a new one.
+        store: The path of the store; empty: nowhere.
+    """
+
+    session: str | None = None
+    store: str = ""
+
+    def open(self) -> Runtime:
+        """A runtime on that store."""
+        return open_runtime(store=open_store(self.store) if self.store else None)
+
+
+async def answer(
+    prompt: str,
+    options: AgentOptions,
+    shown: Shown,
+    place: Place = Place(),
+) -> int:
     """Stream the answer to a prompt.
 
     Args:
         prompt: What the user says; `-`: what stdin says.
         options: The agent.
         shown: What is shown.
+        place: Where its session is kept.
 
     Returns:
         The exit status.
@@ -64,7 +88,10 @@ async def answer(prompt: str, options: AgentOptions, shown: Shown) -> int:
     failure: AgentError | None = None
     result: RunResult | None = None
     try:
-        async with open_runtime() as runtime, runtime.stream(prompt, options) as events:
+        async with (
+            place.open() as runtime,
+            runtime.stream(prompt, options, session_id=place.session) as events,
+        ):
             async for event in events:
                 await view.show(event)
             result = events.result
@@ -76,6 +103,8 @@ async def answer(prompt: str, options: AgentOptions, shown: Shown) -> int:
         raise failure
     assert result is not None
     await _tell_end(result, usage=shown.usage)
+    if place.store and place.session is None:
+        await Output(sys.stderr).write(f"note: go on with --session {result.session_id}\n")
     return 0
 
 

@@ -35,6 +35,7 @@ _AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 _Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 _Seconds = Annotated[float, Parameter(show_default=False)]
+_Store = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_STORE")]
 
 app: Final = App(
     name="agent-actors",
@@ -47,6 +48,7 @@ app: Final = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
 )
+app.command(sessions_app)
 
 
 @app.command
@@ -106,6 +108,8 @@ async def run(
     max_tokens: int | None = None,
     temperature: float | None = None,
     timeout: _Seconds = math.inf,  # noqa: ASYNC109 - an option of the user's, carried out by the run
+    session: str | None = None,
+    store: _Store = "",
     show_thinking: _Flag = False,
     usage: _Flag = False,
     json: _Flag = False,
@@ -123,14 +127,19 @@ async def run(
         max_tokens: The most tokens of the answer; by default as the endpoint has it.
         temperature: The sampling temperature; by default as the endpoint has it.
         timeout: Seconds for the whole answer.
+        session: The session to go on with, or to begin under this name; needs --store.
+        store: Where sessions are kept: a file, or a directory of plain files that is there.
         show_thinking: Show the model's chain of thought, on stderr.
         usage: Tell the tokens used, on stderr.
         json: Print every event as a line of JSON.
     """
     missing = _missing(provider, base_url, model)
+    if not missing and session is not None and not store:
+        missing = "--session needs --store PATH: without it a session ends with the run"
     if missing:
         return fail(missing, MISUSED)
     shown = Shown(thinking=show_thinking, usage=usage, as_json=json)
+    place = Place(session, store)
 
     async def work() -> int:
         options = AgentOptions(
@@ -144,7 +153,7 @@ async def run(
             temperature=temperature,
             run_timeout=timeout,
         )
-        return await answer(prompt, options, shown)
+        return await answer(prompt, options, shown, place)
 
     return await complete(work)
 

@@ -1,0 +1,186 @@
+"""Sessions in words: a line for each in a listing, a line for each record, a page for one.
+
+Pure. What a model or a caller said may hold anything: where it stands in a line, it is made one.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+
+from agent_actors.cli.outcome import visible
+from agent_actors.codec.events import dumps_event
+from agent_actors.codec.openai import messages_to_openai
+from agent_actors.codec.plain import to_json_object
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantMessage,
+    ErrorEvent,
+    FileChanged,
+    HookEvent,
+    Notification,
+    ResultEvent,
+    SessionCompacted,
+    SessionRewind,
+    SkillActivated,
+    SystemInit,
+    TodosChanged,
+    ToolResult,
+    ToolUse,
+    UnknownEvent,
+    UsageEvent,
+    UserMessage,
+    UserQuestion,
+)
+from agent_actors.domain.json import JsonObject
+from agent_actors.domain.sessions import SessionInfo, SessionPage, SessionSnapshot
+
+# Characters of a record's content in a line.
+_SHOWN: Final = 100
+_TIME: Final = "%Y-%m-%d %H:%M:%S"
+
+
+def page_in_words(page: SessionPage) -> str:
+    """A listing: a line for each session, and how to see more."""
+    if not page.sessions:
+        return "no sessions\n"
+    width = max(len(visible(info.session_id)) for info in page.sessions)
+    lines = [_line_of(info, width) for info in page.sessions]
+    if page.next is not None:
+        lines.append(f"more: --after {page.next}")
+    return "\n".join(lines) + "\n"
+
+
+def _line_of(info: SessionInfo, width: int) -> str:
+    model = info.metadata.get("model")
+    about = f"  {visible(str(model))}" if model else ""
+    name = visible(info.session_id).ljust(width)
+    return f"{name}  {_time(info.updated_at)}  {info.last_seq:>6} records{about}"
+
+
+def page_as_json(page: SessionPage) -> JsonObject:
+    """A listing as JSON."""
+    return {"sessions": [info_as_json(info) for info in page.sessions], "next": page.next}
+
+
+def info_as_json(info: SessionInfo) -> JsonObject:
+    """What is known of a session, as JSON."""
+    return {
+        "session_id": info.session_id,
+        "created_at": info.created_at,
+        "updated_at": info.updated_at,
+        "last_seq": info.last_seq,
+        "metadata": dict(info.metadata),
+    }
+
+
+def snapshot_in_words(info: SessionInfo, snapshot: SessionSnapshot) -> str:
+    """A session as a page."""
+    usage = snapshot.usage
+    facts: dict[str, str] = {
+        "session": info.session_id,
+        "created": _time(info.created_at),
+        "updated": _time(info.updated_at),
+        "records": str(info.last_seq),
+        "tokens": f"{usage.input_tokens} in, {usage.output_tokens} out",
+        **{key: _plain(value) for key, value in info.metadata.items()},
+    }
+    if snapshot.skills:
+        facts["skills"] = ", ".join(snapshot.skills)
+    if snapshot.files:
+        facts["files"] = ", ".join(snapshot.files)
+    if snapshot.open_calls:
+        facts["open calls"] = ", ".join(snapshot.open_calls)
+    if snapshot.questions:
+        facts["waits for"] = ", ".join(snapshot.questions)
+    width = max(map(len, facts))
+    lines = [f"{visible(name).ljust(width)}  {visible(text)}" for name, text in facts.items()]
+    lines += [f"[{todo.status}] {visible(todo.title)}" for todo in snapshot.todos]
+    return "\n".join([*lines, "", snapshot.messages.pretty(), ""])
+
+
+def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject:
+    """A session as JSON; its messages as OpenAI's chat completions have them."""
+    usage = snapshot.usage
+    return {
+        **info_as_json(info),
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "requests": snapshot.requests,
+        },
+        "todos": [
+            {"id": todo.id, "title": todo.title, "status": todo.status} for todo in snapshot.todos
+        ],
+        "files": dict(snapshot.files),
+        "skills": list(snapshot.skills),
+        "open_calls": list(snapshot.open_calls),
+        "questions": list(snapshot.questions),
+        "messages": [_plain_object(one) for one in messages_to_openai(snapshot.messages)],
+    }
+
+
+def record_in_words(record: AnyEvent) -> str:
+    """A record as a line."""
+    text = visible(_content(record))
+    if len(text) > _SHOWN:
+        text = text[:_SHOWN] + "…"
+    return f"{record.seq or 0:>6}  {_time(record.ts)}  {visible(record.type):<18} {text}".rstrip()
+
+
+def faults_in_words(faults: Mapping[str, Sequence[str]]) -> str:
+    """What was found in sessions: a line for each fault, and how many are sound."""
+    lines = [f"{visible(name)}: {visible(one)}" for name, found in faults.items() for one in found]
+    sound = sum(not found for found in faults.values())
+    lines.append(f"{sound} of {len(faults)} sessions are sound")
+    return "\n".join(lines) + "\n"
+
+
+def _content(record: AnyEvent) -> str:
+    match record:
+        case UserMessage(text=text) | ResultEvent(text=text) | Notification(text=text):
+            return text
+        case AssistantMessage():
+            calls = [f"{b.name}(…)" for b in record.blocks if isinstance(b, ToolUseBlock)]
+            return " ".join(filter(None, [record.text, *calls]))
+        case ToolUse(name=name, input=arguments):
+            return f"{name}({_plain(arguments)})"
+        case ToolResult(name=name, content=content, is_error=is_error):
+            return f"{name}: {'error: ' if is_error else ''}{_plain(content)}"
+        case UsageEvent(usage=usage):
+            return f"{usage.input_tokens} in, {usage.output_tokens} out"
+        case SystemInit(model=model, cwd=cwd):
+            return f"{model} in {cwd}"
+        case SessionRewind(to_seq=seq):
+            return f"back to {seq}"
+        case ErrorEvent(error=error, message=message):
+            return f"{error}: {message}"
+        case UserQuestion(prompt=prompt):
+            return prompt
+        case HookEvent(hook=hook, action=action, phase=phase):
+            return f"{hook}: {action} in {phase}"
+        case SessionCompacted(summary=summary):
+            return summary
+        case SkillActivated(name=name):
+            return name
+        case TodosChanged(todos=todos):
+            return f"{len(todos)} to do"
+        case FileChanged(path=path, content=content):
+            return f"{path} is gone" if content is None else f"{path}: {len(content)} characters"
+        case UnknownEvent():
+            return dumps_event(record)
+        case _:
+            return ""
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _plain_object(value: object) -> JsonObject:
+    return to_json_object(cast("Mapping[str, object]", value))
+
+
+def _time(seconds: float) -> str:
+    return time.strftime(_TIME, time.localtime(seconds))

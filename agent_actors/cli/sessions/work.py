@@ -1,0 +1,251 @@
+"""What each command does: opens the store, asks the runtime, and writes what it said.
+
+Every session that is changed is taken as a run takes it, so that a program which uses it at the
+time is left alone and the command refused.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias, cast
+
+import attrs
+import trio
+
+from agent_actors import open_runtime
+from agent_actors.cli.outcome import complete
+from agent_actors.cli.sessions.showing import (
+    faults_in_words,
+    page_as_json,
+    page_in_words,
+    record_in_words,
+    snapshot_as_json,
+    snapshot_in_words,
+)
+from agent_actors.cli.streams import Output, read_all
+from agent_actors.codec.events import encode_event
+from agent_actors.domain.sessions import JsonScalar, SessionOrder
+from agent_actors.errors import ConfigError, InvalidEventError, SessionUnknown
+from agent_actors.runtime.sessions import Sessions
+from agent_actors.stores.opening import open_store
+
+FROM_STDIN: Final = "-"
+# Sessions of a page, where all are wanted.
+_PAGE: Final = 1000
+# Seconds between looks for new records of a session that another process may write.
+FOLLOW_EVERY: Final = 0.5
+
+Job: TypeAlias = Callable[["Desk"], Awaitable[int]]
+
+
+@attrs.frozen
+class Desk:
+    """Where a command works.
+
+    Attributes:
+        sessions: The store's sessions.
+        out: Where to write.
+        as_json: Whether JSON is wanted.
+    """
+
+    sessions: Sessions
+    out: Output
+    as_json: bool
+
+    async def say(self, text: str, data: Mapping[str, object]) -> int:
+        """Write what came of it, in words or as JSON."""
+        if self.as_json:
+            await self.out.write_bytes(json.dumps(data).encode() + b"\n")
+        else:
+            await self.out.write(text if text.endswith("\n") else text + "\n")
+        return 0
+
+
+async def at_desk(store: str, job: Job, *, as_json: bool, make: bool = False) -> int:
+    """Open the store of a command, and do its work.
+
+    Args:
+        store: The path.
+        job: The work.
+        as_json: Whether JSON is wanted.
+        make: Whether a store is made if there is none.
+
+    Returns:
+        The exit status.
+    """
+
+    async def work() -> int:
+        path = await _path_of(store, make=make)
+        # Looking deletes nothing, however old it is.
+        opened = open_store(path, cleanup_period_days=math.inf)
+        async with open_runtime(store=opened) as runtime:
+            return await job(Desk(runtime.sessions, Output(sys.stdout), as_json))
+
+    return await complete(work)
+
+
+async def _path_of(store: str, *, make: bool) -> str:
+    if not store:
+        raise ConfigError("no store to look at: pass --store PATH, or set AGENT_ACTORS_STORE")
+    if not make and not await trio.Path(store).exists():
+        raise ConfigError(f"there is no store at {store}")
+    return store
+
+
+def list_job(where: Sequence[str], order: SessionOrder, limit: int, after: str | None) -> Job:
+    """A page of the sessions."""
+
+    async def job(desk: Desk) -> int:
+        wanted = dict(map(_condition, where))
+        page = await desk.sessions.list(where=wanted, order=order, limit=limit, after=after)
+        return await desk.say(page_in_words(page), page_as_json(page))
+
+    return job
+
+
+def _condition(text: str) -> tuple[str, JsonScalar]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--where takes key=value; got {text!r}")
+    try:
+        read = json.loads(value)
+    except ValueError:
+        return key, value
+    # What looks like a list or an object is text: listings compare single values.
+    return key, value if isinstance(read, dict | list) else cast("JsonScalar", read)
+
+
+def show_job(session_id: str) -> Job:
+    """One session: what is known of it, and its conversation."""
+
+    async def job(desk: Desk) -> int:
+        info = await desk.sessions.info(session_id)
+        snapshot = await desk.sessions.snapshot(session_id)
+        if info is None or snapshot is None:
+            raise SessionUnknown(session_id)
+        return await desk.say(snapshot_in_words(info, snapshot), snapshot_as_json(info, snapshot))
+
+    return job
+
+
+def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
+    """The last records of a session, and those that come."""
+
+    async def job(desk: Desk) -> int:
+        info = await desk.sessions.info(session_id)
+        if info is None:
+            raise SessionUnknown(session_id)
+        seen = max(info.last_seq - count, 0)
+        while True:
+            for record in await desk.sessions.records(session_id, after_seq=seen):
+                if desk.as_json:
+                    await desk.out.write_bytes(encode_event(record) + b"\n")
+                else:
+                    await desk.out.write(record_in_words(record) + "\n")
+                seen += 1
+            if not follow:
+                return 0
+            await trio.sleep(FOLLOW_EVERY)
+
+    return job
+
+
+def export_job(session_id: str, *, messages: bool) -> Job:
+    """A session as JSON lines of records, or as a list of OpenAI's messages."""
+
+    async def job(desk: Desk) -> int:
+        if messages:
+            text = json.dumps(await desk.sessions.export_messages(session_id))
+        else:
+            text = "\n".join(await desk.sessions.export(session_id))
+        await desk.out.write_bytes(text.encode() + b"\n")
+        return 0
+
+    return job
+
+
+def import_job(path: str, session_id: str | None) -> Job:
+    """A session of a file that was exported, of either form."""
+
+    async def job(desk: Desk) -> int:
+        if path == FROM_STDIN:
+            text = await read_all(sys.stdin)
+        else:
+            text = await trio.Path(path).read_text(encoding="utf-8")
+        if text.lstrip().startswith("["):
+            made = await desk.sessions.import_messages(_messages(text), session_id=session_id)
+        else:
+            made = await desk.sessions.import_records(text.split("\n"), session_id=session_id)
+        return await desk.say(f"imported {made}", {"session_id": made})
+
+    return job
+
+
+def _messages(text: str) -> list[Mapping[str, object]]:
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidEventError(f"expected a list of messages as JSON: {error}") from None
+    if not all(isinstance(one, dict) for one in read):
+        raise InvalidEventError("expected a list of messages, and one is no object")
+    return cast("list[Mapping[str, object]]", read)
+
+
+def fork_job(session_id: str, at_seq: int | None, new_id: str | None) -> Job:
+    """Another session with the records of this one."""
+
+    async def job(desk: Desk) -> int:
+        made = await desk.sessions.fork(session_id, at_seq, new_id=new_id)
+        return await desk.say(f"forked {session_id} as {made}", {"session_id": made})
+
+    return job
+
+
+def rewind_job(session_id: str, to_seq: int) -> Job:
+    """A session back to what it was after a record."""
+
+    async def job(desk: Desk) -> int:
+        messages = await desk.sessions.rewind(session_id, to_seq)
+        told = f"{session_id} is back at record {to_seq}: {len(messages)} messages"
+        return await desk.say(
+            told, {"session_id": session_id, "to_seq": to_seq, "messages": len(messages)}
+        )
+
+    return job
+
+
+def delete_job(session_ids: Sequence[str]) -> Job:
+    """Sessions, gone for good."""
+
+    async def job(desk: Desk) -> int:
+        for session_id in session_ids:
+            if not await desk.sessions.delete(session_id):
+                raise SessionUnknown(session_id)
+            await desk.say(f"deleted {session_id}", {"session_id": session_id, "deleted": True})
+        return 0
+
+    return job
+
+
+def check_job(session_ids: Sequence[str]) -> Job:
+    """Whether sessions are sound: these, or all."""
+
+    async def job(desk: Desk) -> int:
+        names = session_ids or await _all(desk.sessions)
+        faults = {name: await desk.sessions.check(name) for name in names}
+        await desk.say(faults_in_words(faults), {"faults": faults})
+        return 1 if any(faults.values()) else 0
+
+    return job
+
+
+async def _all(sessions: Sessions) -> Sequence[str]:
+    names: list[str] = []
+    after: str | None = None
+    while True:
+        page = await sessions.list(limit=_PAGE, after=after)
+        names += [info.session_id for info in page.sessions]
+        after = page.next
+        if after is None:
+            return names
