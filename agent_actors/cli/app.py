@@ -17,11 +17,12 @@ from cyclopts.validators import Number
 from rich.console import Console
 
 from agent_actors import AgentOptions, __version__
-from agent_actors.cli.answer import FROM_STDIN, Shown, answer
+from agent_actors.cli.answer import FROM_STDIN, Place, Shown, answer
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
 from agent_actors.cli.doctor.command import examine
 from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted
+from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
 from agent_actors.errors import ConfigError
 from agent_actors.runtime.options import NO_API_KEY
