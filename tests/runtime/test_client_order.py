@@ -389,7 +389,9 @@ async def check(step: int, outcome: StepOutcome[_Around]) -> None:
         check_history(history)
     records = [r for r in await store.load("s", after_seq=0) if isinstance(r, Event)]
     used = [r.tool_use_id for r in records if isinstance(r, ToolUse)]
-    told = [r.tool_use_id for r in records if isinstance(r, ToolResult)]
+    results = [r for r in records if isinstance(r, ToolResult)]
+    assert all(r.content for r in results), "a call that was put down has no result of its own"
+    told = [r.tool_use_id for r in results]
     assert len(told) == len(set(told))
     assert set(told) <= set(used)
     if not outcome.cancelled:
