@@ -9,7 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_actors.codec.events import dumps_event, encode_event, event_to_json, loads_event
+from agent_actors.codec.events import (
+    dumps_event,
+    encode_event,
+    event_to_json,
+    loads_event,
+    loads_events,
+)
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.events import (
     EVENT_TYPES,
@@ -213,3 +219,27 @@ def test_text_that_no_json_could_carry_is_mended() -> None:
 def test_integers_beyond_64_bits_stay_exact() -> None:
     event = Notification(SCOPE, "e1", 1.0, "big", data=[10**30, -(10**30)])
     assert loads_event(dumps_event(event)) == event
+
+
+@given(st.lists(events, max_size=8))
+def test_a_sequence_of_lines_is_read_as_each_of_them(some: list[Event]) -> None:
+    lines = [encode_event(event) for event in some]
+    assert loads_events(lines) == [loads_event(line) for line in lines] == some
+
+
+def test_neighbours_share_their_scope_and_others_do_not() -> None:
+    scopes = [EventScope("s", "r1", "q"), EventScope("s", "r1", "q"), EventScope("s", "r2", "q")]
+    some = [Notification(scope, "e", 1.0, "x") for scope in scopes]
+    one, two, three = loads_events([encode_event(event) for event in some])
+    assert [event.scope for event in (one, two, three) if isinstance(event, Event)] == scopes
+    assert isinstance(one, Event)
+    assert isinstance(two, Event)
+    assert one.scope is two.scope
+
+
+def test_a_type_from_the_future_stands_in_its_place_and_what_is_no_event_is_refused() -> None:
+    known = encode_event(Notification(SCOPE, "e", 1.0, "x"))
+    read_back = loads_events([known, b'{"type":"new","n":1}', known])
+    assert [type(event) for event in read_back] == [Notification, UnknownEvent, Notification]
+    with pytest.raises(InvalidEventError):
+        loads_events([known, b"{}"])
