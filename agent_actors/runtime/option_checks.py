@@ -6,6 +6,7 @@ Options are made in great number, so what is as it should be costs one look at i
 """
 
 import difflib
+import functools
 import inspect
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
@@ -169,12 +170,7 @@ def _fault_of_url(options: "AgentOptions[object]") -> str:
             f"base_url is missing; pass the endpoint's URL, set {variables}, or pass a provider: "
             "the name of a profile, such as 'ollama', or one of your own"
         )
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if usable:
+    if _is_url(url):
         return ""
     # Neither a password nor a query is shown.
     shown = url.partition("?")[0].rpartition("@")[2]
@@ -184,6 +180,15 @@ def _fault_of_url(options: "AgentOptions[object]") -> str:
         f"{whence} must begin with http:// or https:// and name a host; got {shown!r}; "
         f"write {f'http://{shown}' if bare else 'http://localhost:1234/v1'!r}, for example"
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _fault_of_numbers(options: "AgentOptions[object]") -> str:

@@ -4,6 +4,7 @@ No run state lives here. Everything is checked where it is made, so that a mista
 the first request. Durations are in seconds, `math.inf` for none; None means "not sent".
 """
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -35,9 +36,10 @@ from agent_actors.permissions import CanUseTool, PermissionPolicy
 from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.runtime.option_checks import fault_of, fault_of_keywords, fault_of_types
 from agent_actors.runtime.option_fields import OptionFields
+from agent_actors.runtime.option_forms import as_items, as_path, as_policy, as_stop, as_tools
 from agent_actors.runtime.options_file import fields_of_environ, fields_of_file, named
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
-from agent_actors.tools import Tool, check_tools
+from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
 from agent_actors.transport.request import public_url
 
@@ -57,28 +59,6 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_BODY: Final[Mapping[str, JsonValue]] = {}
 
 
-def _items(name: str, kind: str, value: object) -> tuple[object, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise ConfigError(f"AgentOptions: {name} must be a list of {kind}; got {value!r:.80}")
-    return tuple(cast("Iterable[object]", value))
-
-
-def _as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    return check_tools(_items("tools", "tools", tools))
-
-
-def _as_path(cwd: str | os.PathLike[str] | None) -> Path:
-    try:
-        return Path.cwd() if cwd is None else Path(cwd)
-    except TypeError:
-        raise ConfigError(f"AgentOptions: cwd must be a path; got {cwd!r:.80}") from None
-
-
-def _as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
-    found = (stop,) if isinstance(stop, str) else _items("stop", "texts", stop)
-    return cast("tuple[str, ...]", found)
-
-
 def _shown(url: str) -> str:
     return repr(public_url(url))
 
@@ -88,7 +68,7 @@ def _as_fallbacks(
 ) -> "tuple[str | AgentOptions[object], ...]":
     if isinstance(fallbacks, str | AgentOptions):
         return (fallbacks,)
-    found = _items("fallbacks", "models' names, or of AgentOptions", fallbacks)
+    found = as_items("fallbacks", "models' names, or of AgentOptions", fallbacks)
     for item in found:
         if not isinstance(item, str | AgentOptions):
             raise ConfigError(
@@ -96,10 +76,6 @@ def _as_fallbacks(
                 f"got {item!r:.80}"
             )
     return cast("tuple[str | AgentOptions[object], ...]", found)
-
-
-def _as_policy(policy: PermissionPolicy | str | None) -> PermissionPolicy | None:
-    return PermissionPolicy(mode=policy) if isinstance(policy, str) else policy
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -193,11 +169,11 @@ class AgentOptions(Generic[OutputT_co]):
     base_url: str = attrs.field(default="", repr=_shown)
     provider: object | None = None
     system_prompt: str = ""
-    tools: tuple[Tool, ...] = attrs.field(default=(), converter=_as_tools)
+    tools: tuple[Tool, ...] = attrs.field(default=(), converter=as_tools)
     max_tokens: int | None = 4096
     temperature: float | None = 0.7
     top_p: float | None = None
-    stop: tuple[str, ...] = attrs.field(default=(), converter=_as_stop)
+    stop: tuple[str, ...] = attrs.field(default=(), converter=as_stop)
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
@@ -209,7 +185,7 @@ class AgentOptions(Generic[OutputT_co]):
     headers: Mapping[str, str] = attrs.field(default=_NO_HEADERS, repr=False)
     include_usage: bool = True
     http_client: "httpx.AsyncClient | None" = None
-    cwd: Path = attrs.field(default=None, converter=_as_path)
+    cwd: Path = attrs.field(default=None, converter=as_path)
     agent_name: str | None = None
     max_iterations: int = 25
     auto_execute_tools: bool = False
@@ -227,7 +203,7 @@ class AgentOptions(Generic[OutputT_co]):
     )
     hooks: Hooks = ()
     hook_timeout: float = 60.0
-    permissions: PermissionPolicy | None = attrs.field(default=None, converter=_as_policy)
+    permissions: PermissionPolicy | None = attrs.field(default=None, converter=as_policy)
     can_use_tool: CanUseTool | None = None
     on_ask: OnAsk = "wait"
     on_suspended: OnSuspended = "raise"
@@ -381,6 +357,16 @@ class AgentOptions(Generic[OutputT_co]):
 
 
 _FIELDS: Final = frozenset(field.name for field in attrs.fields(AgentOptions) if field.init)
+
+
+def _show_fields() -> None:
+    """Tell `help`, and shells that complete names, of the fields: `__new__` takes anything."""
+    made = inspect.signature(AgentOptions.__init__)
+    _, *fields = made.parameters.values()  # without `self`
+    setattr(AgentOptions, "__signature__", made.replace(parameters=fields))  # noqa: B010 - no checker knows it
+
+
+_show_fields()
 
 
 def _fault_of_call(args: tuple[object, ...], fields: Iterable[str]) -> str:

@@ -1,0 +1,245 @@
+"""Each field says what it may hold, what came and what to write; so does a keyword that is none."""
+
+import copy
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import ForwardRef
+
+import attrs
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors import AgentOptions, Prices, UsageLimits, tool
+from agent_actors.errors import ConfigError
+from agent_actors.runtime import options as options_module
+from agent_actors.runtime.option_checks import KINDS
+from agent_actors.runtime.option_fields import OptionFields
+from agent_actors.runtime.options_file import FIELDS
+
+URL = "http://localhost:1/v1"
+OURS = {field.name for field in attrs.fields(AgentOptions) if field.init}
+
+# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+build: Callable[..., AgentOptions] = AgentOptions
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def untyped(function: Callable[..., object]) -> Callable[..., object]:
+    return function
+
+
+def refused(**fields: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        build(**{"model": "m", "base_url": URL, **fields})
+    return str(caught.value)
+
+
+def test_the_tables_of_fields_name_those_that_there_are() -> None:
+    assert OURS == FIELDS
+    assert set(OptionFields.__annotations__) | {"output_type"} == OURS
+    assert set(KINDS) <= OURS
+
+
+def test_a_keyword_of_evolve_has_the_type_of_the_field() -> None:
+    for field in attrs.fields(AgentOptions):
+        if field.init and field.converter is None and field.name != "output_type":
+            assert _resolved(OptionFields, field.name) == _resolved(AgentOptions, field.name)
+
+
+def _resolved(of: type, name: str) -> object:
+    found = of.__annotations__[name]
+    if isinstance(found, ForwardRef):
+        found = found.__forward_arg__
+    return getattr(options_module, found, found) if isinstance(found, str) else found
+
+
+def test_a_shell_shows_the_fields_and_not_what_checks_them() -> None:
+    shown = inspect.signature(AgentOptions).parameters
+    assert set(shown) == OURS
+    assert shown["temperature"].default == 0.7
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"model": 4}, "model must be a text; got 4"),
+        ({"model": None}, "leave it out to take it from the environment"),
+        ({"base_url": None}, "base_url must be a text; got None, which stands for nothing here"),
+        ({"system_prompt": ["Hi"]}, "system_prompt must be a text; got ['Hi']"),
+        ({"temperature": "0.7"}, "temperature must be a number, or None; got '0.7'"),
+        ({"temperature": True}, "temperature must be a number, or None; got True"),
+        ({"max_tokens": 10.5}, "max_tokens must be a whole number, or None; got 10.5"),
+        ({"max_iterations": None}, "max_iterations must be a whole number; got None"),
+        ({"max_retries": "3"}, "max_retries must be a whole number; got '3'"),
+        ({"run_timeout": None}, "run_timeout must be a number of seconds; got None; math.inf is"),
+        ({"run_timeout": "5s"}, "run_timeout must be a number of seconds; got '5s'"),
+        ({"include_usage": 1}, "include_usage must be True or False; got 1"),
+        ({"parallel_tool_calls": "no"}, "parallel_tool_calls must be True, False or None"),
+        ({"extra_body": [1]}, "extra_body must be a mapping; got [1]"),
+        ({"permissions": 5}, "permissions must be a PermissionPolicy, the name of a mode, or None"),
+        ({"headers": {"x": 1}}, "headers must map texts to texts; that of 'x' is none"),
+        ({"headers": {1: "x"}}, "headers must map texts to texts; that of 1 is none"),
+        ({"stop": 5}, "stop must be a list of texts; got 5"),
+        ({"stop": ["a", 5]}, "stop must hold texts that are not empty; got 5"),
+        ({"stop": ""}, "stop must hold texts that are not empty; got ''"),
+        ({"tools": add}, "tools must be a list of tools; got Tool("),
+        ({"tools": "add"}, "tools must be a list of tools; got 'add'"),
+        ({"cwd": 5}, "cwd must be a path; got 5"),
+        ({"fallbacks": 5}, "fallbacks must be a list of models' names, or of AgentOptions; got 5"),
+        ({"fallbacks": [5]}, "fallbacks must hold models' names, or AgentOptions; got 5"),
+        ({"can_use_tool": "ask"}, "can_use_tool must be a function, or None; got 'ask'"),
+        ({"http_client": "x"}, "http_client must be an httpx.AsyncClient, or None; got 'x'"),
+        ({"on_ask": "later"}, "on_ask must be 'wait' or 'suspend'; got 'later'"),
+        ({"on_suspended": "go"}, "on_suspended must be 'raise' or 'deny'; got 'go'"),
+        ({"limits": 5}, "limits must be a UsageLimits; got 5"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_told(fields: Mapping[str, object], told: str) -> None:
+    message = refused(**fields)
+    assert message.startswith("AgentOptions: ")
+    assert told in message
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"temperature": 2.1}, "temperature must be from 0 to 2, or None to send none; got 2.1"),
+        ({"temperature": -0.1}, "temperature must be from 0 to 2"),
+        ({"temperature": math.nan}, "temperature must be from 0 to 2"),
+        ({"temperature": 5}, "pass it as extra_body={'temperature': …}"),
+        ({"top_p": 1.01}, "top_p must be from 0 to 1"),
+        ({"presence_penalty": -3}, "presence_penalty must be from -2 to 2"),
+        ({"frequency_penalty": math.inf}, "frequency_penalty must be from -2 to 2"),
+        ({"max_turns": 0}, "max_turns must be at least 1, or None for any number; got 0"),
+        ({"max_tool_iterations": -1}, "max_tool_iterations must not be negative; got -1"),
+        ({"output_retries": -1}, "output_retries must not be negative; got -1"),
+        ({"tool_choice": "ad", "tools": [add]}, "did you mean 'add'? Known: add, auto, none"),
+    ],
+)
+def test_a_value_out_of_range_is_told(fields: Mapping[str, object], told: str) -> None:
+    assert told in refused(**fields)
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "presence_penalty", "seed", "max_turns"])
+def test_what_may_be_none_may_be_none(name: str) -> None:
+    assert getattr(build(model="m", base_url=URL, **{name: None}), name) is None
+
+
+def test_the_ends_of_a_range_are_in_it() -> None:
+    for temperature in (0, 2, 0.0, 2.0):
+        options = AgentOptions(model="m", base_url=URL, temperature=temperature)
+        assert options.settings.temperature == temperature
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("localhost:1234/v1", "write 'http://localhost:1234/v1', for example"),
+        ("host", "got 'host'; write 'http://host', for example"),
+        ("user:pass@host/v1?key=k", "got 'host/v1'; write 'http://host/v1'"),
+        ("ftp://host", "got 'ftp://host'; write 'http://localhost:1234/v1'"),
+        ("http://", "must begin with http:// or https:// and name a host"),
+        ("http://host:0", "must begin with"),
+        ("http://host:port", "must begin with"),
+        ("http://[::1", "must begin with"),
+    ],
+)
+def test_a_url_that_is_none_is_told_without_what_is_secret(url: str, told: str) -> None:
+    message = refused(base_url=url)
+    assert message.startswith("AgentOptions: base_url must begin with http:// or https://")
+    assert told in message
+    assert "pass" not in message
+    assert "key" not in message
+
+
+def test_a_url_from_the_environment_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_ACTORS_BASE_URL", "host/v1")
+    with pytest.raises(ConfigError, match=r"base_url \(from AGENT_ACTORS_BASE_URL\) must begin"):
+        AgentOptions(model="m")
+
+
+@given(st.one_of(st.integers(), st.binary(), st.lists(st.text()), st.none()))
+def test_a_key_is_never_shown(value: object) -> None:
+    for name in ("api_key", "headers"):
+        message = refused(**{name: value}) if value is not None else refused(api_key=value)
+        assert message.count("got a value of type") == 1
+        assert value is None or repr(value) not in message.partition("got")[2] or value in ([], 0)
+
+
+def test_a_value_that_is_long_is_cut() -> None:
+    assert len(refused(temperature="x" * 10_000)) < 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"temprature": 0}, "there is no field 'temprature'; did you mean 'temperature'? Known: "),
+        ({"base-url": URL}, "there is no field 'base-url'; did you mean 'base_url'?"),
+        ({"zzz": 1}, "there is no field 'zzz'; Known: agent_name, "),
+        ({"settings": 1}, "there is no field 'settings'; "),
+    ],
+)
+def test_a_keyword_that_is_no_field_is_told_with_the_nearest(
+    fields: Mapping[str, object], told: str
+) -> None:
+    assert told in refused(**fields)
+
+
+def test_fields_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"as in AgentOptions\(model='qwen3-32b'\); got 'm'"):
+        build("m")
+
+
+def test_options_can_be_copied() -> None:
+    options = AgentOptions(model="m", base_url=URL, tools=[add], stop=["a"])
+    for twin in (copy.copy(options), attrs.evolve(options), options.evolve()):
+        assert twin is not options
+        assert (twin.model, twin.tools, twin.stop) == ("m", options.tools, ("a",))
+
+
+def test_evolved_options_are_checked_like_new_ones() -> None:
+    options = AgentOptions(model="m", base_url=URL, temperature=0.1)
+    other = options.evolve(temperature=0.5, tools=[add], output_type=int)
+    assert (options.temperature, other.temperature) == (0.1, 0.5)
+    assert (options.settings.temperature, other.settings.temperature) == (0.1, 0.5)
+    assert list(other.tools_by_name) == ["add"]
+    assert other.output is not None
+    evolve = untyped(options.evolve)
+    with pytest.raises(ConfigError, match="did you mean 'max_tokens'"):
+        evolve(max_token=5)
+    with pytest.raises(ConfigError, match="temperature must be"):
+        evolve(temperature=9)
+    with pytest.raises(ConfigError, match="there is no field 'resolved'"):
+        evolve(resolved=None)
+
+
+async def test_a_client_that_cannot_be_awaited_is_refused() -> None:
+    with httpx.Client() as client:
+        assert "http_client must be an httpx.AsyncClient" in refused(http_client=client)
+    async with httpx.AsyncClient() as other:
+        assert AgentOptions(model="m", base_url=URL, http_client=other).http_client is other
+
+
+def test_options_with_a_provider_of_ones_own_need_no_url() -> None:
+    class Mine:
+        async def complete(self, request: object) -> str:
+            return ""
+
+    assert AgentOptions(model="m", provider=Mine(), base_url="nowhere").resolved is None
+
+
+def test_what_is_right_is_taken_as_it_is() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    limits, prices = UsageLimits(requests=1, cost=1), Prices(input=1, output=2)
+    options = AgentOptions(model=Text("m"), base_url=URL, limits=limits, prices=prices, top_p=1)
+    assert (options.model, options.limits, options.prices) == ("m", limits, prices)
