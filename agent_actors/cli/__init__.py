@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-_EXTRA: Final = frozenset({"cyclopts", "rich"})
+_EXTRA: Final = frozenset({"cyclopts", "rich", "prompt_toolkit"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

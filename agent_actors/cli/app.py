@@ -18,6 +18,7 @@ from rich.console import Console
 
 from agent_actors import AgentOptions, __version__
 from agent_actors.cli.answer import FROM_STDIN, Place, Shown, answer
+from agent_actors.cli.chat.command import Wanted, chat_as
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
 from agent_actors.cli.doctor.command import examine
@@ -25,6 +26,7 @@ from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, inter
 from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
 from agent_actors.errors import ConfigError
+from agent_actors.permissions import PermissionMode
 from agent_actors.runtime.options import NO_API_KEY
 
 _Text = Annotated[str, Parameter(show_default=False)]
@@ -157,6 +159,68 @@ async def run(
         return await answer(prompt, options, shown, place)
 
     return await complete(work)
+
+
+@app.command
+async def chat(
+    *,
+    provider: _Provider = None,
+    base_url: _Url = "",
+    model: _Model = "",
+    system: _Text = "",
+    api_key: _Key = "",
+    api_key_header: str | None = None,
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    tools: tuple[str, ...] = (),
+    demo_tools: _Flag = False,
+    permissions: Annotated[PermissionMode, Parameter(show_default=True)] = PermissionMode.DEFAULT,
+    session: str | None = None,
+    store: _Text = "",
+    show_thinking: _Flag = False,
+    plain: _Flag = False,
+) -> int:
+    """Talk with a model in a terminal, or a line at a time through pipes.
+
+    Args:
+        provider: The endpoint by the name of its profile, such as ollama or anthropic.
+        base_url: The endpoint, such as http://localhost:1234/v1.
+        model: The model's name, as the endpoint knows it.
+        system: The system prompt.
+        api_key: The endpoint's key.
+        api_key_header: A header for the raw key, in place of "Authorization: Bearer".
+        max_tokens: The most tokens of one answer; by default as the endpoint has it.
+        temperature: The sampling temperature; by default as the endpoint has it.
+        tools: Tools of yours as module:attribute, of a tool or a list of tools; may be repeated.
+        demo_tools: Offer a clock, a calculator and notes, to try it.
+        permissions: What becomes of calls: default asks about those that change something.
+        session: The session to go on with, or to begin under this name; needs --store.
+        store: Where sessions are kept: a file, or a directory that is there.
+        show_thinking: Show the model's thoughts.
+        plain: No colours and no cursor movement; so it is without a terminal.
+    """
+    missing = _missing(provider, base_url, model)
+    if not missing and session is not None and not store:
+        missing = "--session needs --store PATH: without it a session ends with the chat"
+    if missing:
+        return fail(missing, MISUSED)
+    wanted = Wanted(
+        provider=provider,
+        base_url=base_url,
+        model=model,
+        system=system,
+        api_key=api_key or NO_API_KEY,
+        api_key_header=api_key_header,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        tools=tools,
+        demo_tools=demo_tools,
+        permissions=permissions,
+        session=session,
+        store=store,
+        show_thinking=show_thinking,
+    )
+    return await chat_as(wanted, plain=plain)
 
 
 @app.command

@@ -70,12 +70,19 @@ async def complete(
             nursery.start_soon(_cancel_on_first, signals, scope)
             for other in beside:
                 nursery.start_soon(other)
-            status = await _status_of(work)
+            status = await status_of(work)
             nursery.cancel_scope.cancel()
     return interrupted() if status is None else status
 
 
-async def _status_of(work: Callable[[], Awaitable[int]]) -> int:
+async def status_of(work: Callable[[], Awaitable[int]]) -> int:
+    """Do a command's work, and tell of its error.
+
+    Returns:
+        The exit status: that of the work, or of its error.
+
+    Cancellation: as the work.
+    """
     try:
         return await work()
     except ConfigError as error:

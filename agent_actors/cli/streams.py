@@ -29,13 +29,15 @@ class Output:
         stream: Whose descriptor and encoding to use; it is flushed first.
 
     Attributes:
+        encoding: What text is written in.
+        terminal: Whether it is one.
         mid_line: True if something was written, and its last character is no newline.
     """
 
     def __init__(self, stream: TextIO) -> None:
         stream.flush()
         self._fd = stream.fileno()
-        self._encoding = stream.encoding
+        self.encoding: str = stream.encoding
         self.terminal: bool = stream.isatty()
         self.mid_line: bool = False
 
@@ -52,7 +54,7 @@ class Output:
             return
         if self.terminal:
             text = text.translate(_CONTROLS)
-        await self.write_bytes(text.encode(self._encoding, "replace"))
+        await self.write_bytes(text.encode(self.encoding, "replace"))
         self.mid_line = not text.endswith("\n")
 
     async def write_bytes(self, data: bytes) -> None:
@@ -66,6 +68,45 @@ class Output:
         """Begin a new line, unless one has begun; like `write`."""
         if self.mid_line:
             await self.write("\n")
+
+
+class Input:
+    """A stream to read line by line.
+
+    Args:
+        stream: Whose descriptor and encoding to use; nothing may have been read from it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._fd = stream.fileno()
+        self._encoding = stream.encoding
+        self._rest = bytearray()
+
+    async def line(self) -> str | None:
+        """The next line, without its end; None if there is none.
+
+        A terminal whose user says that this is the end (Ctrl-D) may be read again.
+
+        Raises:
+            OSError: The stream cannot be read, such as a terminal that was closed.
+
+        Cancellation: safe; what was read of a line is kept.
+        """
+        looked_at = 0
+        while (end := self._rest.find(b"\n", looked_at)) < 0:
+            looked_at = len(self._rest)
+            await _ready(trio.lowlevel.wait_readable, self._fd)
+            piece = os.read(self._fd, _READ_SIZE)
+            if not piece:
+                end = len(self._rest)
+                break
+            self._rest += piece
+        found = bytes(self._rest[:end])
+        ended = end < len(self._rest)
+        del self._rest[: end + 1]
+        if not found and not ended:
+            return None
+        return found.removesuffix(b"\r").decode(self._encoding, "replace")
 
 
 async def read_all(stream: TextIO) -> str:

@@ -1,0 +1,226 @@
+"""Reading a line from a person at a terminal, with an editor that knows keys, history and commands.
+
+prompt_toolkit runs on asyncio, and here runs trio. Each line is therefore read in a thread of its
+own, with an event loop of its own that ends with the line: no loop runs while an answer streams,
+and the terminal's modes are those of before as soon as the thread has ended, which is always waited
+for. A cancelled reading tells the editor to end, and goes on when it has. In a thread
+prompt_toolkit touches no signals; in its raw mode Ctrl-C is a key like any other.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import trio
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.styles import Style
+
+from agent_actors.cli.chat.commands import Name
+from agent_actors.cli.chat.input_history import InputHistory
+from agent_actors.cli.chat.reading import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.terminal import forget_typed, modes_kept
+
+if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.history import History
+
+_STYLE: Final = Style.from_dict({"prompt": "bold ansicyan", "hint": "ansibrightblack"})
+
+
+class _CtrlC(Exception):
+    """Ctrl-C. Not a KeyboardInterrupt, which would tear through the event loop."""
+
+
+class _Stopped(Exception):
+    """The editor was told to end."""
+
+
+class _CommandCompleter(Completer):
+    """Commands, at the beginning of the first line."""
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        del complete_event
+        text = document.text_before_cursor
+        if text.startswith("/") and not any(c.isspace() for c in text):
+            for name in Name:
+                if name.startswith(text[1:]):
+                    yield Completion(name.value, start_position=1 - len(text))
+
+
+class Editor:
+    """Reads lines from the terminal; one at a time.
+
+    Args:
+        history: What Up and Down go through.
+    """
+
+    def __init__(self, history: InputHistory) -> None:
+        self._lines: PromptSession[str] = _session(history)
+        self._answers: PromptSession[str] = _session(None)
+        self._reading: _Thread | None = None
+
+    async def read(self, prompt: str, *, default: str = "") -> Reading:
+        """Read something to say, or a command.
+
+        Args:
+            prompt: What stands before the line.
+            default: What stands in it already.
+
+        Cancellation: safe; what was typed is lost, and the terminal is as before.
+        """
+        return await self._read(self._lines, prompt, default)
+
+    async def answer(self, prompt: str) -> Reading:
+        """Read an answer to a question; what was typed before it was asked does not count.
+
+        Args:
+            prompt: What stands before the line.
+
+        Cancellation: as `read`.
+        """
+        forget_typed()
+        return await self._read(self._answers, prompt, "")
+
+    def interrupt(self) -> bool:
+        """As Ctrl-C in the editor; False if nothing is being read."""
+        if self._reading is None:
+            return False
+        self._reading.stop(_CtrlC)
+        return True
+
+    async def _read(self, session: "PromptSession[str]", prompt: str, default: str) -> Reading:
+        assert self._reading is None, "one line is read at a time"
+        reading = self._reading = _Thread(session)
+        try:
+            with modes_kept():
+                return await reading.run(prompt, default)
+        finally:
+            self._reading = None
+
+
+class _Thread:
+    """One reading: the thread, and how to end it from outside."""
+
+    def __init__(self, session: "PromptSession[str]") -> None:
+        self._session = session
+        # Guards what the loop's thread and trio's tell each other; held for no more than that.
+        self._lock = threading.Lock()
+        self._wake: Callable[[Callable[[], None]], object] | None = None
+        self._stop: type[Exception] | None = None
+
+    async def run(self, prompt: str, default: str) -> Reading:
+        done = trio.Event()
+        outcome: list[Reading] = []
+
+        async def read() -> None:
+            try:
+                with trio.CancelScope(shield=True):
+                    outcome.append(await trio.to_thread.run_sync(self._read, prompt, default))
+            finally:
+                done.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            try:
+                await done.wait()
+            finally:
+                # The line was read, or nobody wants it any more: then the nursery waits.
+                self.stop(_Stopped)
+        return outcome[0]
+
+    def stop(self, error: type[Exception]) -> None:
+        """End the reading with this error, as soon as it has begun; from trio's thread."""
+        with self._lock:
+            if self._stop is None:
+                self._stop = error
+                if self._wake is not None:
+                    with suppress(RuntimeError):  # the loop was closed just now
+                        self._wake(self._exit)
+
+    def _read(self, prompt: str, default: str) -> Reading:
+        message: StyleAndTextTuples = [("class:prompt", prompt)]
+        try:
+            return Typed(
+                self._session.prompt(
+                    message, default=default, pre_run=self._begin, handle_sigint=False
+                )
+            )
+        except (_CtrlC, _Stopped):
+            return Interrupted(dropped=bool(self._session.default_buffer.text))
+        except (EOFError, OSError):
+            return End()
+        finally:
+            with self._lock:
+                self._wake, self._stop = None, _Stopped
+
+    def _begin(self) -> None:
+        # In the loop, before anything is read.
+        loop = self._session.app.loop
+        assert loop is not None
+        with self._lock:
+            self._wake = loop.call_soon_threadsafe
+            if self._stop is not None:
+                self._exit()
+
+    def _exit(self) -> None:
+        app: Application[str] = self._session.app
+        if app.is_running and app.future is not None and not app.future.done():
+            assert self._stop is not None
+            app.exit(exception=self._stop())
+
+
+def _session(history: "History | None") -> "PromptSession[str]":
+    # An answer has no history, no commands, and one line.
+    lines = history is not None
+    return PromptSession(
+        history=history or InputHistory(None),
+        multiline=False,
+        wrap_lines=True,
+        enable_history_search=False,
+        completer=_CommandCompleter() if lines else None,
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+        reserve_space_for_menu=0,
+        key_bindings=_keys() if lines else None,
+        prompt_continuation=_continued,
+        style=_STYLE,
+        enable_suspend=True,
+        interrupt_exception=_CtrlC,
+    )
+
+
+def _continued(width: int, line: int, soft: int) -> StyleAndTextTuples:
+    del line
+    return [] if soft else [("class:hint", ". ".rjust(width))]
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    def accept_or_go_on(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.current_line_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor(1)
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    _add(keys, new_line, "escape", "enter")
+    _add(keys, new_line, "c-j")
+    _add(keys, accept_or_go_on, "enter")
+    return keys
+
+
+def _add(keys: KeyBindings, handler: Callable[[KeyPressEvent], None], *sequence: str) -> None:
+    keys.add(*sequence)(handler)

@@ -1,0 +1,96 @@
+"""What was typed in chats before: a file of its user's, one JSON string a line.
+
+It is a convenience: a file that cannot be read or written is done without. A line that begins with
+a blank is not kept, which is how shells take what should not be.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from prompt_toolkit.history import History
+
+# Entries of the file; twice as many may stand there before the old ones go.
+_KEPT: Final = 1000
+_FOLDER: Final = "agent-actors"
+_FILE: Final = "chat-input.jsonl"
+
+
+def history_path(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where it is kept; None if the user has no home."""
+    state = environment.get("XDG_STATE_HOME", "")
+    if state:
+        return Path(state) / _FOLDER / _FILE
+    try:
+        return Path.home() / ".local/state" / _FOLDER / _FILE
+    except RuntimeError:
+        return None
+
+
+class InputHistory(History):
+    """The lines of earlier chats, then those of this one.
+
+    Args:
+        path: The file; None: none is kept.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The lines, the newest first."""
+        lines = self._read()
+        if len(lines) > 2 * _KEPT:
+            lines = lines[-_KEPT:]
+            self._rewrite(lines)
+        return [text for line in reversed(lines) if (text := _decoded(line))]
+
+    def append_string(self, string: str) -> None:
+        """Take a line, unless it is a blank one, a private one or the last one again."""
+        if not string.strip() or string[0].isspace():
+            return
+        known = self.get_strings()
+        if not known or known[-1] != string:
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        """Write a line to the file."""
+        if self._path is None:
+            return
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # What was typed is nobody else's to read; two chats may write at once.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            fd = os.open(self._path, flags, 0o600)
+            with os.fdopen(fd, "ab") as file:
+                file.write(json.dumps(string).encode() + b"\n")
+
+    def _read(self) -> list[bytes]:
+        if self._path is None:
+            return []
+        try:
+            return self._path.read_bytes().splitlines()
+        except OSError:
+            return []
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        assert self._path is not None
+        beside = self._path.with_name(f"{_FILE}.{os.getpid()}")
+        with suppress(OSError):
+            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.writelines(line + b"\n" for line in lines)
+            beside.replace(self._path)
+
+
+def _decoded(line: bytes) -> str:
+    """The text of a line; empty if it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""

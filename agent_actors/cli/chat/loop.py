@@ -1,0 +1,337 @@
+"""The loop of a chat: read a line, do what it says, tell what came of it, until somebody leaves.
+
+Owns the session that is talked in and what can be changed on the way: the model, and whether
+thoughts are shown. What a line means is `commands.py`; a turn is `turn.py`. Nothing that goes wrong
+with a line ends the chat, but for streams that nobody reads.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, assert_never
+
+import attrs
+
+from agent_actors import AgentOptions, Runtime, __version__
+from agent_actors.abc import SessionStore
+from agent_actors.cli.chat.commands import (
+    Command,
+    Mistake,
+    Name,
+    Nothing,
+    Say,
+    count_of,
+    help_lines,
+    parse,
+    switch_of,
+)
+from agent_actors.cli.chat.log import SessionLook, as_markdown, look, told
+from agent_actors.cli.chat.reading import Interrupted, Typed
+from agent_actors.cli.chat.said import Face, Said
+from agent_actors.cli.chat.turn import Turn
+from agent_actors.cli.chat.words import on_one_line, usage_text
+from agent_actors.cli.outcome import FAILED
+from agent_actors.codec.openai import messages_to_openai
+from agent_actors.domain.messages import Messages
+from agent_actors.errors import AgentError, ConfigError
+from agent_actors.permissions.modes import MODES, effect_of
+
+_LEAVES: Final = "Ctrl-C again leaves"
+_STILL_ENDING: Final = "still ending; Ctrl-C once more ends the program at once"
+_NOTHING_YET: Final = "nothing was said yet"
+# Characters of a prompt, or of a tool's description, that stand for it.
+_GLANCE: Final = 60
+
+
+@attrs.frozen(kw_only=True)
+class ChatPlan:
+    """What a chat is begun with.
+
+    Attributes:
+        options: The agent.
+        store: Where its session is kept.
+        store_path: The store's path, as it was given; empty: it ends with the chat.
+        session_id: The session to go on with, or to begin under this name; None: a new one.
+        thinking: Whether the model's thoughts are shown.
+    """
+
+    options: AgentOptions
+    store: SessionStore
+    store_path: str = ""
+    session_id: str | None = None
+    thinking: bool = False
+
+
+class Chat:
+    """One chat.
+
+    Args:
+        plan: What it is begun with.
+        runtime: Where it runs; on the plan's store.
+        face: Where it is held.
+        on_despair: Called when Ctrl-C was pressed a third time, and the turn has not ended.
+    """
+
+    def __init__(
+        self, plan: ChatPlan, runtime: Runtime, face: Face, on_despair: Callable[[], None]
+    ) -> None:
+        self._plan = plan
+        self._runtime = runtime
+        self._face = face
+        self._on_despair = on_despair
+        self._session_id = plan.session_id
+        self._model = plan.options.model
+        self._thinking = plan.thinking
+        self._turn: Turn | None = None
+        self._impatient = False
+        # Whether Ctrl-C was pressed just before, so that the next one leaves.
+        self._leaving = False
+        self._default = ""
+        self._failed = False
+
+    async def hold(self) -> int:
+        """Talk until somebody leaves.
+
+        Returns:
+            The exit status: 1 if nobody is there to see an error, and there was one.
+
+        Raises:
+            SessionError: The session cannot be opened.
+            OSError: Nobody reads any more.
+
+        Cancellation: safe; a turn is ended in order.
+        """
+        await self._greet()
+        while True:
+            default, self._default = self._default, ""
+            reading = await self._face.read(default)
+            match reading:
+                case Typed(text):
+                    self._leaving = False
+                    if not await self._do(text):
+                        break
+                case Interrupted(dropped=dropped):
+                    if self._leaving and not dropped:
+                        break
+                    self._leaving = not dropped
+                    if self._leaving:
+                        await self._note(_LEAVES)
+                case _:
+                    break
+        await self._part()
+        return FAILED if self._failed and not self._face.can_ask else 0
+
+    def interrupt(self) -> bool:
+        """Ctrl-C, told by a signal.
+
+        Returns:
+            False if there was nothing to interrupt.
+        """
+        if self._turn is None:
+            return self._face.can_ask and self._face.interrupt()
+        if self._face.interrupt():
+            return True  # a question; who asks it interrupts the turn
+        if self._turn.press() == "desperate":
+            self._on_despair()
+        return True
+
+    # A line.
+
+    async def _do(self, text: str) -> bool:
+        """Do what a line says; False if it says to leave."""
+        line = parse(text)
+        match line:
+            case Say(said):
+                await self._speak(said)
+            case Command(name=Name.QUIT):
+                return False
+            case Command():
+                try:
+                    await self._carry_out(line)
+                except AgentError as error:
+                    await self._mistake(str(error))
+            case Mistake(message):
+                await self._mistake(message)
+            case Nothing():
+                pass
+            case _:
+                assert_never(line)
+        return True
+
+    async def _speak(self, text: str) -> None:
+        turn = self._turn = Turn(self._runtime, self._face)
+        try:
+            spoken = await turn.speak(
+                text,
+                self._plan.options,
+                session_id=self._session_id,
+                model=self._model,
+                thinking=self._thinking,
+            )
+        finally:
+            self._turn = None
+        self._session_id = spoken.session_id
+        self._leaving = spoken.interrupted
+        self._failed = self._failed or spoken.failed
+
+    async def _carry_out(self, command: Command) -> None:
+        argument = command.argument
+        match command.name:
+            case Name.HELP:
+                await self._help()
+            case Name.MODEL:
+                await self._show_model(argument)
+            case Name.TOOLS:
+                await self._show_tools()
+            case Name.HISTORY:
+                await self._show_history(argument)
+            case Name.TOKENS:
+                await self._show_tokens()
+            case Name.THINKING:
+                await self._switch_thinking(argument)
+            case Name.REWIND:
+                await self._rewind(argument)
+            case Name.SAVE:
+                await self._save(argument)
+            case Name.QUIT:
+                pass
+            case _:
+                assert_never(command.name)
+
+    # The commands.
+
+    async def _help(self) -> None:
+        rows = help_lines()
+        wide = max(len(usage) for usage, _ in rows)
+        await self._face.tell(*(Said(f"{usage:{wide}}  {about}") for usage, about in rows))
+        if self._face.can_ask:
+            await self._note(
+                "Enter sends; Ctrl-J, Alt-Enter or a backslash before Enter begins a new line; "
+                "Ctrl-C interrupts an answer"
+            )
+
+    async def _show_model(self, argument: str) -> None:
+        if argument:
+            self._model = argument
+        await self._face.tell(Said(f"model: {self._model}"))
+
+    async def _show_tools(self) -> None:
+        options = self._plan.options
+        if not options.tools:
+            await self._note("the model is offered no tools; --tools and --demo-tools give it some")
+            return
+        for tool in options.tools:
+            does = effect_of(tool)
+            rule = "" if options.permissions is None else MODES[options.permissions.mode][does]
+            note = {"ask": ", asks first", "deny": ", refused"}.get(rule, "")
+            about = on_one_line(tool.description, _GLANCE)
+            await self._face.tell(Said(f"{tool.name}: {about} ({does}{note})"))
+
+    async def _show_history(self, argument: str) -> None:
+        most = count_of(argument, 0)
+        if isinstance(most, Mistake):
+            await self._mistake(f"/history: {most.message}")
+            return
+        seen = await self._look()
+        lines = list(told(seen.state.history(), most or None))
+        await self._face.tell(*(lines or [Said(_NOTHING_YET, "dim")]))
+
+    async def _show_tokens(self) -> None:
+        state = (await self._look()).state
+        calls = f"{state.requests:,} requests, {state.tool_calls:,} tool calls"
+        await self._face.tell(Said(f"this session: {usage_text(state.usage)}; {calls}"))
+
+    async def _switch_thinking(self, argument: str) -> None:
+        switched = switch_of(argument, now=self._thinking)
+        if isinstance(switched, Mistake):
+            await self._mistake(f"/thinking: {switched.message}")
+            return
+        self._thinking = switched
+        await self._face.tell(Said(f"thoughts are {'shown' if switched else 'hidden'}"))
+
+    async def _rewind(self, argument: str) -> None:
+        count = count_of(argument, 1)
+        if isinstance(count, Mistake):
+            await self._mistake(f"/rewind: {count.message}")
+            return
+        prompts = (await self._look()).prompts
+        if count > len(prompts):
+            have = f"{len(prompts)} can be" if prompts else _NOTHING_YET
+            await self._mistake(f"/rewind: {count} prompts cannot be taken back; {have}")
+            return
+        back = prompts[-count]
+        assert back.seq is not None
+        assert self._session_id is not None
+        await self._runtime.face_session(self._session_id).rewind(back.seq - 1)
+        self._default = back.text
+        await self._note(f"taken back to before: {on_one_line(back.text, _GLANCE)}")
+
+    async def _save(self, argument: str) -> None:
+        messages = (await self._look()).state.history()
+        if not messages:
+            await self._mistake(f"/save: {_NOTHING_YET}")
+            return
+        try:
+            written = _save(messages, argument)
+        except ConfigError as error:
+            await self._mistake(f"/save: {error}")
+            return
+        except OSError as error:
+            await self._mistake(f"/save: {argument}: {error.strerror or error}")
+            return
+        await self._note(f"{len(messages):,} messages written to {written}")
+
+    # The session.
+
+    async def _look(self) -> SessionLook:
+        if self._session_id is None:
+            return look(())
+        return look(await self._plan.store.export(self._session_id))
+
+    async def _greet(self) -> None:
+        seen = await self._look()
+        if not self._face.can_ask:
+            return
+        await self._note(f"agent-actors {__version__}, {self._model}; /help shows the commands")
+        if self._plan.session_id is None:
+            return
+        messages = seen.state.history()
+        if not messages:
+            await self._note(f"session {self._plan.session_id} is new")
+            return
+        await self._note(f"session {self._plan.session_id} goes on, {len(messages):,} messages")
+        if seen.prompts:
+            await self._note(f"last prompt: {on_one_line(seen.prompts[-1].text, _GLANCE)}")
+
+    async def _part(self) -> None:
+        plan = self._plan
+        if plan.store_path and self._session_id is not None and self._face.can_ask:
+            again = f"--session {self._session_id} --store {plan.store_path}"
+            await self._note(f"to go on: agent-actors chat {again}")
+
+    async def _note(self, text: str) -> None:
+        await self._face.tell(Said(text, "dim"))
+
+    async def _mistake(self, message: str) -> None:
+        await self._face.tell(Said(message, "error"))
+
+
+def _save(messages: Messages, name: str) -> Path:
+    """Write a conversation to a file that is not there yet.
+
+    Raises:
+        ConfigError: The name says no form.
+        OSError: It cannot be written, or is there.
+    """
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - a home that is not known stays a name
+    if path.suffix == ".json":
+        text = json.dumps(messages_to_openai(messages), ensure_ascii=False, indent=2) + "\n"
+    elif path.suffix == ".md":
+        text = as_markdown(messages)
+    else:
+        raise ConfigError("the name has to end with .md or .json")
+    # Halves of characters, which a model may have written, are replaced.
+    with path.open("x", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return path

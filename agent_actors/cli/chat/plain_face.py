@@ -1,0 +1,166 @@
+"""A chat without colours and without cursor movement: a line in, an answer out.
+
+The answers and what commands tell go to stdout, so that they can be piped; calls, thoughts, notes
+and errors go to stderr. Where stdin is no terminal, nobody is there to be asked.
+"""
+
+import sys
+from typing import Final
+
+import trio
+
+from agent_actors.cli.chat.reading import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.said import Said
+from agent_actors.cli.chat.terminal import forget_typed
+from agent_actors.cli.chat.words import RESULT_LINES, call_text, clean, duration, result_lines
+from agent_actors.cli.streams import Input, Output
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantDelta,
+    AssistantMessage,
+    AssistantThinking,
+    AttemptRestarted,
+    Notification,
+    ResultEvent,
+    StreamNotice,
+    ToolResult,
+    ToolUse,
+)
+from agent_actors.domain.run import StopReason
+
+_PROMPT: Final = "> "
+_MORE: Final = ". "
+_GOES_ON: Final = "\\"
+
+
+class PlainFace:
+    """The standard streams."""
+
+    def __init__(self) -> None:
+        self._input = Input(sys.stdin)
+        self._answers = Output(sys.stdout)
+        self._notes = Output(sys.stderr)
+        self.can_ask: bool = sys.stdin.isatty()
+        self._prompts = self.can_ask and self._answers.terminal
+        self._reading: trio.CancelScope | None = None
+        self._thinking = False
+        self._streamed = False
+        self._calls: dict[str, str] = {}
+
+    async def read(self, default: str = "") -> Reading:
+        """See `Face`; a line that ends with a backslash goes on in the next, at a terminal."""
+        if default and self._prompts:
+            await self._note(f"taken back: {default}")
+        lines: list[str] = []
+        while True:
+            reading = await self._line(_MORE if lines else _PROMPT)
+            if not isinstance(reading, Typed):
+                return Interrupted(dropped=bool(lines)) if lines else reading
+            goes_on = self.can_ask and reading.text.endswith(_GOES_ON)
+            lines.append(reading.text.removesuffix(_GOES_ON) if goes_on else reading.text)
+            if not goes_on:
+                return Typed("\n".join(lines))
+
+    async def answer(self, prompt: str) -> Reading:
+        """See `Face`."""
+        forget_typed()
+        return await self._line(f"{prompt}{_PROMPT}")
+
+    def interrupt(self) -> bool:
+        """See `Face`."""
+        if self._reading is None:
+            return False
+        self._reading.cancel("Ctrl-C")
+        return True
+
+    async def tell(self, *said: Said) -> None:
+        """See `Face`."""
+        for one in said:
+            if one.kind in ("plain", "heading", "markdown"):
+                await self._notes.end_line()
+                await self._answers.write(f"{one.text}\n")
+            else:
+                await self._note(f"error: {one.text}" if one.kind == "error" else one.text)
+
+    def begin_turn(self, *, thinking: bool) -> None:
+        """See `Face`."""
+        self._thinking = thinking
+        self._streamed = False
+        self._calls.clear()
+
+    async def show(self, event: AnyEvent) -> None:
+        """See `Face`."""
+        match event:
+            case AssistantDelta(text=text):
+                await self._notes.end_line()
+                await self._answers.write(text)
+                self._streamed = True
+            case AssistantMessage():
+                if not self._streamed:
+                    await self._answers.write(event.text)
+                self._streamed = False
+                await self._end_lines()
+            case AssistantThinking(text=text) if self._thinking:
+                await self._answers.end_line()
+                await self._notes.write(text)
+            case ToolUse(tool_use_id=call_id, name=name):
+                self._calls[call_id] = call_text(name, event.input)
+            case ToolResult():
+                await self._show_result(event)
+            case AttemptRestarted(reason=reason):
+                await self._note(f"note: the answer begins anew: {reason}")
+            case StreamNotice(text=text) | Notification(text=text):
+                await self._note(f"note: {text}")
+            case ResultEvent(stop_reason=reason):
+                await self._end_lines()
+                if reason == StopReason.INTERRUPTED:
+                    await self._note("note: interrupted; what was said is kept")
+                elif reason != StopReason.COMPLETED:
+                    await self._note(f"note: the answer is not whole: {reason}")
+            case _:
+                pass
+
+    async def paint(self) -> None:
+        """See `Face`; all is shown as it comes."""
+
+    async def hold(self) -> None:
+        """See `Face`."""
+        await self._end_lines()
+
+    def go_on(self) -> None:
+        """See `Face`."""
+
+    def end_turn(self) -> None:
+        """See `Face`."""
+
+    async def _show_result(self, result: ToolResult) -> None:
+        call = self._calls.pop(result.tool_use_id, clean(result.name))
+        how = "failed" if result.is_error else "done"
+        took = f" in {duration(result.duration)}" if result.started_at else ""
+        await self._note(f"tool: {call}: {how}{took}")
+        for line in result_lines(result.content, RESULT_LINES):
+            await self._note(f"  {line}")
+
+    async def _line(self, prompt: str) -> Reading:
+        await self._end_lines()
+        if self._prompts:
+            await self._answers.write(prompt)
+        found: str | None = None
+        with trio.CancelScope() as self._reading:
+            found = await self._input.line()
+        interrupted, self._reading = self._reading.cancelled_caught, None
+        if self._prompts:
+            # The terminal has shown what was typed; after Ctrl-C and Ctrl-D the line has no end.
+            self._answers.mid_line = found is None
+        if interrupted:
+            return Interrupted()
+        return End() if found is None else Typed(found)
+
+    async def _note(self, text: str) -> None:
+        await self._answers.end_line()
+        await self._notes.end_line()
+        await self._notes.write(f"{clean(text)}\n")
+
+    async def _end_lines(self) -> None:
+        await self._answers.end_line()
+        await self._notes.end_line()

@@ -1,0 +1,133 @@
+"""A chat in a terminal: an editor below, answers that grow above it."""
+
+from typing import Final
+
+import trio
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from agent_actors.cli.chat.editor import Editor
+from agent_actors.cli.chat.markdown import Block
+from agent_actors.cli.chat.reading import Reading
+from agent_actors.cli.chat.said import Kind, Said
+from agent_actors.cli.chat.screen import Screen
+from agent_actors.cli.chat.view import TurnView
+from agent_actors.cli.chat.words import clean
+from agent_actors.domain.events import AnyEvent
+
+_PROMPT: Final = "> "
+# Seconds between two pictures: text flows for the eye, and slow terminals keep up; and the longest
+# time without one, since the line that says how long it takes moves.
+_SHORTEST: Final = 0.04
+_LONGEST: Final = 0.1
+# What is costly to draw is drawn more rarely, so that drawing takes this part of the time.
+_SHARE: Final = 0.2
+_STYLES: Final[dict[Kind, str]] = {
+    "plain": "",
+    "dim": "dim",
+    "error": "red",
+    "heading": "bold",
+}
+
+
+class RichFace:
+    """A terminal.
+
+    Args:
+        screen: Where to draw.
+        editor: Who reads.
+    """
+
+    can_ask: bool = True
+
+    def __init__(self, screen: Screen, editor: Editor) -> None:
+        self._screen = screen
+        self._editor = editor
+        self._view: TurnView | None = None
+        self._woken = trio.Event()
+        self._ended = trio.Event()
+        self._held = False
+        # One picture at a time: what is told within a turn is drawn by another task.
+        self._pen = trio.Lock()
+
+    async def read(self, default: str = "") -> Reading:
+        """See `Face`."""
+        return await self._editor.read(_PROMPT, default=default)
+
+    async def answer(self, prompt: str) -> Reading:
+        """See `Face`."""
+        return await self._editor.answer(f"{prompt}{_PROMPT}")
+
+    def interrupt(self) -> bool:
+        """See `Face`."""
+        return self._editor.interrupt()
+
+    async def tell(self, *said: Said) -> None:
+        """See `Face`."""
+        await self._draw([_shown(one) for one in said])
+
+    def begin_turn(self, *, thinking: bool) -> None:
+        """See `Face`."""
+        self._view = TurnView(thinking=thinking, since=trio.current_time())
+        self._woken, self._ended = trio.Event(), trio.Event()
+        self._held = False
+
+    async def show(self, event: AnyEvent) -> None:
+        """See `Face`."""
+        assert self._view is not None
+        self._view.feed(event, trio.current_time())
+        self._woken.set()
+
+    async def paint(self) -> None:
+        """See `Face`."""
+        while not self._ended.is_set():
+            began = trio.current_time()
+            if not self._held:
+                await self._draw([])
+            cost = trio.current_time() - began
+            with trio.move_on_after(max(_SHORTEST, cost / _SHARE)):
+                await self._ended.wait()
+            with trio.move_on_after(_LONGEST):
+                await self._woken.wait()
+            if not self._ended.is_set():
+                self._woken = trio.Event()
+        self._held = True
+        await self._draw([])
+        self._view = None
+
+    async def hold(self) -> None:
+        """See `Face`."""
+        self._held = True
+        await self._draw([])
+
+    def go_on(self) -> None:
+        """See `Face`."""
+        self._held = False
+        self._woken.set()
+
+    def end_turn(self) -> None:
+        """See `Face`."""
+        self._ended.set()
+        self._woken.set()
+
+    async def _draw(self, told: list[RenderableType]) -> None:
+        async with self._pen:
+            finished: list[RenderableType] = []
+            live: list[RenderableType] = []
+            if self._view is not None:
+                finished = self._view.take()
+                if not self._held:
+                    live = self._view.live(trio.current_time(), height=self._screen.height)
+            await self._screen.draw([*finished, *told], live)
+
+
+def _shown(said: Said) -> RenderableType:
+    text = clean(said.text)
+    if said.kind == "markdown":
+        return Block(text)
+    return Text(text, style=_STYLES[said.kind])
+
+
+def make_console() -> Console:
+    """A console on stdout that takes texts as they are."""
+    return Console(markup=False, emoji=False, highlight=False)

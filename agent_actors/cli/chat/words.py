@@ -1,0 +1,134 @@
+"""What a chat shows, put into words that are safe to show and never long. Pure.
+
+A model writes the arguments of its calls, a tool what it found: any of it may be huge, and may hold
+characters that move a terminal's cursor or turn the direction of reading. Only the beginning of it
+is looked at; of the rest no more than the line ends are counted.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.usage import Usage
+
+# Control characters do more than show; so do those that turn the direction of what follows, by
+# which a command can be made to read as another. Newline and tab may stay; a return is dropped.
+_UNSAFE: Final[dict[int, str | None]] = {
+    **dict.fromkeys(
+        (
+            *range(0x09),
+            *range(0x0B, 0x20),
+            *range(0x7F, 0xA0),
+            *range(0x202A, 0x202F),
+            *range(0x2066, 0x206A),
+        ),
+        "\N{REPLACEMENT CHARACTER}",
+    ),
+    0x0D: None,
+}
+_MORE: Final = "..."
+# Characters of a call, and of one line of a result: what still reads at a glance.
+CALL_SIZE: Final = 200
+_LINE_SIZE: Final = 300
+# Lines of a result that are shown; the model is told all of it.
+RESULT_LINES: Final = 8
+
+
+def clean(text: str) -> str:
+    """A text without characters that do more than show; newlines and tabs stay."""
+    return text.translate(_UNSAFE)
+
+
+def on_one_line(text: str, size: int) -> str:
+    """The beginning of a text, on one line of at most so many characters.
+
+    Args:
+        text: Any text, of any length.
+        size: The most characters; at least 4.
+    """
+    # Blanks are run together afterwards, so that more than `size` may be needed; 4 times is plenty.
+    head = " ".join(clean(text[: 4 * size]).split())
+    if len(head) <= size and len(text) <= 4 * size:
+        return head
+    return head[: size - len(_MORE)].rstrip() + _MORE
+
+
+def call_text(name: str, arguments: JsonObject, size: int = CALL_SIZE) -> str:
+    """A call as one line, such as `search(query="tea", limit=3)`."""
+    parts: list[str] = []
+    room = size
+    for key, value in arguments.items():
+        part = f"{key}={json_text(value, room + 1)}"
+        parts.append(part)
+        room -= len(part) + 2
+        if room < 0:
+            break
+    return on_one_line(f"{name}({', '.join(parts)})", size)
+
+
+def json_text(value: JsonValue, size: int) -> str:
+    """The beginning of a value's JSON, at least so many characters of it if it has them."""
+    if isinstance(value, str):
+        # One text is written in one go: what is not shown is not to be written at all.
+        value = value[:size]
+    pieces: list[str] = []
+    length = 0
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+            pieces.append(piece)
+            length += len(piece)
+            if length > size:
+                break
+    except RecursionError:
+        return "(nested too deeply to be shown)"
+    return "".join(pieces)
+
+
+def result_lines(content: str | JsonObject | list[JsonValue], most: int) -> Iterator[str]:
+    """The beginning of a tool's result, line by line, and then what was left out.
+
+    Args:
+        content: What the tool gave.
+        most: The most lines, that of what was left out not counted.
+    """
+    if not isinstance(content, str):
+        found = json_text(content, _LINE_SIZE)
+        yield clean(found[:_LINE_SIZE]) + (_MORE if len(found) > _LINE_SIZE else "")
+        return
+    text = content
+    start = 0
+    for _ in range(most):
+        if start >= len(text):
+            return
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start : min(end, start + _LINE_SIZE)]
+        more = end - start - len(line)
+        yield clean(line) + (f"{_MORE} ({more:,} characters more)" if more else "")
+        start = end + 1
+    if start < len(text):
+        lines = text.count("\n", start) + (not text.endswith("\n"))
+        yield f"{_MORE} ({lines:,} more {'line' if lines == 1 else 'lines'})"
+
+
+def duration(seconds: float) -> str:
+    """How long something took, such as `40 ms`, `1.2 s` or `2 min 5 s`."""
+    if seconds < 0.9995:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def usage_text(usage: Usage) -> str:
+    """Tokens, such as `1,234 tokens in, 56 out`."""
+    parts = [f"{usage.input_tokens:,} tokens in", f"{usage.output_tokens:,} out"]
+    if usage.cache_read_tokens:
+        parts.append(f"{usage.cache_read_tokens:,} from the cache")
+    if usage.reasoning_tokens:
+        parts.append(f"{usage.reasoning_tokens:,} of reasoning")
+    if usage.estimated:
+        parts.append("estimated")
+    return ", ".join(parts)

@@ -1,0 +1,147 @@
+"""A program in a terminal of its own, for tests and for captures of the documentation.
+
+The program gets the terminal as a user's has it: as its controlling terminal, so that Ctrl-C is a
+signal unless the program reads keys itself. What it writes is shown on a `Screen`.
+"""
+
+import fcntl
+import os
+import pty
+import struct
+import sys
+import termios
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import attrs
+import trio
+
+from scripts.screen import Screen
+
+# Takes the terminal on its stdin as the controlling one, and becomes the program.
+_LAUNCH: Final = (
+    "import fcntl, os, sys, termios\n"
+    "os.setsid()\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n"
+)
+_READ_SIZE: Final = 65_536
+CTRL_C: Final = "\x03"
+CTRL_D: Final = "\x04"
+CTRL_J: Final = "\n"
+ENTER: Final = "\r"
+UP: Final = "\x1b[A"
+
+
+@attrs.define(eq=False)
+class Session:
+    """A program in its terminal.
+
+    Attributes:
+        process: The program.
+        screen: What somebody sees.
+        written: All that it wrote.
+    """
+
+    process: trio.Process
+    screen: Screen
+    _ours: int
+    _theirs: int
+    written: str = ""
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._ours, text.encode())
+
+    async def until(self, text: str) -> None:
+        """Wait for a text on the screen."""
+        await self.until_true(lambda: text in self.screen.text)
+
+    async def until_true(self, condition: Callable[[], bool]) -> None:
+        """Wait for what the screen shows to be so; it fails if the program ends before."""
+        while not condition():
+            if not await self._read():
+                raise EOFError(f"the program ended, and showed:\n{self.screen.text}")
+
+    async def until_raw(self) -> None:
+        """Wait until the program reads keys."""
+        # The modes change without anything to be read.
+        while self.is_cooked():  # noqa: ASYNC110
+            await trio.sleep(0.005)
+
+    async def end(self) -> int:
+        """Wait for the program's end; its exit status."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_on)
+            status = await self.process.wait()
+            nursery.cancel_scope.cancel()
+        return status
+
+    def is_cooked(self) -> bool:
+        """Whether the terminal is as a shell has it: lines are edited, shown and end in signals."""
+        flags: int = termios.tcgetattr(self._theirs)[3]
+        cooked = termios.ECHO | termios.ICANON | termios.ISIG
+        return flags & cooked == cooked
+
+    def resize(self, width: int) -> None:
+        """Make the terminal wider or narrower; what is on the screen stays as it is."""
+        _set_size(self._theirs, width, self.screen.height)
+
+    async def _read_on(self) -> None:
+        while await self._read():
+            pass
+
+    async def _read(self) -> bool:
+        await trio.lowlevel.wait_readable(self._ours)
+        try:
+            piece = os.read(self._ours, _READ_SIZE)
+        except OSError:  # on Linux, that nobody has the other end
+            return False
+        text = piece.decode("utf-8", "replace")
+        self.written += text
+        self.screen.feed(text)
+        return bool(piece)
+
+
+@asynccontextmanager
+async def in_terminal(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    width: int = 80,
+    height: int = 24,
+) -> AsyncGenerator[Session]:
+    """Start a program in a terminal; it is killed if it has not ended when the block is left.
+
+    Args:
+        command: The program, by its path, and its arguments.
+        environment: Its environment.
+        width: Columns of the terminal.
+        height: Its lines.
+    """
+    ours, theirs = pty.openpty()
+    try:
+        _set_size(theirs, width, height)
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-c", _LAUNCH, *command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
+        )
+        try:
+            screen = Screen(width, height, lambda said: os.write(ours, said.encode()))
+            yield Session(process, screen, ours, theirs)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def _set_size(fd: int, width: int, height: int) -> None:
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
