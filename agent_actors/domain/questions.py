@@ -2,7 +2,7 @@
 
 import attrs
 
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import JsonObject, JsonValue
 
 
 @attrs.frozen
@@ -29,6 +29,6 @@ class Question:
     choices: tuple[str, ...] = ()
     tool_use_id: str = ""
     tool_name: str = ""
-    tool_input: JsonObject = attrs.field(factory=dict)
+    tool_input: JsonObject = attrs.field(factory=dict[str, JsonValue])
     reason: str = ""
     asked_at: float = 0.0

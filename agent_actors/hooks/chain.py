@@ -109,8 +109,8 @@ def compile_hooks(hooks: Hooks) -> HookChain:
         ConfigError: A phase that there is none of, two hooks of one name, something that cannot be
             called, or a matcher where there is no tool.
     """
-    items = (hooks,) if isinstance(hooks, Hook | Mapping) else tuple(hooks)
-    items = cast("tuple[Hook | HookMapping, ...]", items)
+    alone = isinstance(hooks, Hook | Mapping)
+    items = cast("tuple[Hook | HookMapping, ...]", (hooks,) if alone else tuple(hooks))
     rows: dict[Phase, list[BoundHook]] = {}
     names: list[str] = []
     for item in items:

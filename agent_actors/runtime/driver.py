@@ -61,7 +61,7 @@ from agent_actors.runtime.noting import metadata_of
 from agent_actors.runtime.opening import opening_of
 from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.policy import policy_of
-from agent_actors.runtime.reader import EventMailbox, RunSink, SilentSink, Stamp
+from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
 from agent_actors.runtime.record import RunRecord
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.steering import Inbox, Steering, take_at_once, wait_in_line
@@ -328,11 +328,12 @@ class Driver:
 
     def _make_sink(self) -> RunSink:
         silent = self._hooked is not None and self._hooked.withholds
-        return (SilentSink if silent else RunSink)(
+        return RunSink(
             self._stamp,
             self._mailbox,
             self._actors.bus,
             tool_deltas=self._options.tool_deltas,
+            shows=not silent,
         )
 
     # Tools.

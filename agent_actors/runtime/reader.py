@@ -6,7 +6,7 @@ that takes nothing for `stall` seconds ends its run. Progress is dropped instead
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import attrs
 import trio
@@ -171,6 +171,18 @@ class EventMailbox:
             room.set()
 
 
+class _Nobody:
+    """A bus that nobody listens to."""
+
+    has_subscribers: bool = False
+
+    def publish_nowait(self, events: Sequence[Event]) -> None:
+        """Nothing happens."""
+
+
+_NOBODY: Final = _Nobody()
+
+
 class RunSink:
     """The `ModelSink` of one model call: pieces become live events, in the reading task.
 
@@ -179,9 +191,8 @@ class RunSink:
         mailbox: The reader's; None where nobody reads the run's deltas.
         bus: Tells observers.
         tool_deltas: Whether arguments that stream in are shown.
+        shows: False: show nothing, and count: for an answer that somebody has to see first.
     """
-
-    shows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -190,10 +201,12 @@ class RunSink:
         bus: HookBus,
         *,
         tool_deltas: bool,
+        shows: bool = True,
     ) -> None:
+        self.shows: bool = shows
         self._stamp = stamp
-        self._mailbox = mailbox
-        self._bus = bus
+        self._mailbox = mailbox if shows else None
+        self._bus: HookBus | _Nobody = bus if shows else _NOBODY
         self._tool_deltas = tool_deltas
         self.characters: int = 0
 
@@ -241,18 +254,6 @@ class RunSink:
         if events and mailbox is not None:
             return mailbox.put_nowait(tuple(events))
         return None
-
-
-class SilentSink(RunSink):
-    """Shows nothing, and counts: for an answer that somebody has to see first."""
-
-    shows: ClassVar[bool] = False
-
-    def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
-        """Take the pieces of one read."""
-        for delta in deltas:
-            self.characters += len(_shown(delta))
-        return True
 
 
 def _shown(delta: ModelDelta) -> str:

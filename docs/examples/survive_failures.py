@@ -32,6 +32,8 @@ async def main() -> None:
                     print(f"\n[{reason}; what stands above is void, try {attempt} begins]")
                 case ResultEvent(stop_reason=reason):
                     print(f"\n{reason}")
+                case _:
+                    pass
     for endpoint in runtime.statistics().endpoints:
         print(endpoint.endpoint, endpoint.attempts, "tries,", endpoint.retries, "of them again")
 
