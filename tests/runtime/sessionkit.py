@@ -1,0 +1,38 @@
+"""Stores of every kind at a path, and an agent that talks."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_actors import AgentOptions, Runtime
+from agent_actors.abc import SessionStore
+from agent_actors.stores.jsonl import JsonlStore
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.stores.sqlite import SqliteStore
+from agent_actors.testing import ScriptedModel, Turn
+from tests.runtime.hookkit import echo
+
+DISK: dict[str, Callable[[Path], SessionStore]] = {
+    "SqliteStore": lambda path: SqliteStore(path, cleanup_period_days=math.inf),
+    "JsonlStore": lambda path: JsonlStore(path, cleanup_period_days=math.inf),
+}
+STORES: dict[str, Callable[[Path], SessionStore]] = {
+    "MemoryStore": lambda _: MemoryStore(),
+    **DISK,
+}
+
+
+def talker(*turns: Turn) -> AgentOptions:
+    """An agent that says this, turn by turn, and can echo."""
+    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=[echo])
+
+
+async def talk(runtime: Runtime, *turns: Turn, session_id: str = "s", prompt: str = "Go.") -> None:
+    """Run a session once with an agent that says this."""
+    await runtime.run(prompt, talker(*turns), session_id=session_id)
+
+
+async def contents(runtime: Runtime, session_id: str = "s") -> list[str] | None:
+    """What was said in a session, as the store has it."""
+    history = await runtime.sessions.history(session_id)
+    return None if history is None else [message.content for message in history]

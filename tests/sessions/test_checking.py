@@ -1,0 +1,68 @@
+"""Faults in the records of a session are told, and sound ones have none."""
+
+import pytest
+from hypothesis import given
+
+from agent_actors.codec.events import encode_event
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import (
+    AssistantDelta,
+    AssistantMessage,
+    Event,
+    EventScope,
+    Notification,
+    ToolResult,
+    UnknownEvent,
+    UserMessage,
+)
+from agent_actors.sessions.checking import faults_of
+from tests.sessions.test_fold import numbered, records
+
+SCOPE = EventScope("s", "r", "q")
+
+
+def note(seq: int | None, *, ts: float = 1.0, scope: EventScope = SCOPE) -> Event:
+    return Notification(scope, "id", ts, "text", seq=seq)
+
+
+def faults(*events: Event | UnknownEvent) -> list[str]:
+    return list(faults_of("s", [encode_event(event) for event in events]))
+
+
+@given(records)
+def test_whatever_a_session_records_is_sound(events: list[Event]) -> None:
+    found = faults(*numbered(*events))
+    assert [one for one in found if not one.startswith("the conversation")] == []
+
+
+def test_a_call_without_a_result_is_no_fault() -> None:
+    call = ToolUseBlock("c", "t", {})
+    assert faults(AssistantMessage(SCOPE, "id", 1.0, (call,), seq=1)) == []
+    assert faults() == []
+
+
+@pytest.mark.parametrize(
+    ("events", "fault"),
+    [
+        ([note(2)], "record 1 says that it is 2"),
+        ([note(None)], "record 1 says that it is None"),
+        ([note(1, ts=2.0), note(2, ts=1.0)], "record 2 is older than the one before it"),
+        ([note(1, scope=EventScope("t", "", ""))], "record 1 is one of the session 't'"),
+        ([AssistantDelta(SCOPE, "id", 1.0, "a", seq=1)], "record 1 (assistant.delta) is shown"),
+        ([UserMessage(SCOPE, "id", 1.0, "", seq=1)], "the conversation: message 0: a user"),
+        ([UnknownEvent({"type": "x", "seq": 3})], "record 1 says that it is 3"),
+    ],
+)
+def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None:
+    (found,) = faults(*events)
+    assert found.startswith(fault)
+
+
+def test_a_line_that_is_no_record_does_not_hide_the_next_fault() -> None:
+    lines = [b"{", b'{"type":"tool.result","seq":1}', encode_event(note(9))]
+    first, second, third = faults_of("s", lines)
+    assert first.startswith("record 1: expected the JSON")
+    assert second.startswith("record 2: tool.result event")
+    assert third.startswith("record 3 says that it is 9")
+    result = ToolResult(SCOPE, "id", 1.0, "c", "t", "no call", seq=1)
+    assert faults(result) == [], "the fold passes it over"

@@ -1,0 +1,24 @@
+"""What a session waits for: the results of calls, and the answers to questions."""
+
+from agent_actors.domain.events import RunSuspended, SystemInit, UserQuestion
+from agent_actors.sessions import fold
+from tests.sessions.test_fold import SCOPE, answered, gave, numbered, said, use
+from tests.sessions.test_rewind import back
+
+
+def test_calls_without_a_result_are_open_in_the_models_order() -> None:
+    log = numbered(said("go"), answered(use("a"), use("b"), use("c")), gave("b"))
+    assert [call.id for call in fold(log).open_calls] == ["a", "c"]
+    assert fold([*log, *numbered(*log, gave("c"), gave("a"))[-2:]]).open_calls == ()
+    assert fold([]).open_calls == ()
+
+
+def test_a_session_waits_with_the_questions_of_its_last_run_alone() -> None:
+    begun = SystemInit(SCOPE, "id", 1.0, "/", "1")
+    asked = UserQuestion(SCOPE, "id", 1.0, "q1", "May I?", tool_use_id="a")
+    ended = RunSuspended(SCOPE, "id", 1.0, ("q1", "q2"))
+    log = numbered(begun, said("go"), answered(use("a")), asked, ended)
+    assert fold(log[:-1]).suspended == {}
+    assert fold(log).suspended == {"q1": "a", "q2": ""}
+    for after in (begun, back(1)):
+        assert fold([*log, *numbered(*log, after)[-1:]]).suspended == {}
