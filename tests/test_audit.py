@@ -140,6 +140,28 @@ async def test_a_cancelled_writer_takes_no_line_along(tmp_path: Path, disk: Disk
     assert scopes[1].cancelled_caught
 
 
+async def test_a_writer_that_is_cancelled_as_its_turn_comes_loses_no_line(
+    tmp_path: Path, disk: Disk
+) -> None:
+    token, second = trio.lowlevel.current_trio_token(), trio.CancelScope()
+
+    async def first() -> None:
+        await file.write(b"one\n")
+        second.cancel()  # its turn has come in this very tick
+
+    def until_the_second_is_in_line() -> None:
+        disk.go_on = bool
+        trio.from_thread.run(wait_all_tasks_blocked, trio_token=token)
+
+    disk.go_on = until_the_second_is_in_line
+    async with AuditFile(tmp_path / "a") as file, trio.open_nursery() as nursery:
+        nursery.start_soon(first)
+        await wait_all_tasks_blocked()
+        with second:
+            await file.write(b"two\n")
+    assert (tmp_path / "a").read_bytes() == b"one\ntwo\n"
+
+
 async def test_a_line_that_comes_while_the_file_closes_is_refused(
     tmp_path: Path, disk: Disk
 ) -> None:

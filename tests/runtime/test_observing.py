@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, cast
 
 import attrs
@@ -24,7 +25,9 @@ from agent_actors.domain.events import (
     ToolResult,
 )
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
+from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
+from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say
 from tests.actors.kit import run_in_order
 from tests.runtime.joinkit import check_quiet
@@ -84,6 +87,24 @@ async def test_a_late_observer_gets_a_session_from_its_beginning_and_goes_on_wit
     assert late.seqs == early.seqs == list(range(1, len(late.seqs) + 1))
     recorded = [event for event in early.events if event.seq is not None]
     assert [event for event in late.events if event.seq is not None] == recorded
+
+
+@pytest.mark.parametrize("kind", [SqliteStore, JsonlStore])
+async def test_a_store_on_disk_gives_late_and_slow_observers_each_record_once(
+    kind: type[SqliteStore] | type[JsonlStore], tmp_path: Path
+) -> None:
+    options, late, slow, everything = agent(12), Observer(), Observer(0.001), Observer()
+    async with open_runtime(store=kind(tmp_path / "sessions")) as runtime:
+        runtime.subscribe(everything, session_id="s", capacity=1_000)
+        runtime.subscribe(slow, overflow="reread", capacity=2)
+        for number in range(12):
+            await runtime.run("Go.", options, session_id="s")
+            if number == 5:
+                runtime.subscribe(late, session_id="s", replay=True)
+    recorded = [event for event in everything.events if event.seq is not None]
+    assert [event for event in late.events if event.seq is not None] == recorded
+    assert [event for event in slow.events if event.seq is not None] == recorded
+    assert late.seqs == list(range(1, len(late.seqs) + 1))
 
 
 async def test_an_observer_goes_on_where_it_was_broken_off() -> None:

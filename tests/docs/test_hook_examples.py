@@ -1,0 +1,69 @@
+"""The patterns of hooks do, as programs, what their page says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+
+
+def output_of(name: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.feature("OAS-106")
+def test_the_gate_refuses_what_is_dangerous_and_lets_the_rest_run() -> None:
+    assert output_of("hook_gate") == [
+        "rm -rf build -> the call was refused: 'rm -rf' is not allowed here",
+        "make clean -> (as if it had run: make clean)",
+        "gate in before_tool: deny, 'rm -rf' is not allowed here",
+    ]
+
+
+@pytest.mark.feature("OAS-107")
+def test_the_sandbox_keeps_files_below_its_folder() -> None:
+    assert output_of("hook_sandbox") == ["etc/hosts.txt", "notes.txt"]
+
+
+@pytest.mark.feature("OAS-108")
+def test_the_audit_log_tells_what_was_asked_before_what_was_done() -> None:
+    told = [line.split(" ")[0] for line in output_of("hook_audit")]
+    tools = ["tool.asked", "tool.begun", "tool.ended"]
+    assert told == ["session.start", "prompt", *tools, "run.ended", "session.end"]
+
+
+@pytest.mark.feature("OAS-109")
+def test_the_sanitiser_cleans_one_prompt_and_refuses_the_other() -> None:
+    assert output_of("hook_prompt") == [
+        r"completed ['How is the weather?\n\nAnswer in one sentence.', 'It is fine weather.']",
+        "blocked:user_prompt_submit []",
+    ]
+
+
+@pytest.mark.feature("OAS-110")
+def test_together_each_does_its_part() -> None:
+    lines = output_of("hook_together")
+    assert "2 model calls, 1 tool call" in lines
+    assert lines[-2:] == [
+        "/sandbox/etc/motd -> 4039 characters",
+        "/app/.env -> 30 characters",
+    ]
+    assert sum('"event": "tool.begun"' in line for line in lines) == 1
+
+
+def test_observers_see_each_record_once() -> None:
+    lines = output_of("observe_events")
+    assert "s: - notification" in lines
+    assert "s: - app.deployed" in lines
+    late = [line for line in lines if line.startswith("late:")]
+    assert late == ["late: 6 tool.result", "late: 9 result", "late: 14 result", "late: shutdown 3"]
