@@ -300,7 +300,7 @@ class Driver:
         self._stamp.next_iteration(self._ledger.model_calls)
         hooked, state = self._hooked, self._session.state
         request = ModelRequest(
-            messages=self._session.history(),
+            messages=self._options.recall.of(self._session.history(), state.memo),
             settings=self._options.settings,
             system_prompt=self._options.system_prompt,
             tools=self._toolset.specs,
@@ -374,7 +374,6 @@ class Driver:
     # The end.
 
     async def _end(self, failure: Exception | None, stop_reason: str) -> RunResult:
-        self.inbox.close()
         finished = await self._calls.join()
         if self._face is not None:
             finished = self._face.carried_out(finished)

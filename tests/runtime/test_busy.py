@@ -19,6 +19,7 @@ from agent_actors.domain.events import (
     UsageEvent,
 )
 from agent_actors.errors import RuntimeFailure, SessionBusy
+from agent_actors.hooks import AfterAgentEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.runtime.busykit import Runs, an_agent, answers, asked, on_record
@@ -233,6 +234,21 @@ async def test_a_run_whose_caller_has_left_is_rolled_back_while_it_ends(
         await runs.start("instead", "rollback")
     assert runs.ends == {"instead": "completed"}
     assert asked(runs.results["instead"].messages) == ["instead"]
+
+
+async def test_a_run_is_rolled_back_while_its_last_hooks_are_at_work(
+    autojump_clock: MockClock,
+) -> None:
+    async def slowly(_: AfterAgentEvent) -> None:
+        await trio.sleep(2)
+
+    store = MemoryStore()
+    async with held(store) as runs:
+        runs.options = an_agent(hooks={"after_agent": slowly})
+        await runs.start("one", wait=2)
+        await runs.start("instead", "rollback")
+    assert runs.ends == {"one": "rolled_back", "instead": "completed"}
+    assert await told(store) == ["one", "back to 0", "rolled_back", "instead", "completed"]
 
 
 # runtime.interrupt

@@ -226,6 +226,7 @@ async def test_input_that_could_not_be_recorded_fails_and_is_not_said_twice(
     assert isinstance(runs.errors["one"], SessionStoreError)
     assert isinstance(runs.errors["two"], SessionStoreError)
     assert "whether it is in the history is not known" in str(runs.errors["two"])
+    assert runs.errors["two"].__cause__ is runs.errors["one"]
 
 
 async def test_an_answer_of_a_type_is_looked_at_before_the_input_is_taken(

@@ -1,0 +1,87 @@
+"""An actor breaks while a run is stopped for another, or takes what is said to it: all are told."""
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import Runtime, open_runtime
+from agent_actors.actors._owner import Owner
+from agent_actors.actors.session_gate import OnBusy
+from agent_actors.errors import ActorCrashed, SessionStoreError
+from tests.runtime.busykit import an_agent
+from tests.runtime.joinkit import SlowStore
+from tests.runtime.test_crash import break_background, break_loop
+
+OWNERS: dict[str, Callable[[Runtime], Owner]] = {
+    "runs": lambda runtime: runtime._actors.runs,
+    "session_gate": lambda runtime: runtime._actors.gate.owner,
+    "session_log": lambda runtime: runtime._actors.log.owner,
+}
+
+
+@attrs.define(eq=False)
+class Two:
+    """A run, another that wants its session, and an actor that breaks."""
+
+    on_busy: OnBusy
+    told: dict[str, str] = attrs.field(factory=dict[str, str])
+
+    async def run(self, runtime: Runtime, prompt: str) -> None:
+        try:
+            result = await runtime.run(prompt, an_agent(), session_id="s", on_busy=self.on_busy)
+            self.told[prompt] = result.stop_reason
+        except (ActorCrashed, SessionStoreError) as error:
+            self.told[prompt] = type(error).__name__
+
+    async def until_it_breaks(self, broken: Callable[[Runtime], Awaitable[None]]) -> None:
+        async with open_runtime(store=SlowStore()) as runtime, trio.open_nursery() as nursery:
+            nursery.start_soon(self.run, runtime, "one")
+            await trio.sleep(0.375)
+            nursery.start_soon(self.run, runtime, "two")
+            await broken(runtime)
+            await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("owner_of", OWNERS.values(), ids=OWNERS.keys())
+@pytest.mark.parametrize("break_it", [break_loop, break_background])
+@pytest.mark.parametrize("on_busy", ["interrupt", "rollback", "steer", "queue"])
+@pytest.mark.parametrize("at", [0.25, 1.125, 1.375])
+async def test_whoever_waits_is_told_and_nobody_hangs(
+    on_busy: OnBusy,
+    break_it: Callable[[Owner], None],
+    owner_of: Callable[[Runtime], Owner],
+    at: float,
+    autojump_clock: MockClock,
+) -> None:
+    """At the last of these times an input is being put on record."""
+    two = Two(on_busy)
+
+    async def broken(runtime: Runtime) -> None:
+        await trio.sleep(at)
+        break_it(owner_of(runtime))
+
+    with trio.fail_after(1_000), pytest.raises(ActorCrashed):
+        await two.until_it_breaks(broken)
+    assert set(two.told) == {"one", "two"}
+    # Whether the input had been taken is told truly also then.
+    taken = {"steered"} if on_busy == "steer" else set[str]()
+    assert two.told["two"] in {"ActorCrashed", "SessionStoreError"} | taken
+
+
+async def test_input_whose_recording_was_torn_down_is_no_hang(autojump_clock: MockClock) -> None:
+    """The run that took it never comes to its end."""
+    two = Two("steer")
+
+    async def broken(runtime: Runtime) -> None:
+        inbox = runtime._actors.inbox("s")
+        assert inbox is not None
+        while not inbox._heard:  # noqa: ASYNC110 - the tick in which the run takes it
+            await trio.sleep(0.05)
+        break_loop(runtime._actors.runs)
+
+    with trio.fail_after(1_000), pytest.raises(ActorCrashed):
+        await two.until_it_breaks(broken)
+    assert set(two.told) == {"one", "two"}
