@@ -25,6 +25,7 @@ _SHOWN: Final = 80  # characters of what came
 # Which types a field may have, and how that is put.
 _TEXT: Final = ((str,), "a text")
 _WHOLE: Final = ((int,), "a whole number")
+_AMOUNT: Final = ((float, int), "a whole number, or math.inf")
 _SECONDS: Final = ((float, int), "a number of seconds")
 _SWITCH: Final = ((bool,), "True or False")
 _NUMBER_OR_NONE: Final = ((float, int, _NONE), "a number, or None")
@@ -68,6 +69,8 @@ KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "max_turns": _WHOLE_OR_NONE,
     **dict.fromkeys(TIMEOUTS, _SECONDS),
     "max_retries": _WHOLE,
+    "resume_max_events": _AMOUNT,
+    "resume_max_bytes": _AMOUNT,
     "permissions": ((_NONE, PermissionPolicy), "a PermissionPolicy, the name of a mode, or None"),
     "on_ask": _TEXT,
     "on_suspended": _TEXT,
@@ -99,6 +102,8 @@ _LEAST: Final[Mapping[str, int]] = {
     "max_turns": 1,
     "max_tool_iterations": 0,
     "output_retries": 0,
+    "resume_max_events": 1,
+    "resume_max_bytes": 1,
 }
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "on_ask": ("wait", "suspend"),
@@ -194,7 +199,7 @@ def _is_url(text: str) -> bool:
 def _fault_of_numbers(options: "AgentOptions[object]") -> str:
     for name, least in _LEAST.items():
         count: int | None = getattr(options, name)
-        if count is not None and count < least:
+        if count is not None and not count >= least:
             none = _NONE_MEANS.get(name, "")
             if least:
                 return f"{name} must be at least {least}{none}; got {count}"
@@ -216,6 +221,8 @@ def _fault_of_numbers(options: "AgentOptions[object]") -> str:
 _NONE_MEANS: Final = {
     "max_tokens": ", or None to send none",
     "max_turns": ", or None for any number",
+    "resume_max_events": ", or math.inf for any number",
+    "resume_max_bytes": ", or math.inf for any number",
 }
 
 
@@ -241,15 +248,9 @@ def fault_of_keywords(given: Iterable[str], known: Iterable[str]) -> str:
     return ""
 
 
-def nearest(name: str, known: Iterable[str], *, closeness: float = 0.6) -> str:
-    """The name that is probably meant, and all that there are.
-
-    Args:
-        name: What came.
-        known: All that there are.
-        closeness: How near one must come to be meant, from 0 to 1.
-    """
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name that is probably meant, and all that there are."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=closeness)
+    near = difflib.get_close_matches(name, names, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}Known: {', '.join(names)}"

@@ -9,6 +9,7 @@ A file holds data: functions, tools and clients are passed beside it. Secrets ne
 Nowhere else, so that a system prompt that shows a shell script stays as it is, and shows nothing.
 """
 
+import difflib
 import json
 import os
 import re
@@ -24,7 +25,7 @@ import yaml
 from agent_actors.domain.limits import Prices, UsageLimits
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.runtime.option_checks import KINDS, fault_of_keywords, nearest
+from agent_actors.runtime.option_checks import KINDS, fault_of_keywords
 
 ENV_PREFIX: Final = "AGENT_ACTORS_"
 _OTHER_VARIABLES: Final = frozenset({f"{ENV_PREFIX}PROFILES"})
@@ -33,6 +34,9 @@ _READ_ELSEWHERE: Final = frozenset({"model", "base_url", "api_key"})
 
 _LARGEST: Final = 2**18
 """Bytes of a file; one of options that is larger is another file."""
+
+_DEEPEST: Final = 50
+"""How deep the tables and lists of a YAML file may be."""
 
 _EXPANDED: Final = frozenset({"model", "base_url", "api_key", "headers"})
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
@@ -132,10 +136,20 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _from_yaml(text: str) -> object:
-    for event in yaml.parse(text, yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):  # by which a few lines can stand for any number
-            raise ValueError("aliases (*name) are not taken; write the value out")
+    _check_events(yaml.parse(text, yaml.SafeLoader))
     return yaml.load(text, _StrictLoader)
+
+
+def _check_events(events: Iterable[yaml.Event]) -> None:
+    """Refuse what a few lines could make endless: time grows by the square of the depth."""
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("aliases (*name) are not taken; write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ValueError(f"tables and lists are more than {_DEEPEST} deep")
 
 
 def _from_json(text: str) -> object:
@@ -260,21 +274,23 @@ def fields_of_environ(environ: Mapping[str, str]) -> dict[str, object]:
             continue
         name = known.get(variable)
         if name is None:
-            _check_other(variable, known)
+            _check_other(variable)
         elif name not in _READ_ELSEWHERE:
             with named(variable):
                 found[name] = _of_text(name, text.strip())
     return found
 
 
-def _check_other(variable: str, known: Iterable[str]) -> None:
+def _check_other(variable: str) -> None:
     # Others may have variables of this prefix; one that is nearly a field's is a slip of the pen.
-    told = nearest(variable, known, closeness=_SLIP)
-    if variable not in _OTHER_VARIABLES and told.startswith("did you mean"):
-        raise ConfigError(f"{variable} is no option; {told.partition(' Known:')[0]}")
+    name = variable.removeprefix(ENV_PREFIX).lower()
+    near = difflib.get_close_matches(name, FIELDS, n=1, cutoff=_SLIP)
+    if near and variable not in _OTHER_VARIABLES:
+        meant = f"{ENV_PREFIX}{near[0].upper()}"
+        raise ConfigError(f"{variable} is no option; did you mean {meant}?")
 
 
-_SLIP: Final = 0.9
+_SLIP: Final = 0.8
 """How near a variable's name must come to a field's to be taken for it, from 0 to 1."""
 
 _SWITCHES: Final[Mapping[str, bool]] = {

@@ -1,0 +1,327 @@
+"""Options from a file in three forms, and from the environment; mistakes say where they stand."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors import AgentOptions, Prices, UsageLimits, tool
+from agent_actors.errors import ConfigError
+from agent_actors.permissions import PermissionMode
+from agent_actors.runtime.options_file import fields_of_environ, fields_of_file
+from agent_actors.testing import strategies
+
+URL = "http://localhost:1/v1"
+# Untyped on purpose, as in the tests of the fields.
+from_file: Callable[..., AgentOptions] = AgentOptions.from_file
+
+YAML = """
+model: qwen3-32b
+base_url: http://localhost:1234/v1
+system_prompt: |
+  Print ${HOME}.
+temperature: null
+max_retries: 1
+run_timeout: 30
+idle_timeout: .inf
+stop: [END, "###"]
+extra_body: {top_k: 5}
+limits: {requests: 5, cost: 0.5}
+prices: {input: 3, output: 15}
+permissions: {mode: accept_edits, deny: ["Bash(rm *)"]}
+fallbacks:
+  - small
+  - {model: big, base_url: "http://localhost:2/v1"}
+"""
+TOML = """
+model = "qwen3-32b"
+base_url = "http://localhost:1234/v1"
+system_prompt = "Print ${HOME}.\\n"
+temperature = "none"
+max_retries = 1
+run_timeout = 30
+idle_timeout = inf
+stop = ["END", "###"]
+extra_body = {top_k = 5}
+limits = {requests = 5, cost = 0.5}
+prices = {input = 3, output = 15}
+permissions = {mode = "accept_edits", deny = ["Bash(rm *)"]}
+fallbacks = ["small", {model = "big", base_url = "http://localhost:2/v1"}]
+"""
+JSON = json.dumps(
+    {
+        "model": "qwen3-32b",
+        "base_url": "http://localhost:1234/v1",
+        "system_prompt": "Print ${HOME}.\n",
+        "temperature": None,
+        "max_retries": 1,
+        "run_timeout": 30,
+        "idle_timeout": "inf",
+        "stop": ["END", "###"],
+        "extra_body": {"top_k": 5},
+        "limits": {"requests": 5, "cost": 0.5},
+        "prices": {"input": 3, "output": 15},
+        "permissions": {"mode": "accept_edits", "deny": ["Bash(rm *)"]},
+        "fallbacks": ["small", {"model": "big", "base_url": "http://localhost:2/v1"}],
+    }
+)
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a file and says where."""
+
+    def written(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.yaml", YAML), ("a.yml", YAML), ("a.toml", TOML), ("a.JSON", JSON), ("b.yml", JSON)],
+)
+def test_the_same_options_come_from_each_form(
+    name: str, text: str, write: Callable[[str, str], Path]
+) -> None:
+    options = AgentOptions.from_file(write(name, text), tools=[add], temperature=0.5)
+    assert (options.model, options.base_url) == ("qwen3-32b", "http://localhost:1234/v1")
+    assert options.system_prompt == "Print ${HOME}.\n"  # shown as it stands there
+    assert (options.max_retries, options.run_timeout, options.idle_timeout) == (1, 30, math.inf)
+    assert (options.stop, options.extra_body) == (("END", "###"), {"top_k": 5})
+    assert (options.limits, options.prices) == (
+        UsageLimits(requests=5, cost=0.5),
+        Prices(input=3, output=15),
+    )
+    assert options.permissions is not None
+    assert options.permissions.mode is PermissionMode.ACCEPT_EDITS
+    assert [one.model for one in options.fallback_options] == ["small", "big"]
+    # What is passed beside the file counts first.
+    assert (options.temperature, list(options.tools_by_name)) == (0.5, ["add"])
+    assert AgentOptions.from_file(write(name, text)).temperature is None
+
+
+def test_a_file_without_anything_holds_no_field(write: Callable[[str, str], Path]) -> None:
+    for name in ("a.yaml", "a.toml"):
+        assert AgentOptions.from_file(write(name, ""), model="m", base_url=URL).model == "m"
+
+
+def test_a_folder_is_taken_from_that_of_the_file(
+    write: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    path = write("a.yaml", f"{{model: m, base_url: '{URL}', cwd: work}}")
+    assert AgentOptions.from_file(path).cwd == tmp_path / "work"
+    assert AgentOptions.from_file(str(path), cwd="/").cwd == Path("/")
+
+
+def test_secrets_come_from_the_environment(
+    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", " secret ")
+    monkeypatch.setenv("HOST", "localhost:5")
+    path = write(
+        "a.yaml",
+        """
+        model: m
+        base_url: http://${HOST}/v1
+        api_key: ${KEY}
+        headers: {x-key: "Bearer ${KEY}"}
+        """,
+    )
+    options = AgentOptions.from_file(path)
+    assert (options.base_url, options.api_key) == ("http://localhost:5/v1", "secret")
+    assert options.headers == {"x-key": "Bearer secret"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("api_key: ${NO_SUCH}", "api_key is to come from the environment variable 'NO_SUCH'"),
+        ("headers: {x: '${NO_SUCH}'}", "headers.x is to come from the environment variable"),
+        ("api_key: '${}'", "environment variable '', which is not set"),
+        ("api_key: 5", "api_key must be a text; got a value of type int"),
+        ("headers: [5]", "headers must be a mapping; got a value of type list"),
+        ("modell: m", "there is no field 'modell'; did you mean 'model'? Known: "),
+        ("5: m", "there is no field 5; Known: "),
+        ("tools: [add]", "tools holds objects of Python, which no file can; pass it beside"),
+        ("output_type: int", "as in AgentOptions.from_file(…, output_type=…)"),
+        ("provider: 5", "provider must be the name of a profile; got 5"),
+        ("provider: olama", "did you mean 'ollama'?"),
+        ("cwd: 5", "cwd must be a path; got 5"),
+        ("limits: 5", "limits must be a table; got 5"),
+        ("limits: {request: 5}", "limits: there is no field 'request'; did you mean 'requests'?"),
+        ("limits: {requests: -5}", "requests must be a whole number above 0"),
+        ("prices: {input: 1}", "prices: "),
+        ("permissions: {above: 1}", "permissions: there is no field 'above'"),
+        ("permissions: {deny: 5}", "permissions: "),
+        ("permissions: plann", "plann"),
+        ("fallbacks: [{modle: m}]", "fallbacks: there is no field 'modle'"),
+        ("fallbacks: [5]", "fallbacks must hold models' names"),
+        ("temperature: hot", "temperature must be a number, or None; got 'hot'"),
+        ("temperature: yes", "temperature must be a number, or None; got True"),
+        ("model: 2024-01-01", "model must be a text; got datetime.date("),
+        ("[1, 2]", "expected a table of fields, such as model and base_url; got [1, 2]"),
+        ("just a text", "expected a table of fields"),
+        ("a: [", "no YAML: "),
+        ("model: a\nmodel: b", "no YAML: the key 'model' comes twice"),
+        ("extra_body: {a: {b: 1, b: 2}}", "the key 'b' comes twice"),
+        ("a: &x [1]\nb: *x", "aliases (*name) are not taken; write the value out"),
+        ("a: &x [*x]", "aliases"),
+        ("a: !!python/object/apply:os.getcwd []", "no YAML: "),
+        ("[" * 200_000, "no YAML: tables and lists are more than 50 deep"),
+        ("? [a]\n: 1", "no YAML: "),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_its_name(
+    text: str, told: str, write: Callable[[str, str], Path]
+) -> None:
+    path = write("a.yaml", text)
+    with pytest.raises(ConfigError) as caught:
+        from_file(path, **({} if "model:" in text else {"model": "m"}), base_url=URL)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.toml", "model = ", "no TOML: "),
+        ("a.toml", "model = 'a'\nmodel = 'b'", "no TOML: "),
+        ("a.json", "{", "no JSON: "),
+        ("a.json", '{"model": "a", "model": "b"}', "no JSON: the name 'model' comes twice"),
+        ("a.json", "[" * 100_000, "no JSON: "),
+        ("a.json", "null and void", "no JSON: "),
+        ("a.ini", "model = m", "its name must end in .yaml, .yml, .toml, .json; got '.ini'"),
+        ("a", "model = m", "its name must end in .yaml, .yml, .toml, .json; got ''"),
+        ("a.yaml", "#" * (2**18 + 1), "expected at most 262144 bytes of options"),
+    ],
+)
+def test_what_is_of_another_form_is_told(
+    name: str, text: str, told: str, write: Callable[[str, str], Path]
+) -> None:
+    path = write(name, text)
+    with pytest.raises(ConfigError) as caught:
+        AgentOptions.from_file(path)
+    assert str(caught.value).startswith(f"{path}: {told}")
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    broken = tmp_path / "a.yaml"
+    broken.write_bytes(b"\xff\xfe\xff")
+    for path, told in (
+        (tmp_path / "none.yaml", "it cannot be read: No such file"),
+        (tmp_path, "it cannot be read: Is a directory"),
+        (broken, "expected text in UTF-8"),
+        ("a\0.yaml", "it cannot be read: embedded null"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            AgentOptions.from_file(path)
+
+
+def test_a_mark_of_the_order_of_bytes_is_no_content(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"model": "m"}')
+    assert AgentOptions.from_file(path, base_url=URL).model == "m"
+
+
+def test_a_wrong_field_beside_the_file_is_told_too(write: Callable[[str, str], Path]) -> None:
+    path = write("a.yaml", "model: m")
+    with pytest.raises(ConfigError, match="did you mean 'base_url'"):
+        from_file(path, base_ur=URL)
+
+
+@given(st.one_of(strategies.json_values(), strategies.json_objects()))
+def test_any_json_is_fields_or_a_told_mistake(
+    tmp_path_factory: pytest.TempPathFactory, value: object
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_text(json.dumps(value), encoding="utf-8", errors="surrogatepass")
+    if value is None or value == {}:
+        assert fields_of_file(path, {}, dict) == {}
+    else:
+        with pytest.raises(ConfigError, match=r"any\.json: "):
+            fields_of_file(path, {}, dict)
+
+
+def test_the_environment_names_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "MODEL": "m",
+        "BASE_URL": URL,
+        "TEMPERATURE": "0.25",
+        "MAX_TOKENS": "none",
+        "MAX_ITERATIONS": "3",
+        "RUN_TIMEOUT": "inf",
+        "IDLE_TIMEOUT": "5",
+        "TOOL_DELTAS": "Yes",
+        "INCLUDE_USAGE": "false",
+        "PARALLEL_TOOL_CALLS": "none",
+        "TOOL_CHOICE": "none",
+        "STOP": "END",
+        "PERMISSIONS": "plan",
+        "FALLBACKS": "small, big,",
+        "SYSTEM_PROMPT": "Be brief.",
+        "SEED": " ",
+        "OTHER": "someone else's",
+        "PROFILES": "",
+    }.items():
+        monkeypatch.setenv(f"AGENT_ACTORS_{name}", text)
+    options = AgentOptions.from_env(system_prompt="Be long.", output_type=int)
+    assert (options.model, options.resolved and options.resolved.base_url) == ("m", URL)
+    assert (options.temperature, options.max_tokens, options.seed) == (0.25, None, None)
+    assert (options.max_iterations, options.run_timeout) == (3, math.inf)
+    assert (options.tool_deltas, options.include_usage) == (True, False)
+    assert (options.parallel_tool_calls, options.tool_choice) == (None, "none")
+    assert (options.stop, options.fallbacks) == (("END",), ("small", "big"))
+    assert options.permissions is not None
+    assert options.permissions.mode is PermissionMode.PLAN
+    assert options.system_prompt == "Be long."
+    assert type(options.idle_timeout) is int
+
+
+def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_ACTORS_PROVIDER", "ollama")
+    monkeypatch.setenv("AGENT_ACTORS_CWD", "/")
+    options = AgentOptions.from_env(model="m")
+    assert options.resolved is not None
+    assert options.resolved.profile.name == "ollama"
+    assert options.cwd == Path("/")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("TEMPERATURE", "hot", "temperature must be a number, or None; got 'hot'"),
+        ("MAX_ITERATIONS", "2.5", "max_iterations must be a whole number; got '2.5'"),
+        ("MAX_ITERATIONS", "none", "max_iterations must be a whole number; got 'none'"),
+        ("MAX_TOKENS", "9" * 5000, "max_tokens must be a whole number, or None"),
+        ("TOOL_DELTAS", "maybe", "tool_deltas must be true or false; got 'maybe'"),
+        ("HEADERS", "{}", "headers cannot be put into a variable; put it into a file"),
+        ("TOOLS", "add", "tools cannot be put into a variable"),
+        ("LIMITS", "5", "limits cannot be put into a variable"),
+        ("TEMPRATURE", "1", "is no option; did you mean AGENT_ACTORS_TEMPERATURE?"),
+    ],
+)
+def test_a_mistake_in_a_variable_is_told_with_its_name(name: str, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        fields_of_environ({f"AGENT_ACTORS_{name}": text, "PATH": "x"})
+    assert str(caught.value).startswith(f"AGENT_ACTORS_{name}")
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@given(st.dictionaries(st.text(max_size=12), st.text(max_size=8)))
+def test_other_variables_are_no_matter(environ: dict[str, str]) -> None:
+    theirs = {f"AGENT_ACTORS_SERVER_{name}": text for name, text in environ.items()}
+    assert fields_of_environ(theirs) == {}
