@@ -66,6 +66,8 @@ class OptionFields(TypedDict, total=False):
     question_timeout: float
     allow_message_rewrite: bool
     withhold_deltas: bool
+    resume_max_events: float
+    resume_max_bytes: float
     reader_stall: float
     tool_deltas: bool
     allow_lenient_tool_json: bool

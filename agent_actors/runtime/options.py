@@ -39,6 +39,7 @@ from agent_actors.runtime.option_fields import OptionFields
 from agent_actors.runtime.option_forms import as_items, as_path, as_policy, as_stop, as_tools
 from agent_actors.runtime.options_file import fields_of_environ, fields_of_file, named
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
+from agent_actors.sessions.recall import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, Recall
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
 from agent_actors.transport.request import public_url
@@ -142,6 +143,10 @@ class AgentOptions(Generic[OutputT_co]):
         question_timeout: How long a question waits for its answer; none by then is a no.
         allow_message_rewrite: Whether `modified_messages` in a hook's decision counts.
         withhold_deltas: Show an answer only when the `after_model` hooks have seen it, and whole.
+        resume_max_events: The most messages of a session that are sent; `math.inf`: any number. The
+            newest go, no tool use without its result, and what the last word of the user's began
+            always goes whole. What is kept is not changed by it.
+        resume_max_bytes: The most bytes of them, as JSON; `math.inf`: any number.
         reader_stall: How long a reader of events may take none.
         tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
         allow_lenient_tool_json: Carry out a call whose arguments are nearly JSON (a comma too many,
@@ -210,6 +215,8 @@ class AgentOptions(Generic[OutputT_co]):
     question_timeout: float = 300.0
     allow_message_rewrite: bool = False
     withhold_deltas: bool = False
+    resume_max_events: float = RESUME_MAX_EVENTS
+    resume_max_bytes: float = RESUME_MAX_BYTES
     reader_stall: float = 60.0
     tool_deltas: bool = False
     allow_lenient_tool_json: bool = False
@@ -224,6 +231,7 @@ class AgentOptions(Generic[OutputT_co]):
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
     deadlines: Deadlines = attrs.field(init=False, repr=False)
+    recall: Recall = attrs.field(init=False, repr=False)
     retry_policy: RetryPolicy = attrs.field(init=False, repr=False)
     hook_chain: HookChain = attrs.field(init=False, repr=False)
     fallback_options: "tuple[AgentOptions, ...]" = attrs.field(init=False, repr=False)
@@ -246,6 +254,7 @@ class AgentOptions(Generic[OutputT_co]):
         _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
         _set(self, "settings", _settings_of(self))
         _set(self, "output", as_output_spec(self.output_type))
+        _set(self, "recall", Recall(self.resume_max_events, self.resume_max_bytes))
         _set(
             self,
             "deadlines",
