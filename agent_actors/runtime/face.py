@@ -103,6 +103,9 @@ class FaceRun:
             unguarded = not self.hands_out and result.id not in self._guarded
             told = await self._unguarded(result, messages) if unguarded else result
             commands += machine.feed(ToolFinished(told))
+        # They were put down in the order in which hooks and people were done with them.
+        in_order = [call.id for call in machine.open_calls if call.id in self.handed]
+        self.handed = {call_id: self.handed[call_id] for call_id in in_order}
         if self._only_handed_out(machine):
             stop = Interrupted(StopReason.AWAITING_RESULTS, "", leave_open=True)
             commands += machine.feed(stop)

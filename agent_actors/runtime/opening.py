@@ -44,10 +44,11 @@ def opening_of(spec: RunSpec, state: SessionState) -> list[Draft]:
     Raises:
         MessageError: The conversation that the caller brought holds what no session can.
     """
-    if spec.face is not None:
-        return opening(state, spec.face.replaces)
-    if state.suspended or spec.answers is not None:
+    replaces = None if spec.face is None else spec.face.replaces
+    if replaces is None and (state.suspended or spec.answers is not None):
         return []
+    if spec.face is not None:
+        return opening(state, replaces)
     return opening(state, None, UNFINISHED)
 
 
