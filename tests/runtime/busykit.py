@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 import attrs
 import trio
@@ -50,10 +51,10 @@ def answers(request: ModelRequest) -> Turn:
     return [say("You "), pause(1), say(f"said {last.content}.")]
 
 
-def an_agent(model: ScriptedModel | None = None, **options: object) -> AgentOptions:
+def an_agent(model: ScriptedModel | None = None, **options: Any) -> AgentOptions:
     """An agent that answers as above."""
     made = model or ScriptedModel(answers)
-    return AgentOptions(model="m", provider=made, tools=[nap], **options)  # type: ignore[arg-type]
+    return AgentOptions(model="m", provider=made, tools=[nap], **options)
 
 
 @attrs.define(eq=False)
