@@ -8,7 +8,7 @@ from agent_actors.tools.tool import Tool
 ASK_USER_QUESTION: Final = "AskUserQuestion"
 
 
-async def _nobody(arguments: JsonObject) -> str:
+def _nobody(arguments: JsonObject) -> str:
     del arguments
     raise LookupError("there is nobody to ask here; a runtime asks, through `runtime.questions()`")
 

@@ -60,19 +60,20 @@ async def asked_and_answered(
     options: AgentOptions, *answers: str | PermissionDecision
 ) -> RunResult:
     """Run, and answer the questions in order, from another task."""
-    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+    async with open_runtime() as runtime:
 
         async def answer() -> None:
             for one in answers:
                 runtime.answer((await the_question(runtime)).id, one)
                 await wait_all_tasks_blocked()
 
-        nursery.start_soon(answer)
-        result = await runtime.run("Go.", options, session_id="s")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer)
+            result = await runtime.run("Go.", options, session_id="s")
+            nursery.cancel_scope.cancel()
         check_history(result.messages)
         assert runtime.questions() == ()
-        nursery.cancel_scope.cancel()
-        return result
+    return result
 
 
 # --- what is offered ---
