@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from typing import Final
 
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.testing.replies import EndpointRequest, Reply, reply
 from agent_actors.testing.script import Call, call, interleave, say, usage
 
@@ -33,19 +33,24 @@ def demo_script(
         tools: How many calls the first answer makes, fragments interleaved.
         tool_names: The tools to call, in turns; None: those that the request offers. With none
             to call, the answer comes at once.
-        arguments: The arguments of a call, from its position; None: `{"item": <position>}`.
+        arguments: The arguments of a call, from its position; None: those that the tool's schema
+            requires, made up, and `{"item": <position>}` where it requires none.
         deltas: The deltas of the answer's text.
         every: Seconds between two deltas.
 
     Returns:
         A function of the request.
     """
-    argue = arguments or _item
 
     def answer(request: EndpointRequest) -> Reply:
-        names = request.tool_names if tool_names is None else tool_names
+        schemas = request.tool_schemas
+        names = list(schemas) if tool_names is None else tool_names
         if tools and names and not request.new_results:
-            calls = [_call(names[slot % len(names)], argue(slot), every) for slot in range(tools)]
+            called = [(names[slot % len(names)], slot) for slot in range(tools)]
+            calls = [
+                _call(name, arguments(n) if arguments else _fitting(schemas.get(name), n), every)
+                for name, n in called
+            ]
             opening = say(_OPENING, chunks=len(_OPENING.split()), every=every)
             return reply(opening, interleave(*calls), usage(_PROMPT_TOKENS, 10 * tools))
         words = islice(cycle(_ANSWER.split()), deltas)
@@ -55,8 +60,32 @@ def demo_script(
     return answer
 
 
-def _item(position: int) -> JsonObject:
-    return {"item": position}
+def _fitting(schema: JsonObject | None, position: int) -> JsonObject:
+    """Arguments that a plain schema takes; what it demands beside types is not looked at."""
+    required = (schema or {}).get("required")
+    properties = (schema or {}).get("properties")
+    if not isinstance(required, list) or not isinstance(properties, dict) or not required:
+        return {"item": position}
+    names = [name for name in required if isinstance(name, str)]
+    return {name: _value(properties.get(name), name, position) for name in names}
+
+
+def _value(schema: JsonValue, name: str, position: int) -> JsonValue:
+    known = schema if isinstance(schema, dict) else {}
+    choices = known.get("enum")
+    if isinstance(choices, list) and choices:
+        return choices[position % len(choices)]
+    match known.get("type"):
+        case "integer" | "number":
+            return position
+        case "boolean":
+            return position % 2 == 0
+        case "array":
+            return []
+        case "object":
+            return {}
+        case _:
+            return f"{name} {position}"
 
 
 def _call(name: str, arguments: JsonObject, every: float) -> Call:

@@ -336,9 +336,19 @@ class EndpointRequest:
     @property
     def tool_names(self) -> list[str]:
         """The names of the tools on offer."""
+        return list(self.tool_schemas)
+
+    @property
+    def tool_schemas(self) -> dict[str, JsonObject]:
+        """The JSON Schemas of the tools' arguments, by the tools' names; empty where none is."""
         tools = _objects(self.body.get("tools"))
-        functions = tools if self.protocol == "messages" else _functions(tools)
-        return [name for one in functions if isinstance(name := one.get("name"), str)]
+        anthropic = self.protocol == "messages"
+        found: dict[str, JsonObject] = {}
+        for one in tools if anthropic else _functions(tools):
+            schema = one.get("input_schema" if anthropic else "parameters")
+            if isinstance(name := one.get("name"), str):
+                found[name] = schema if isinstance(schema, dict) else {}
+        return found
 
     @property
     def last_content(self) -> str:

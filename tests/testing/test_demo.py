@@ -76,3 +76,60 @@ def test_names_and_arguments_may_be_chosen() -> None:
     texts = ["".join(str(c.arguments) for c in calls if c.index == slot) for slot in range(2)]
     assert [msgspec.json.decode(text) for text in texts] == [{"n": 0}, {"n": -1}]
     assert not any(isinstance(action, Pause) for action in actions)
+
+
+STRING: JsonObject = {"type": "string"}
+EVERY_TYPE: JsonObject = {
+    "text": STRING,
+    "whole": {"type": "integer"},
+    "number": {"type": "number"},
+    "yes": {"type": "boolean"},
+    "list": {"type": "array"},
+    "object": {"type": "object"},
+    "one": {"enum": ["a", "b"]},
+    "odd": True,
+    "left_out": STRING,
+}
+REQUIRED: list[JsonValue] = [name for name in EVERY_TYPE if name != "left_out"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        (
+            {"type": "object", "properties": EVERY_TYPE, "required": REQUIRED},
+            {
+                "text": "text 1",
+                "whole": 1,
+                "number": 1,
+                "yes": False,
+                "list": [],
+                "object": {},
+                "one": "b",
+                "odd": "odd 1",
+            },
+        ),
+        ({"type": "object", "properties": {"left_out": STRING}}, {"item": 1}),
+        ({"type": "object", "properties": {}, "required": [7, "x"]}, {"x": "x 1"}),
+        ({"required": "x", "properties": 3}, {"item": 1}),
+        ("no schema", {"item": 1}),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["chat", "messages"])
+def test_a_call_has_the_arguments_that_the_tools_schema_requires(
+    schema: JsonValue, arguments: JsonObject, protocol: str
+) -> None:
+    if protocol == "messages":
+        path = "/v1/messages"
+        offered: JsonObject = {"name": "t", "input_schema": schema}
+    else:
+        path = "/v1/chat/completions"
+        offered = {"type": "function", "function": {"name": "t", "parameters": schema}}
+    body: JsonObject = {"model": "m", "messages": [ASKED], "tools": [offered]}
+    asked = EndpointRequest(0, 0, "POST", path, {}, body, b"")
+    found = {0: "", 1: ""}
+    for action in played(demo_script(2)(asked)):
+        if isinstance(action, ToolCallDelta):
+            assert action.index is not None
+            found[action.index] += str(action.arguments)
+    assert json.loads(found[1]) == arguments
