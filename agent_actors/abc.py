@@ -388,10 +388,19 @@ class SharedStore(Protocol):
     """What a `SessionStore` says beside, if others can open it too.
 
     Then a session in memory may have been overtaken: written to, or deleted, by another opening. So
-    the end of its log is read again whenever a run takes it, which also takes it from the others.
+    the end of its log is read again whenever a run takes it, which also takes it from the others;
+    unless the store has kept it since the run before.
     """
 
     @property
     def shared(self) -> bool:
         """True if others can open the same store."""
+        ...
+
+    def take_nowait(self, session_id: str) -> bool:
+        """Take the session again, if no other opening can have had it since it was released.
+
+        Returns:
+            True if it is taken, and its log as it was; False: `load` tells.
+        """
         ...

@@ -53,6 +53,10 @@ class Loaded:
         if metadata is not self.noted and metadata != self.noted:
             self.noting = metadata
 
+    def overtaken(self, store: SessionStore) -> bool:
+        """Whether others may have had the session since its last run here; else it is taken."""
+        return not cast(SharedStore, store).take_nowait(self.session_id)
+
     def read_from(self, *, shared: bool) -> int:
         """The `seq` after which the log has to be read, to tell whether this is still its end."""
         last = self.state.last_seq

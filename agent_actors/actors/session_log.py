@@ -222,7 +222,7 @@ class SessionLog:
         """
         session_id = lease.session_id
         loaded = self._loaded.get(session_id)
-        if loaded is None or loaded.dirty or self._shared:
+        if loaded is None or loaded.dirty or (self._shared and loaded.overtaken(self._store)):
             if self._instant is not None:
                 loaded = self._load_nowait(self._instant, session_id, loaded)
             else:

@@ -6,7 +6,6 @@ what the system raises, and `SessionError`. It knows neither trio nor waiting.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,6 +25,7 @@ from agent_actors.domain.sessions import (
 )
 from agent_actors.errors import ConfigError, SessionStoreError
 from agent_actors.stores._entries import Entry, plain_metadata, prepared
+from agent_actors.stores._kept import KeptSessions
 from agent_actors.stores._listing import Query, asked
 from agent_actors.stores._thread import StoreThread
 
@@ -41,9 +41,11 @@ _DAY: Final = 86_400.0
 # Seconds between looks for old sessions, and how many go at once, so that others need not wait.
 _PRUNE_EVERY: Final = _DAY
 _PRUNED_AT_ONCE: Final = 200
-# Seconds that a session may stay this opening's after its run: to wake the thread for each costs
-# more than all else about it, and mostly a commit of another session is on its way.
-_LINGER: Final = 0.02
+# Seconds between looks for sessions to give back, and whether others are there who may want them:
+# to wake the thread for each costs more than all else about it.
+_LOOK_EVERY: Final = 0.02
+# Seconds that a session is kept after its run where nobody else has the store open.
+_KEEP: Final = 1.0
 # Seconds that `batch` leaves commits to the system before it writes them through.
 SYNC_EVERY: Final = 1.0
 
@@ -83,6 +85,10 @@ class Core(Protocol):
 
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
         """Note keys; False if there is no such session."""
+        ...
+
+    def alone(self) -> bool:
+        """Whether nobody else has the store open."""
         ...
 
     def release(self, session_id: str) -> None:
@@ -145,8 +151,8 @@ class DiskStore:
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
         # Sessions to give back, and whether the thread will look at them by itself.
-        self._releases: deque[str] = deque()
-        self._lingers = False
+        self._kept = KeptSessions()
+        self._looks = False
 
     async def open(self) -> int:
         """Make ready; the epoch grows with every opening of this place by anyone.
@@ -158,8 +164,8 @@ class DiskStore:
         """
         if self._thread.running:
             raise SessionStoreError(f"the store {self._where} is open already", session_id="")
-        self._releases.clear()
-        self._lingers = False
+        self._kept.clear()
+        self._looks = False
         self._thread.start()
         try:
             return await self._thread.run(partial(self._guarded, "", self._open))
@@ -170,7 +176,7 @@ class DiskStore:
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
         """The records with `seq` above `after_seq`; from here on the session is this opening's."""
-        return await self._run(session_id, partial(self._core.load, session_id, after_seq))
+        return await self._run(session_id, partial(self._load, session_id, after_seq))
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
         """The records with `seq` above `after_seq`, as they are written."""
@@ -203,14 +209,18 @@ class DiskStore:
     def evicted(self, session_id: str) -> None:
         """Drop what is remembered of the session; what is stored stays."""
         if self._thread.running:
-            self._thread.post(partial(self._core.forget, session_id))
+            self._thread.post(partial(self._forget, session_id))
 
     def released(self, session_id: str) -> None:
-        """Let another opening have the session, once what was asked before is done, and soon."""
+        """Let another opening have the session, soon."""
         if self._thread.running:
-            self._releases.append(session_id)
-            if not self._lingers:
-                self._thread.post(self._release)
+            self._kept.add(session_id)
+            if not self._looks:
+                self._thread.post(self._look)
+
+    def take_nowait(self, session_id: str) -> bool:
+        """Take the session again, if this opening has kept it since its last run."""
+        return self._kept.take(session_id)
 
     async def delete(self, session_id: str) -> None:
         """Forget the session, on the disk too."""
@@ -220,7 +230,7 @@ class DiskStore:
         """Delete the sessions whose last record is older than that, but for those in use."""
         gone: list[str] = []
         while True:
-            some = await self._run(None, partial(self._core.prune, before, _PRUNED_AT_ONCE))
+            some = await self._run(None, partial(self._prune, before))
             if not some:
                 return gone
             gone += some
@@ -248,22 +258,36 @@ class DiskStore:
     # In the thread.
 
     def _guarded(self, session_id: str, job: Callable[[], T]) -> T:
-        self._release()
-        if not self._lingers:
-            self._lingers = True
-            self._thread.later(self._end_lingering, _LINGER)
         try:
+            if self._kept.news:
+                self._look()
             return job()
         except self._core.faults as error:
             raise self._failure(error, session_id) from error
 
-    def _end_lingering(self) -> None:
-        self._lingers = False  # first: what is released from here on wakes the thread
-        self._release()
+    def _look(self) -> None:
+        self._looks = False  # first: what is added from here on wakes the thread
+        self._give_back(_KEEP if self._core.alone() else 0.0)
+        if self._kept:
+            self._looks = True
+            self._thread.later(self._look, _LOOK_EVERY)
 
-    def _release(self) -> None:
-        while self._releases:
-            self._core.release(self._releases.popleft())
+    def _give_back(self, kept_for: float) -> None:
+        for session_id in self._kept.due(kept_for):
+            self._core.release(session_id)
+
+    def _forget(self, session_id: str) -> None:
+        self._core.forget(session_id)
+        self._kept.take(session_id)
+        self._core.release(session_id)
+
+    def _load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
+        self._kept.take(session_id)
+        return self._core.load(session_id, after_seq)
+
+    def _prune(self, before: float) -> Sequence[str]:
+        self._give_back(0.0)
+        return self._core.prune(before, _PRUNED_AT_ONCE)
 
     def _failure(self, error: Exception, session_id: str) -> SessionStoreError:
         return SessionStoreError(
@@ -289,6 +313,7 @@ class DiskStore:
         for position, append in enumerate(batch):
             entry = prepared(append)
             if isinstance(entry, Entry):
+                self._kept.take(append.session_id)
                 entries.append((position, entry))
             else:
                 outcomes[position] = entry
@@ -312,5 +337,5 @@ class DiskStore:
         before = self._options.wall_clock() - self._options.cleanup_period_days * _DAY
         gone: Sequence[str] = ()
         with suppress(*self._core.faults):
-            gone = self._core.prune(before, _PRUNED_AT_ONCE)
+            gone = self._prune(before)
         self._thread.later(self._prune_some, 0.0 if gone else _PRUNE_EVERY)

@@ -25,6 +25,8 @@ OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 _PLACE_BITS: Final = 62
 # Beyond all sessions: held while an opening makes the store ready.
 _OPENING: Final = 1 << _PLACE_BITS
+# Shared by all openings: who could have it alone is alone.
+_PRESENCE: Final = _OPENING + 1
 # Seconds to wait for another opening to have made the store ready, and between looks.
 _OPENING_TIMEOUT: Final = 5.0
 _LOOK_EVERY: Final = 0.01
@@ -55,7 +57,8 @@ class StoreLocks:
 
     def _ready(self) -> None:
         deadline = time.monotonic() + _OPENING_TIMEOUT
-        while not self._lock_opening():
+        # Whoever looks whether it is alone holds up the second of these for a moment.
+        while not (self._lock_opening() and self._set(fcntl.F_RDLCK, _PRESENCE)):
             if time.monotonic() > deadline:
                 raise StoreInUse
             time.sleep(_LOOK_EVERY)
@@ -74,6 +77,16 @@ class StoreLocks:
     def made_ready(self) -> None:
         """The store is ready: let the next opening look at it."""
         self._set(fcntl.F_UNLCK, _OPENING)
+
+    def alone(self) -> bool:
+        """Whether this is the only opening.
+
+        Raises:
+            OSError: The system cannot tell.
+        """
+        if not self._set(fcntl.F_WRLCK, _PRESENCE):
+            return False
+        return self._set(fcntl.F_RDLCK, _PRESENCE)
 
     def holds(self, session_id: str) -> bool:
         """Whether this opening has the session."""

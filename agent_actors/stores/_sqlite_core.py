@@ -195,6 +195,10 @@ class SqliteCore:
         if not self._locks.take(session_id):
             raise used_elsewhere(session_id)
 
+    def alone(self) -> bool:
+        """Whether nobody else has the store open."""
+        return self._locks is None or self._locks.alone()
+
     def release(self, session_id: str) -> None:
         """Let others have the session."""
         if self._locks is not None:

@@ -22,8 +22,10 @@ from agent_actors.stores._listing import Place, Query, encoded
 ROWS_AT_ONCE: Final = 64
 # Longest JSON of a value to list by; of a longer one its digest stands there.
 _LABEL_BYTES: Final = 64
-# Beyond so many sessions of a label it is no use to look for one with fewer.
-_RARE: Final = 1_000
+# Beyond so many sessions of a label it is no use to look for one with fewer; and how many of a
+# label are read and sorted for a page by the last use, rather than to look through all sessions.
+_RARE: Final = 5_000
+_SORTED: Final = 1_000
 
 # The columns that `info_of` reads.
 INFO: Final = "session_id, created_at, updated_at, last_seq, metadata"
@@ -35,7 +37,7 @@ Row: TypeAlias = tuple[bytes, float, float, int, bytes]
 def read_page(db: sqlite3.Connection, query: Query) -> SessionPage:
     """A page of the sessions."""
     label, count = _rarest_label(db, query.where)
-    if label is None or (query.order == "updated" and count >= _RARE):
+    if label is None or (query.order == "updated" and count >= _SORTED):
         rows = _in_order(db, query)
     elif query.order == "updated":
         return query.page_of_all(map(info_of, _labelled(db, label, None)))

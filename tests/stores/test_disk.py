@@ -170,10 +170,66 @@ async def test_a_session_is_one_openings_at_a_time(make: Make) -> None:
         assert await one.append([append(3, "d")]) == [None]
 
 
+async def test_a_session_is_kept_from_run_to_run_while_nobody_else_is_there(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_disk, "_LOOK_EVERY", 0.001)
+    async with opened(make()) as one:
+        assert not one.take_nowait("s")
+        await one.append([append(0, "a")])
+        assert not one.take_nowait("s")
+        one.released("s")
+        assert one.take_nowait("s")
+        assert not one.take_nowait("s")
+        one.released("s")
+        await trio.sleep(0.005)
+        assert one.take_nowait("s")
+        async with opened(make()) as other:
+            with pytest.raises(SessionBusy):
+                await other.load("s")
+            one.released("s")
+            with trio.fail_after(5):
+                while one._kept:
+                    await trio.sleep(0.001)
+            assert not one.take_nowait("s")
+            assert len(await other.load("s")) == 1
+
+
+async def test_a_session_that_nobody_takes_again_is_given_back_after_a_while(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_disk, "_LOOK_EVERY", 0.001)
+    monkeypatch.setattr(_disk, "_KEEP", 0.003)
+    async with opened(make()) as store:
+        await store.append([append(0, "a")])
+        store.released("s")
+        with trio.fail_after(5):
+            while store._kept:
+                await trio.sleep(0.001)
+        assert not store.take_nowait("s")
+        assert await store.append([append(1, "b")]) == [None]
+
+
+async def test_what_a_system_cannot_tell_of_others_is_a_store_error(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> bool:
+        raise OSError(37, "No locks available")
+
+    async with opened(make()) as store:
+        await store.append([append(0, "a")])
+        with monkeypatch.context() as patch:
+            patch.setattr(store._core, "alone", fails)
+            store._looks = True  # the job looks, and not the thread by itself
+            store.released("s")
+            with pytest.raises(SessionStoreError, match="No locks"):
+                await store.info("s")
+        assert await store.info("s") is not None
+
+
 async def test_what_is_released_is_free_soon_though_nothing_else_is_asked(make: Make) -> None:
     async with opened(make()) as one, opened(make()) as other:
         await one.append([append(0, "a")])
-        await trio.sleep(0.03)  # the thread has stopped lingering
         one.released("s")
         with trio.fail_after(5):
             while True:

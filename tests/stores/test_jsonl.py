@@ -184,7 +184,7 @@ async def test_a_first_line_without_its_end_leaves_a_session_without_records(pat
 
 async def test_a_long_last_record_is_found(store: JsonlStore) -> None:
     await store.append([append(0, "a", "x" * 200_000)])
-    store.released("s")
+    store.evicted("s")
     info = await store.info("s")
     assert info is not None
     assert info.last_seq == 2
@@ -195,7 +195,7 @@ async def test_a_whole_line_that_is_no_record_is_not_cut(store: JsonlStore, path
     await store.append([append(0, "a")])
     events = path / "sessions" / "s" / "events.jsonl"
     events.write_bytes(events.read_bytes() + b"no record\n")
-    store.released("s")
+    store.evicted("s")
     with pytest.raises(SessionStoreError, match="last record cannot be read"):
         await store.load("s")
     [outcome] = await store.append([append(2, "b")])

@@ -308,7 +308,8 @@ FOUND: Final[list[tuple[dict[str, JsonScalar], list[str]]]] = [
 async def test_the_rarest_label_leads_and_all_of_them_decide(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite_listing, "_RARE", 3)
+    monkeypatch.setattr(_sqlite_listing, "_RARE", 4)
+    monkeypatch.setattr(_sqlite_listing, "_SORTED", 4)
     for number in range(12):
         known = labels("x", half=number % 2 == 0, rare=number // 4)
         await store.append(

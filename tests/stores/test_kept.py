@@ -1,0 +1,35 @@
+"""Sessions that are kept for a while."""
+
+from agent_actors.stores._kept import KeptSessions
+
+
+def test_a_session_is_taken_again_or_given_back_and_never_both() -> None:
+    now = [0.0]
+    kept = KeptSessions(lambda: now[0])
+    assert not kept
+    kept.add("a")
+    now[0] = 1.0
+    kept.add("b")
+    assert kept
+    assert kept.news
+    assert kept.due(2.0) == []
+    assert not kept.news
+    assert kept.take("a")
+    assert not kept.take("a")
+    now[0] = 3.0
+    assert kept.due(2.0) == ["b"]
+    assert not kept.take("b")
+    kept.add("c")
+    assert kept.due(0.0) == ["c"]
+    kept.add("d")
+    kept.clear()
+    assert not kept
+
+
+def test_a_session_that_is_released_again_is_kept_from_then_on() -> None:
+    now = [0.0]
+    kept = KeptSessions(lambda: now[0])
+    kept.add("a")
+    now[0] = 5.0
+    kept.add("a")
+    assert kept.due(1.0) == []
