@@ -166,3 +166,25 @@ def test_a_deadline_of_asyncio_ends_a_model_that_hangs(agents: Callable[[], Agen
                     await bridge.run("a", scripted([hang()]))
 
     asyncio.run(main())
+
+
+def test_a_tool_may_have_the_event_loop_do_something(agents: Callable[[], Agents]) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def work() -> str:
+            await asyncio.sleep(0)
+            return f"done in {threading.current_thread().name}"
+
+        @tool
+        async def hand_over() -> str:
+            """Ask the loop."""
+            asked = asyncio.run_coroutine_threadsafe(work(), loop)
+            return await trio.to_thread.run_sync(asked.result)
+
+        options = scripted([call("hand_over", {})], [say("ok")], tools=(hand_over,))
+        async with agents() as bridge:
+            result = await bridge.run("a", options)
+        assert result.tool_calls[0].content == f"done in {threading.current_thread().name}"
+
+    asyncio.run(main())
