@@ -14,6 +14,7 @@ from agent_actors.domain.events import FileChanged as FileChanged
 from agent_actors.domain.events import HookEvent as HookEvent
 from agent_actors.domain.events import Notification as Notification
 from agent_actors.domain.events import ResultEvent as ResultEvent
+from agent_actors.domain.events import RunEvent as RunEvent
 from agent_actors.domain.events import RunQueued as RunQueued
 from agent_actors.domain.events import RunSuspended as RunSuspended
 from agent_actors.domain.events import SessionCompacted as SessionCompacted

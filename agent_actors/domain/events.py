@@ -8,7 +8,7 @@ the commit. An event of a type from the future survives as `UnknownEvent`. The J
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias, cast, get_args
 
 import attrs
 
@@ -392,32 +392,37 @@ class UnknownEvent:
 
 AnyEvent: TypeAlias = Event | UnknownEvent
 
+RunEvent: TypeAlias = (
+    SystemInit
+    | RunQueued
+    | UserMessage
+    | AssistantDelta
+    | AssistantThinking
+    | ToolDelta
+    | StreamNotice
+    | AssistantMessage
+    | ToolUse
+    | ToolProgress
+    | ToolResult
+    | UserQuestion
+    | HookEvent
+    | SkillActivated
+    | TodosChanged
+    | FileChanged
+    | SessionCompacted
+    | SessionRewind
+    | RunSuspended
+    | AttemptRestarted
+    | UsageEvent
+    | Notification
+    | ResultEvent
+    | ErrorEvent
+)
+"""Every event that a run can show: a `match` over all of them may end in `assert_never`.
+
+A later version may have more, which a type checker then tells of.
+"""
+
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
-    cls.type: cls
-    for cls in (
-        SystemInit,
-        RunQueued,
-        UserMessage,
-        AssistantDelta,
-        AssistantThinking,
-        ToolDelta,
-        StreamNotice,
-        AssistantMessage,
-        ToolUse,
-        ToolProgress,
-        ToolResult,
-        UserQuestion,
-        HookEvent,
-        SkillActivated,
-        TodosChanged,
-        FileChanged,
-        SessionCompacted,
-        SessionRewind,
-        RunSuspended,
-        AttemptRestarted,
-        UsageEvent,
-        Notification,
-        ResultEvent,
-        ErrorEvent,
-    )
+    cls.type: cls for cls in cast("tuple[type[Event], ...]", get_args(RunEvent))
 }

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 from agent_actors.domain.limits import fault_of as fault_of_limits
@@ -116,13 +116,10 @@ def fault_of_types(options: "AgentOptions[object]") -> str:
     for name, types, value in zip(_NAMES, _TYPES, _values_of(options), strict=True):
         if type(value) not in types and not _fits(value, types):
             return f"{name} must be {KINDS[name][1]}; got {_shown(name, value)}{_hint(name, value)}"
-    for name, value in options.headers.items():
-        if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] - whoever calls may not be typed
-            return f"headers must map texts to texts; that of {name!r:.80} is none"
-    for text in options.stop:
-        if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-            return f"stop must hold texts that are not empty; got {text!r:.80}"
-    return _fault_of_objects(options)
+    headers = cast("Mapping[object, object]", options.headers)
+    return _fault_of_texts(headers, options.stop) or _fault_of_objects(
+        options.can_use_tool, options.http_client
+    )
 
 
 def _fits(value: object, types: tuple[type, ...]) -> bool:
@@ -145,10 +142,19 @@ def _hint(name: str, value: object) -> str:
     return ""
 
 
-def _fault_of_objects(options: "AgentOptions[object]") -> str:
-    if options.can_use_tool is not None and not callable(options.can_use_tool):
-        return f"can_use_tool must be a function, or None; got {options.can_use_tool!r:.80}"
-    client = options.http_client
+def _fault_of_texts(headers: Mapping[object, object], stop: Iterable[object]) -> str:
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            return f"headers must map texts to texts; that of {name!r:.80} is none"
+    for text in stop:
+        if not isinstance(text, str) or not text:
+            return f"stop must hold texts that are not empty; got {text!r:.80}"
+    return ""
+
+
+def _fault_of_objects(can_use_tool: object, client: object) -> str:
+    if can_use_tool is not None and not callable(can_use_tool):
+        return f"can_use_tool must be a function, or None; got {can_use_tool!r:.80}"
     if client is not None and not inspect.iscoroutinefunction(getattr(client, "send", None)):
         return f"http_client must be an httpx.AsyncClient, or None; got {client!r:.80}"
     return ""

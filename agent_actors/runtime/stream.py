@@ -13,7 +13,7 @@ import trio
 
 from agent_actors.actors._ask import Request, RequestCancelled
 from agent_actors.actors._nesting import current_call, lending
-from agent_actors.domain.events import Event
+from agent_actors.domain.events import RunEvent
 from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
 from agent_actors.runtime.reader import EventMailbox
@@ -56,7 +56,7 @@ class RunStream(Generic[OutputT_co]):
         self._start = start
         self._mailbox = mailbox
         self._request: Request[RunResult] | None = None
-        self._batch: list[Event] = []
+        self._batch: list[RunEvent] = []
         self._raised = False
         self._lending = lending(current_call.get())
 
@@ -149,7 +149,7 @@ class RunStream(Generic[OutputT_co]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> RunEvent:
         """The next event.
 
         Raises:
@@ -167,7 +167,8 @@ class RunStream(Generic[OutputT_co]):
                 # Raises what the run failed with.
                 await outcome_of(self._request)  # noqa: ASYNC120 - the end of a channel is no news
                 raise StopAsyncIteration from None
-            self._batch.extend(reversed(batch))
+            # Once a batch: what a run makes is one of these, which no checker can follow this far.
+            self._batch.extend(reversed(cast("tuple[RunEvent, ...]", batch)))
         return self._batch.pop()
 
     def _error(self, *, cancelled: bool) -> Exception | None:

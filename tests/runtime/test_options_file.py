@@ -259,6 +259,7 @@ def test_the_environment_names_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {
         "MODEL": "m",
         "BASE_URL": URL,
+        "API_KEY": "secret",
         "TEMPERATURE": "0.25",
         "MAX_TOKENS": "none",
         "MAX_ITERATIONS": "3",
@@ -279,6 +280,10 @@ def test_the_environment_names_fields(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"AGENT_ACTORS_{name}", text)
     options = AgentOptions.from_env(system_prompt="Be long.", output_type=int)
     assert (options.model, options.resolved and options.resolved.base_url) == ("m", URL)
+    # These are found wherever options are made, and are no fields that another provider would get.
+    assert (options.base_url, options.api_key) == ("", "not-needed")
+    assert options.resolved is not None
+    assert options.resolved.api_key == "secret"
     assert (options.temperature, options.max_tokens, options.seed) == (0.25, None, None)
     assert (options.max_iterations, options.run_timeout) == (3, math.inf)
     assert (options.tool_deltas, options.include_usage) == (True, False)

@@ -16,7 +16,7 @@ from agent_actors import (
     open_runtime,
     tool,
 )
-from agent_actors.events import AssistantDelta, Event, ToolResult
+from agent_actors.events import AssistantDelta, Event, RunEvent, ToolResult
 from agent_actors.model import ModelDelta, ModelFinished, ModelRequest, TextDelta
 from agent_actors.stores.memory import MemoryStore
 
@@ -81,7 +81,7 @@ async def use() -> None:
         async with runtime.stream("And?", options, session_id="s") as events:
             assert_type(events, RunStream)
             async for event in events:
-                assert_type(event, Event)
+                assert_type(event, RunEvent)
                 match event:
                     case AssistantDelta(text=text):
                         assert_type(text, str)
