@@ -1,16 +1,22 @@
 """Stores of every kind at a path, and an agent that talks."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
+
+import trio
 
 from agent_actors import AgentOptions, Runtime
 from agent_actors.abc import SessionStore
+from agent_actors.errors import SessionBusy
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn
 from tests.runtime.hookkit import echo
+
+T = TypeVar("T")
 
 DISK: dict[str, Callable[[Path], SessionStore]] = {
     "SqliteStore": lambda path: SqliteStore(path, cleanup_period_days=math.inf),
@@ -30,6 +36,16 @@ def talker(*turns: Turn) -> AgentOptions:
 async def talk(runtime: Runtime, *turns: Turn, session_id: str = "s", prompt: str = "Go.") -> None:
     """Run a session once with an agent that says this."""
     await runtime.run(prompt, talker(*turns), session_id=session_id)
+
+
+async def when_free(work: Callable[[], Awaitable[T]]) -> T:
+    """Do this as soon as another opening of the store has given the session back."""
+    with trio.fail_after(30):
+        while True:
+            try:
+                return await work()
+            except SessionBusy:
+                await trio.sleep(0.001)
 
 
 async def contents(runtime: Runtime, session_id: str = "s") -> list[str] | None:

@@ -1,0 +1,171 @@
+"""What runs leave of their sessions: numbers, times, metadata; through evictions and openings."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pytest
+
+from agent_actors import open_runtime, tool
+from agent_actors.abc import SessionStore
+from agent_actors.errors import SessionBusy
+from agent_actors.testing import ScriptedModel, call, hang
+from tests.runtime.hookkit import USE
+from tests.runtime.joinkit import check_records
+from tests.runtime.sessionkit import DISK, STORES, contents, talk, talker, when_free
+
+MakeStore = Callable[[Path], SessionStore]
+everywhere = pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+on_disk = pytest.mark.parametrize("make", DISK.values(), ids=DISK.keys())
+
+
+@everywhere
+@pytest.mark.feature("OAGS-007", "OAGS-008", "OAGS-009")
+async def test_records_are_numbered_from_1_and_their_time_never_goes_back(
+    make: MakeStore, tmp_path: Path
+) -> None:
+    times = itertools.cycle([5.0, 7.0, 3.0, 9.0, 1.0])
+    async with open_runtime(store=make(tmp_path / "store")) as runtime:
+        runtime._actors.log._wall_clock = lambda: next(times)
+        for _ in range(3):
+            await talk(runtime, *USE)
+        records = await runtime.sessions.records("s")
+    check_records(records)
+    stamps = [record.ts for record in records]
+    assert stamps == sorted(stamps)
+    assert {5.0, 7.0, 9.0} <= set(stamps)
+
+
+@everywhere
+@pytest.mark.feature("OAGS-073", "OAGS-074", "OAGS-075", "OAGS-079")
+async def test_a_run_notes_where_and_with_what_it_ran(make: MakeStore, tmp_path: Path) -> None:
+    options = attrs.evolve(talker("Fine.", "Fine."), cwd=tmp_path, agent_name="scout")
+    async with open_runtime(store=make(tmp_path / "store")) as runtime:
+        await runtime.run("Go.", options, session_id="s")
+        info = await runtime.sessions.info("s")
+        assert info is not None
+        assert info.metadata == {
+            "cwd": str(tmp_path),
+            "provider_name": "ScriptedModel",
+            "model": "m",
+            "setting_sources": [],
+            "allowed_tools": ["echo"],
+            "agent_name": "scout",
+        }
+        await runtime.sessions.annotate("s", {"title": "t"})
+        other = attrs.evolve(options, model="n", agent_name=None)
+        await runtime.run("Go.", other, session_id="s", tool_whitelist=[])
+        info = await runtime.sessions.info("s")
+        assert info is not None
+        assert info.metadata["title"] == "t"
+        assert (info.metadata["model"], info.metadata["allowed_tools"]) == ("n", [])
+        assert "agent_name" not in info.metadata
+
+
+@everywhere
+@pytest.mark.feature("OAGS-077", "OAGS-078", "OAGS-079")
+async def test_a_child_names_its_parent_and_is_found_by_it(make: MakeStore, tmp_path: Path) -> None:
+    async with open_runtime(store=make(tmp_path / "store")) as runtime:
+
+        @tool
+        async def delegate() -> str:
+            """Have another do it."""
+            helper = attrs.evolve(talker("Done."), agent_name="helper")
+            return (await runtime.run("Do it.", helper, session_id="child")).text
+
+        parent = attrs.evolve(
+            talker(), provider=ScriptedModel([call("delegate", {}), "Done."]), tools=[delegate]
+        )
+        result = await runtime.run("Go.", parent, session_id="parent")
+        page = await runtime.list_sessions(where={"parent_session_id": "parent"})
+        (child,) = page.sessions
+        assert child.session_id == "child"
+        assert child.metadata["parent_tool_use_id"] == result.tool_calls[0].id
+        assert child.metadata["agent_name"] == "helper"
+        found = await runtime.sessions.info("parent")
+        assert found is not None
+        assert "parent_session_id" not in found.metadata
+        await talk(runtime, "On my own.", session_id="child")
+        again = await runtime.sessions.info("child")
+        assert again is not None
+        assert again.metadata["parent_session_id"] == "parent", "whose child it was stays"
+
+
+@on_disk
+@pytest.mark.feature("WICK-029")
+async def test_an_idle_session_leaves_the_memory_and_comes_back_as_it_was(
+    make: MakeStore, tmp_path: Path
+) -> None:
+    async with open_runtime(store=make(tmp_path / "store"), max_sessions=1) as runtime:
+        assert runtime._options.session_ttl == 3600
+        for turn in range(3):
+            for name in ("a", "b"):
+                await talk(runtime, f"{name}{turn}", session_id=name)
+        assert runtime.history("a") is None
+        assert runtime.statistics().log.evicted >= 4
+        for name in ("a", "b"):
+            said = await contents(runtime, name)
+            assert said == [text for turn in range(3) for text in ("Go.", f"{name}{turn}")]
+            check_records(await runtime.sessions.records(name))
+
+
+# Two openings of one store.
+
+
+@on_disk
+async def test_a_session_goes_to_and_fro_between_two_runtimes(
+    make: MakeStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "store"
+    async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
+        for turn in range(2):
+            for at, runtime in enumerate((one, two)):
+                await when_free(partial(talk, runtime, f"{at}.{turn}"))
+        wanted = [text for turn in "01" for at in "01" for text in ("Go.", f"{at}.{turn}")]
+        for runtime in (one, two):
+            assert await contents(runtime) == wanted
+            check_records(await runtime.sessions.records("s"))
+
+
+@on_disk
+async def test_what_another_deleted_begins_anew(make: MakeStore, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
+        await talk(one, "One.")
+        assert await when_free(partial(two.sessions.delete, "s"))
+        await when_free(partial(talk, one, "Two."))
+        assert await contents(one) == ["Go.", "Two."]
+        await when_free(partial(talk, two, "Three."))
+        assert await two.sessions.delete("s")
+        await talk(two, "Four.")
+        await when_free(partial(talk, one, "Five."))
+        assert await contents(one) == ["Go.", "Four.", "Go.", "Five."]
+        check_records(await one.sessions.records("s"))
+
+
+@on_disk
+async def test_a_session_that_another_runs_is_refused_and_can_be_read(
+    make: MakeStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "store"
+    async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
+        await talk(two, "One.")
+        await when_free(partial(talk, one, "Two."))
+        async with one.stream("Go.", talker([hang()]), session_id="s") as events:
+            async for event in events:
+                if event.type == "user.message":
+                    break
+            with pytest.raises(SessionBusy, match="another process"):
+                await talk(two, "No.")
+            for change in (two.sessions.delete, two.sessions.reset):
+                with pytest.raises(SessionBusy, match="another process"):
+                    await change("s")
+            assert await contents(two) == ["Go.", "One.", "Go.", "Two.", "Go."]
+            assert await two.sessions.check("s") == ()
+            fork = await two.sessions.fork("s", 2)
+            assert await contents(two, fork) == ["Go."]
+            await talk(two, "Mine.", session_id="other")
+        await when_free(partial(talk, two, "Now."))
+        assert (await contents(two) or [])[-1] == "Now."
