@@ -25,6 +25,7 @@ import trio
 
 from agent_actors.abc import InstantStore, LogAppend, SessionStore
 from agent_actors.actors._ask import Request
+from agent_actors.actors._batches import Batches
 from agent_actors.actors._loaded import (
     Loaded,
     instant_store,
@@ -198,6 +199,7 @@ class SessionLog:
         self._on_evicted = on_evicted
         self._on_deleted = on_deleted
         self._appends: Mailbox[_Append] = Mailbox(MAILBOX_CAPACITY)
+        self._batches = Batches(self._appends)
         self._loaded: OrderedDict[str, Loaded] = OrderedDict()
         self._sweeping = False
         self._evicted = self._commits = self._records = self._failures = 0
@@ -328,14 +330,9 @@ class SessionLog:
 
     def statistics(self) -> LogStatistics:
         """A snapshot."""
-        return LogStatistics(
-            sessions=len(self._loaded),
-            evicted=self._evicted,
-            commits=self._commits,
-            records=self._records,
-            failures=self._failures,
-            appends=self._appends.statistics(),
-        )
+        loaded, appends = len(self._loaded), self._appends.statistics()
+        done = self._commits, self._records, self._failures
+        return LogStatistics(loaded, self._evicted, *done, appends)
 
     # Loading and evicting.
 
@@ -452,9 +449,7 @@ class SessionLog:
             self._appends.abandon()
 
     async def _next_batch(self) -> Sequence[_Append]:
-        first = await self._appends.get()
-        others = [self._appends.get_nowait() for _ in range(self._appends.statistics().depth)]
-        return [item for item in (first, *others) if item.request.take()]
+        return [item for item in await self._batches.next() if item.request.take()]
 
     async def _commit(self, batch: Sequence[_Append]) -> None:
         if not batch:

@@ -1,0 +1,57 @@
+"""Batches of a mailbox."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors.actors._batches import GATHER, Batches
+from agent_actors.actors._mailbox import Mailbox
+
+
+async def test_what_waits_is_taken_together_and_in_order(autojump_clock: MockClock) -> None:
+    mailbox: Mailbox[int] = Mailbox(100)
+    batches = Batches(mailbox)
+    for number in range(3):
+        mailbox.put_nowait(number)
+    assert await batches.next() == [0, 1, 2]
+    mailbox.put_nowait(3)
+    assert await batches.next() == [3]
+    assert trio.current_time() == 0.0
+    mailbox.close()
+    with pytest.raises(trio.EndOfChannel):
+        await batches.next()
+
+
+async def test_after_a_crowd_the_first_of_the_next_one_waits_a_moment_for_the_others(
+    autojump_clock: MockClock,
+) -> None:
+    mailbox: Mailbox[int] = Mailbox(100)
+    batches = Batches(mailbox)
+    for number in range(5):
+        mailbox.put_nowait(number)
+    await batches.next()
+    found: list[list[int]] = []
+
+    async def read() -> None:
+        found.append(list(await batches.next()))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        for number in range(3):
+            mailbox.put_nowait(number)
+            await trio.sleep(GATHER / 4)
+    assert found == [[0, 1, 2]]
+    assert trio.current_time() == GATHER
+    mailbox.put_nowait(9)
+    assert await batches.next() == [9]
+    assert trio.current_time() == GATHER, "three are no crowd"
+
+
+async def test_a_crowd_that_is_there_already_waits_for_nobody(autojump_clock: MockClock) -> None:
+    mailbox: Mailbox[int] = Mailbox(100)
+    batches = Batches(mailbox)
+    for _ in range(3):
+        for number in range(6):
+            mailbox.put_nowait(number)
+        assert len(await batches.next()) == 6
+    assert trio.current_time() == 0.0
