@@ -4,6 +4,7 @@ Pure. What a model or a caller said may hold anything: where it stands in a line
 """
 
 import json
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
@@ -48,7 +49,7 @@ def page_in_words(page: SessionPage) -> str:
     width = max(len(visible(info.session_id)) for info in page.sessions)
     lines = [_line_of(info, width) for info in page.sessions]
     if page.next is not None:
-        lines.append(f"more: --after {page.next}")
+        lines.append(f"more: --after {shlex.quote(page.next)}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,219 @@
+"""`agent-actors sessions`, in this process, over the stores on disk."""
+
+import json
+import shlex
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from agent_actors import Messages, Runtime, open_runtime
+from agent_actors.cli import main
+from agent_actors.codec.events import loads_event
+from tests.cli.kit import Ended
+from tests.runtime.hookkit import USE
+from tests.runtime.sessionkit import DISK, talk
+
+GONE = "nothing is on record under this id"
+
+
+@attrs.frozen
+class Kept:
+    """A store at a path, and the program to ask about it."""
+
+    path: Path
+    kind: str
+    _capfd: pytest.CaptureFixture[str]
+    _monkeypatch: pytest.MonkeyPatch
+
+    def ask(self, *arguments: str, stdin: Path | None = None) -> Ended:
+        """Ask about the store."""
+        return self.program("sessions", *arguments, "--store", str(self.path), stdin=stdin)
+
+    def program(self, *arguments: str, stdin: Path | None = None) -> Ended:
+        """Run the program."""
+        if stdin is None:
+            status = main(arguments)
+        else:
+            with stdin.open() as stream:
+                self._monkeypatch.setattr("sys.stdin", stream)
+                status = main(arguments)
+        out, err = self._capfd.readouterr()
+        return Ended(status, out, err)
+
+    def json(self, *arguments: str) -> object:
+        """Its answer as JSON, which is all that it writes."""
+        ended = self.ask(*arguments, "--json")
+        assert (ended.status, ended.err) == (0, "")
+        return json.loads(ended.out)
+
+    def work(self, work: Callable[[Runtime], Awaitable[object]]) -> None:
+        """Do something with a runtime on it."""
+
+        async def body() -> None:
+            async with open_runtime(store=DISK[self.kind](self.path)) as runtime:
+                await work(runtime)
+
+        trio.run(body)
+
+
+@pytest.fixture(params=DISK)
+def talked(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Kept:
+    path = tmp_path / "store"
+    if request.param == "JsonlStore":
+        path.mkdir()
+    kept = Kept(path, request.param, capfd, monkeypatch)
+    kept.work(lambda runtime: talk(runtime, *USE))
+    return kept
+
+
+# Looking.
+
+
+def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
+    async def begin(runtime: Runtime) -> None:
+        await runtime.sessions.append("it's odd", Messages().user("Hi."))
+        await runtime.sessions.annotate("it's odd", {"user": 7, "model": "x\x1b[2J"})
+
+    talked.work(begin)
+    ended = talked.ask("list")
+    first, second = ended.out.splitlines()
+    assert first.startswith("it's odd  2")
+    assert first.endswith("records  x [2J")
+    assert second.split()[0] == "s"
+    assert second.endswith("records  m")
+    found = talked.json("list", "--where", "user=7")
+    assert isinstance(found, dict)
+    assert [info["session_id"] for info in found["sessions"]] == ["it's odd"]
+    page = talked.ask("list", "--limit", "1")
+    *_, more = page.out.splitlines()
+    after = shlex.split(more.removeprefix("more: "))
+    rest = talked.ask("list", *after)
+    assert rest.out.split()[0] == "s"
+    none = talked.ask("list", "--where", "model=other")
+    assert none.out == "no sessions\n"
+    wrong = talked.ask("list", "--where", "model")
+    assert (wrong.status, wrong.err) == (2, "error: --where takes key=value; got 'model'\n")
+
+
+def test_a_session_is_shown_whole(talked: Kept) -> None:
+    ended = talked.ask("show", "s")
+    assert (ended.status, ended.err) == (0, "")
+    assert "model            m" in ended.out
+    assert "[Human] Go.\n[AI]\n  -> echo" in ended.out
+    assert ended.out.endswith("[AI] Done.\n")
+    shown = talked.json("show", "s")
+    assert isinstance(shown, dict)
+    assert [message["role"] for message in shown["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert shown["usage"]["requests"] == 2
+    gone = talked.ask("show", "nobody")
+    assert (gone.status, gone.err) == (1, f"error: session 'nobody': {GONE}\n")
+
+
+def test_the_last_records_are_shown_a_line_each(talked: Kept) -> None:
+    ended = talked.ask("tail", "s", "-n", "3")
+    lines = ended.out.splitlines()
+    assert [line.split()[3] for line in lines] == ["assistant.message", "usage", "result"]
+    as_json = talked.ask("tail", "s", "--json")
+    events = [loads_event(line, strict=True) for line in as_json.out.splitlines()]
+    assert events[-1].type == "result"
+    assert (talked.ask("tail", "nobody")).status == 1
+
+
+# Copying, taking back, deleting, checking.
+
+
+def test_a_session_is_exported_and_imported(talked: Kept, tmp_path: Path) -> None:
+    exported = talked.ask("export", "s")
+    file = tmp_path / "s.jsonl"
+    file.write_text(exported.out, encoding="utf-8")
+    again = talked.ask("import", str(file))
+    assert (again.status, again.out) == (1, "")
+    assert "already" in again.err
+    assert talked.json("import", str(file), "--session", "copy") == {"session_id": "copy"}
+    messages = talked.ask("export", "copy", "--messages")
+    said = tmp_path / "messages.json"
+    said.write_text(messages.out, encoding="utf-8")
+    piped = talked.ask("import", "-", "--session", "third", stdin=said)
+    assert (piped.status, piped.out) == (0, "imported third\n")
+    assert (talked.ask("export", "third", "--messages")).out == messages.out
+    other = tmp_path / "other"
+    made = talked.program("sessions", "import", str(file), "--store", str(other))
+    assert (made.status, made.out) == (0, "imported s\n")
+    for bad in ("[1", "[1]", "{}", ""):
+        file.write_text(bad)
+        refused = talked.ask("import", str(file))
+        assert (refused.status, refused.out, refused.err.count("\n")) == (1, "", 1)
+    missing = talked.ask("import", str(tmp_path / "nowhere"))
+    assert (missing.status, missing.err) == (1, "error: No such file or directory\n")
+
+
+def test_a_session_is_forked_rewound_and_deleted(talked: Kept) -> None:
+    forked = talked.ask("fork", "s", "--at", "2", "--new", "f")
+    assert (forked.status, forked.out) == (0, "forked s as f\n")
+    rewound = talked.ask("rewind", "s", "2")
+    assert (rewound.status, rewound.out) == (0, "s is back at record 2: 1 messages\n")
+    wrong = talked.ask("rewind", "s", "999")
+    assert wrong.status == 2
+    assert "to_seq must be from 0 to" in wrong.err
+    deleted = talked.ask("delete", "s", "f", "s")
+    assert deleted.out == "deleted s\ndeleted f\n"
+    assert (deleted.status, deleted.err) == (1, f"error: session 's': {GONE}\n")
+
+
+def test_sessions_are_checked(talked: Kept) -> None:
+    ended = talked.ask("check")
+    assert (ended.status, ended.out) == (0, "1 of 1 sessions are sound\n")
+    assert talked.json("check", "s") == {"faults": {"s": []}}
+
+
+@pytest.mark.parametrize("talked", ["JsonlStore"], indirect=True)
+def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
+    log = talked.path / "sessions" / "s" / "events.jsonl"
+    text = log.read_text(encoding="utf-8")
+    log.write_text(text.replace('"seq":3', '"seq":4', 1), encoding="utf-8")
+    broken = talked.ask("check")
+    assert broken.status == 1
+    assert "record 3 says that it is 4" in broken.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["list"], "no store to look at: pass --store PATH, or set AGENT_ACTORS_STORE"),
+        (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
+    ],
+)
+def test_a_store_that_is_not_there_is_not_made(
+    arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sessions", *arguments]) == 2
+    assert capfd.readouterr() == ("", f"error: {told}\n")
+
+
+def test_a_file_that_is_no_store_is_told_of_in_a_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text"
+    file.write_text("no database " * 1000)
+    assert main(["sessions", "list", "--store", str(file)]) == 1
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert file.read_text() == "no database " * 1000
+
+
+def test_the_environment_names_the_store(talked: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_ACTORS_STORE", str(talked.path))
+    assert talked.program("sessions", "check").status == 0
