@@ -24,16 +24,17 @@ def estimate_tokens(
     file that is no text, counts as 1,000. Tools' schemas and the options' system prompt are no
     messages, and are not counted.
 
-    How near it comes, by the model's family, and what margin to leave:
+    How near it comes for English prose, and how much to leave free, by the model's family; these
+    are round figures, as users of the models report them:
 
     | family | by tiktoken | by characters | leave free |
     |---|---|---|---|
-    | OpenAI's GPT | within 2 % | 10 to 25 % off | 10 % |
-    | Llama 3, Qwen, DeepSeek, Mistral's later ones | within 10 to 15 % | 10 to 25 % off | 20 % |
+    | OpenAI's GPT | near | 10 to 25 % off | 10 % |
+    | Llama 3, Qwen, DeepSeek, later Mistral | 10 to 15 % off | 10 to 25 % off | 20 % |
     | Claude, Gemini, older Llama | 15 to 25 % off | 20 to 30 % off | 30 % |
 
-    By characters this holds for English prose. Code and JSON take a third more tokens than that,
-    Chinese, Japanese and Korean up to four times as many: use `naive_tokens` there.
+    Code and JSON take about a third more tokens than their characters tell, Chinese, Japanese and
+    Korean up to four times as many: use `naive_tokens` there.
 
     Args:
         messages: `Messages`, a list of `Message`, or OpenAI's dicts.

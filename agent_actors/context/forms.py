@@ -16,8 +16,6 @@ AnyMessage: TypeAlias = Message | Mapping[str, object]
 """A message of ours, or a dict as OpenAI's chat completions have it."""
 
 MessageT = TypeVar("MessageT", bound=AnyMessage)
-Conversation: TypeAlias = list[MessageT] | tuple[MessageT, ...]
-"""Messages in order. No `Sequence`, which `Messages` is too."""
 
 _SHOWN: Final = 80  # characters of what is no message, in an error
 

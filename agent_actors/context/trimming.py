@@ -3,27 +3,29 @@
 Owns the two ways of asking; where a conversation may be cut stands in `protocol/windows.py`.
 """
 
+from collections.abc import Sequence
 from typing import overload
 
 import attrs
 
-from agent_actors.context.forms import Conversation, MessageT, as_messages, picked
+from agent_actors.context.forms import MessageT, as_messages, picked
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ConfigError
 from agent_actors.protocol.tokens import TokenCounter, message_tokens, naive_tokens
 from agent_actors.protocol.windows import affordable_messages, last_messages
 
 
+# `Messages` is a sequence of messages too: the first that fits counts.
 @overload
-def truncate_messages(
+def truncate_messages(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
     messages: Messages, keep: int = 10, preserve_system: bool = True
 ) -> Messages: ...
 @overload
 def truncate_messages(
-    messages: Conversation[MessageT], keep: int = 10, preserve_system: bool = True
+    messages: Sequence[MessageT], keep: int = 10, preserve_system: bool = True
 ) -> list[MessageT]: ...
 def truncate_messages(
-    messages: Messages | Conversation[MessageT], keep: int = 10, preserve_system: bool = True
+    messages: Messages | Sequence[MessageT], keep: int = 10, preserve_system: bool = True
 ) -> Messages | list[MessageT]:
     """The last messages, and the system's.
 
@@ -77,10 +79,10 @@ class Trimmer:
         _check_whole("max_tokens", self.max_tokens)
 
     @overload
-    def trim(self, messages: Messages) -> Messages: ...
+    def trim(self, messages: Messages) -> Messages: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
     @overload
-    def trim(self, messages: Conversation[MessageT]) -> list[MessageT]: ...
-    def trim(self, messages: Messages | Conversation[MessageT]) -> Messages | list[MessageT]:
+    def trim(self, messages: Sequence[MessageT]) -> list[MessageT]: ...
+    def trim(self, messages: Messages | Sequence[MessageT]) -> Messages | list[MessageT]:
         """The longest end of the conversation that fits.
 
         Args:

@@ -1,0 +1,81 @@
+"""The four patterns of a small context do what their pages say, as an endpoint sees it."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from agent_actors.testing import EndpointRequest, ReplyTurn, ScriptedEndpoint, call, reply, say
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+# Far above what one of them takes, so that a hang is a failure.
+PATIENCE = 60
+
+
+async def requests_of(
+    example: str, script: Callable[[EndpointRequest], ReplyTurn]
+) -> tuple[list[EndpointRequest], str]:
+    """What the endpoint was asked while the example ran, and what the example printed."""
+    with trio.fail_after(PATIENCE):
+        async with ScriptedEndpoint(script) as endpoint:
+            done = await trio.run_process(
+                [sys.executable, "-W", "error", str(EXAMPLES / example)],
+                env={**os.environ, "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
+                capture_stdout=True,
+            )
+    return list(endpoint.requests), done.stdout.decode()
+
+
+def lengths(requests: list[EndpointRequest]) -> list[int]:
+    """How many messages each request had, the system prompt not counted."""
+    return [len([one for one in r.messages if one["role"] != "system"]) for r in requests]
+
+
+@pytest.mark.feature("OAS-089")
+async def test_stateless_agents_send_one_message_each() -> None:
+    requests, printed = await requests_of("context_stateless.py", lambda _: reply("bug"))
+    assert lengths(requests) == [1, 1, 1]
+    assert printed.splitlines()[0] == "101 bug (2 messages)"
+
+
+@pytest.mark.feature("OAS-090")
+async def test_truncation_at_breakpoints_sends_no_more_than_a_chapter_and_a_summary() -> None:
+    requests, printed = await requests_of("context_truncation.py", lambda _: reply("So it is."))
+    assert lengths(requests) == [1, 3, 5, 3, 5, 7, 3, 5, 7]
+    assert printed.splitlines() == [
+        "The harbour: 6 messages, 2 kept",
+        "The crossing: 8 messages, 2 kept",
+        "The island: 8 messages, 2 kept",
+    ]
+
+
+@pytest.mark.feature("OAS-091")
+async def test_a_budget_bounds_what_is_sent_and_loses_nothing_of_what_is_kept() -> None:
+    requests, printed = await requests_of(
+        "context_budget.py", lambda _: reply(say("It is a fact that " * 15))
+    )
+    assert lengths(requests) == [1, 3, 5, 7, 7, 7]
+    assert "sent 7 of 9 messages" in printed.splitlines()
+    assert all(request.messages[0]["role"] == "user" for request in requests)
+    assert printed.splitlines()[-1].startswith("12 kept, about ")
+
+
+@pytest.mark.feature("OAS-092")
+async def test_what_stands_elsewhere_is_looked_up() -> None:
+    def script(request: EndpointRequest) -> ReplyTurn:
+        if request.new_results:
+            return reply(str(request.new_results[-1]["content"]))
+        if "dog is" in request.last_content:
+            return reply(call("remember", {"topic": "Dog", "fact": "The dog is Rex."}))
+        if "Lyon" in request.last_content:
+            return reply(call("remember", {"topic": "home", "fact": "They live in Lyon."}))
+        return reply(call("recall", {"topic": "dog"}))
+
+    requests, printed = await requests_of("context_memory.py", script)
+    assert requests[-1].new_results[-1]["content"] == "The dog is Rex."
+    # The last question went without the answer being anywhere in what was sent with it.
+    assert "Rex" not in str(requests[-2].messages)
+    assert printed.splitlines()[-1].endswith(" 0 messages here, 2 facts there")

@@ -1,0 +1,79 @@
+"""A user's code that knows every event of a run, read by the type checkers only."""
+
+from typing import assert_never, assert_type
+
+from agent_actors import AgentOptions, RunStream, Runtime, ToolUseBlock, Usage
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.events import (
+    AssistantDelta,
+    AssistantMessage,
+    AssistantThinking,
+    AttemptRestarted,
+    ErrorEvent,
+    FileChanged,
+    HookEvent,
+    Notification,
+    ResultEvent,
+    RunEvent,
+    RunQueued,
+    RunSuspended,
+    SessionCompacted,
+    SessionRewind,
+    SkillActivated,
+    StreamNotice,
+    SystemInit,
+    TodosChanged,
+    ToolDelta,
+    ToolProgress,
+    ToolResult,
+    ToolUse,
+    UsageEvent,
+    UserMessage,
+    UserQuestion,
+)
+
+
+def told(event: RunEvent) -> str:
+    """Every event there is: a checker tells of one that is left out."""
+    match event:
+        case AssistantDelta(text=text) | AssistantThinking(text=text):
+            return text
+        case StreamNotice(text=text) | Notification(text=text) | UserMessage(text=text):
+            return text
+        case ToolDelta(partial_json=text):
+            return text
+        case AssistantMessage(blocks=blocks):
+            return "".join(block.name for block in blocks if isinstance(block, ToolUseBlock))
+        case ToolUse(name=name, input=arguments):
+            assert_type(arguments, JsonObject)
+            return name
+        case ToolProgress(progress=progress):
+            assert_type(progress, JsonValue)
+            return event.name
+        case ToolResult(is_error=is_error):
+            assert_type(is_error, bool)
+            return event.name
+        case UsageEvent():
+            return event.session_id
+        case ResultEvent(usage=usage, cost=cost):
+            assert_type(usage, Usage)
+            assert_type(cost, float | None)
+            return event.text
+        case ErrorEvent(error=error, message=message):
+            return f"{error}: {message}"
+        case SystemInit(tools=tools):
+            return ", ".join(tools)
+        case UserQuestion() | HookEvent() | AttemptRestarted() | SkillActivated():
+            return event.type
+        case RunQueued() | RunSuspended() | SessionCompacted() | SessionRewind():
+            return event.run_id
+        case TodosChanged() | FileChanged():
+            return event.id
+        case _:
+            assert_never(event)
+
+
+async def show(runtime: Runtime, options: AgentOptions) -> list[str]:
+    async with runtime.stream("Hello", options) as events:
+        assert_type(events, RunStream)
+        return [told(event) async for event in events]
