@@ -14,8 +14,8 @@ from agent_actors.actors._mailbox import Mailbox
 
 T = TypeVar("T")
 
-# Seconds that a batch waits for others, and how many must have shared the last one for that. With a
-# hundred sessions at once a batch is twice as large then, and nobody sees the time beside a model's.
+# Seconds that a batch waits for others, and how many must have shared the last one for that. With
+# a hundred sessions at once a batch is twice as large then; beside a model's time it is nothing.
 GATHER: Final = 0.004
 CROWD: Final = 4
 

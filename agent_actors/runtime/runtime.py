@@ -27,6 +27,7 @@ from agent_actors.actors.tool_executor import (
 )
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
+from agent_actors.domain.sessions import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
@@ -98,7 +99,7 @@ class Runtime(Observed, Busy, Stored):
                 agent's. A name that no tool has adds none.
 
         Raises:
-            ConfigError: The prompt or the model is blank, or the policy is none.
+            ConfigError: The prompt or the model is blank, the policy is none, or the id names none.
             MediaError: An image or a file of the prompt has no sound source.
             SessionBusy: The session is held, and the policy is `reject`.
             ProviderError: The model's side failed; the session stays usable.
@@ -145,8 +146,8 @@ class Runtime(Observed, Busy, Stored):
                 agent's. A name that no tool has adds none.
 
         Raises:
-            ConfigError: The prompt or the model is blank, or the policy is none. What `run` raises
-                besides is raised on entering, on iterating or on leaving.
+            ConfigError: The prompt or the model is blank, the policy is none, or the id names none.
+                What `run` raises besides is raised on entering, on iterating or on leaving.
         """
         asked = _with_model(options, model)
         call = self._call(
@@ -366,6 +367,8 @@ class Runtime(Observed, Busy, Stored):
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
+        if session_id and (fault := session_id_fault(session_id)) is not None:
+            raise ConfigError(fault)
         if isinstance(tool_whitelist, str):
             raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")
         return _Call(

@@ -11,9 +11,8 @@ def test_a_session_is_taken_again_or_given_back_and_never_both() -> None:
     now[0] = 1.0
     kept.add("b")
     assert kept
-    assert kept.news is True
-    assert kept.due(2.0) == []
-    assert not kept.news
+    assert (kept.news, kept.due(2.0)) == (True, [])
+    assert (kept.news, kept.due(2.0)) == (False, [])
     assert kept.take("a")
     assert not kept.take("a")
     now[0] = 3.0
