@@ -273,20 +273,22 @@ async def test_a_function_may_hand_the_question_on() -> None:
     assert results(await asked_and_answered(options, "yes")) == ["said a"]
 
 
-async def test_a_function_that_raises_or_hangs_harms_its_own_run_alone(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_function_that_hangs_is_a_no_in_time(autojump_clock: MockClock) -> None:
     async def hang(request: PermissionRequest) -> bool:
         await trio.sleep_forever()
+
+    hanging = attrs.evolve(with_policy(), can_use_tool=hang)
+    assert "nobody answered within 300 s" in results(await run(hanging))[0]
+
+
+async def test_a_function_that_raises_harms_its_own_run_alone() -> None:
+    # Sync functions run in threads, for which no virtual clock waits.
+    def broken(request: PermissionRequest) -> bool:
+        raise ValueError("odd")
 
     def forgetful(request: PermissionRequest) -> None:
         pass
 
-    def broken(request: PermissionRequest) -> bool:
-        raise ValueError("odd")
-
-    hanging = attrs.evolve(with_policy(), can_use_tool=hang)
-    assert "nobody answered within 300 s" in results(await run(hanging))[0]
     with pytest.raises(HookError, match="hook can_use_tool in permission: raised ValueError: odd"):
         await run(attrs.evolve(with_policy(), can_use_tool=broken))
     with pytest.raises(HookError, match="got NoneType"):
