@@ -1,0 +1,113 @@
+"""Sessions in words: whatever was said, a line stays a line."""
+
+import pytest
+
+from agent_actors import Messages
+from agent_actors.cli.sessions.showing import (
+    faults_in_words,
+    record_in_words,
+    snapshot_as_json,
+    snapshot_in_words,
+)
+from agent_actors.domain.blocks import TextBlock, ToolUseBlock
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantMessage,
+    AttemptRestarted,
+    ErrorEvent,
+    EventScope,
+    FileChanged,
+    HookEvent,
+    Notification,
+    ResultEvent,
+    SessionCompacted,
+    SessionRewind,
+    SkillActivated,
+    SystemInit,
+    TodosChanged,
+    ToolResult,
+    ToolUse,
+    UnknownEvent,
+    UsageEvent,
+    UserMessage,
+    UserQuestion,
+)
+from agent_actors.domain.sessions import SessionInfo, SessionSnapshot
+from agent_actors.domain.todos import Todo
+from agent_actors.domain.usage import Usage
+
+HEAD = (EventScope("s", "r", "q"), "id", 1.0)
+CALL = ToolUseBlock("c", "look", {"at": 1})
+USED = Usage(3, 4)
+
+RECORDS: list[tuple[AnyEvent, str]] = [
+    (UserMessage(*HEAD, "Go\x1b[2J\non."), "Go [2J on."),
+    (AssistantMessage(*HEAD, (TextBlock("Well."), CALL)), "Well. look(…)"),
+    (ToolUse(*HEAD, "c", "look", {"at": 1}), 'look({"at": 1})'),
+    (ToolResult(*HEAD, "c", "look", {"é": [1]}), 'look: {"é": [1]}'),
+    (ToolResult(*HEAD, "c", "look", "no", is_error=True), "look: error: no"),
+    (UsageEvent(*HEAD, USED, USED), "3 in, 4 out"),
+    (SystemInit(*HEAD, "/home", "1", "m"), "m in /home"),
+    (SessionRewind(*HEAD, 7), "back to 7"),
+    (ErrorEvent(*HEAD, "HookError", "broke"), "HookError: broke"),
+    (ResultEvent(*HEAD, "Done.", "completed", USED, 1, 0.1), "Done."),
+    (Notification(*HEAD, "Psst."), "Psst."),
+    (UserQuestion(*HEAD, "q", "May I?"), "May I?"),
+    (HookEvent(*HEAD, "guard", "before_tool", "deny"), "guard: deny in before_tool"),
+    (SessionCompacted(*HEAD, 3, "In short."), "In short."),
+    (SkillActivated(*HEAD, "search"), "search"),
+    (TodosChanged(*HEAD, (Todo("1", "Look."),)), "1 to do"),
+    (FileChanged(*HEAD, "a", "text"), "a: 4 characters"),
+    (FileChanged(*HEAD, "a", None), "a is gone"),
+    (UnknownEvent({"type": "x.later", "seq": 1, "ts": 1}), '{"type":"x.later","seq":1,"ts":1}'),
+    (AttemptRestarted(*HEAD, 2, "it broke"), ""),
+]
+
+
+@pytest.mark.parametrize(("record", "told"), RECORDS, ids=lambda value: str(value)[:20])
+def test_a_record_is_a_line(record: AnyEvent, told: str) -> None:
+    line = record_in_words(record)
+    assert "\n" not in line
+    assert line.split()[3] == record.type
+    assert line.endswith(told)
+
+
+def test_a_long_record_is_cut() -> None:
+    line = record_in_words(UserMessage(*HEAD, "y" * 1000))
+    assert line.endswith("y" * 100 + "…")
+
+
+def test_a_session_tells_what_it_keeps_and_what_it_waits_for() -> None:
+    info = SessionInfo("s", 1.0, 2.0, 9, {"title": "a\nb"})
+    snapshot = SessionSnapshot(
+        session_id="s",
+        messages=Messages().user("Hi."),
+        todos=(Todo("1", "Look.", "in_progress"),),
+        files={"a.txt": "text"},
+        skills=("search",),
+        metadata=info.metadata,
+        usage=USED,
+        requests=1,
+        last_seq=9,
+        open_calls=("c",),
+        questions=("q",),
+    )
+    text = snapshot_in_words(info, snapshot)
+    for line in (
+        "title       a b",
+        "skills      search",
+        "files       a.txt",
+        "open calls  c",
+        "waits for   q",
+        "[in_progress] Look.",
+        "[Human] Hi.",
+    ):
+        assert line in text.splitlines()
+    as_json = snapshot_as_json(info, snapshot)
+    assert as_json["todos"] == [{"id": "1", "title": "Look.", "status": "in_progress"}]
+    assert (as_json["files"], as_json["open_calls"]) == ({"a.txt": "text"}, ["c"])
+
+
+def test_faults_are_told_by_session() -> None:
+    told = faults_in_words({"a": ["record 1: x", "record 2: y"], "b": []})
+    assert told == "a: record 1: x\na: record 2: y\n1 of 2 sessions are sound\n"
