@@ -8,6 +8,7 @@ The pages of the API are written to `docs/reference/api/`, which git ignores.
 
 import ast
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -90,18 +91,20 @@ def api_page(module: str) -> str:
     source = source_of(module).read_text(encoding="utf-8")
     tree = ast.parse(source)
     about = (ast.get_docstring(tree) or "").partition("\n\n")[0]
-    names = "\n\n".join(f"::: {module}.{name}" for name in public_names(tree))
-    return f"# {module}\n\n{about}\n\n{names}\n"
+    origins = {name.name: node.module for node in _imports(tree) for name in node.names}
+    parts = [f"# {module}", about]
+    for name in public_names(tree):
+        parts.append(f"::: {module}.{name}")
+        fields = fields_of(name, source_of(origins.get(name) or module))
+        if fields:
+            parts.append("```python\n" + "\n".join([f"class {name}:", *fields]) + "\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def public_names(tree: ast.Module) -> list[str]:
     """What a public module offers: what it re-exports as `X as X`, else what it defines."""
     exported = [
-        name.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-        if name.asname == name.name
+        name.name for node in _imports(tree) for name in node.names if name.asname == name.name
     ]
     defined = [
         node.name
@@ -110,6 +113,44 @@ def public_names(tree: ast.Module) -> list[str]:
     ]
     names = exported or defined
     return sorted((name for name in names if not name.startswith("_")), key=str.lower)
+
+
+@cache
+def fields_of(name: str, path: Path) -> tuple[str, ...]:
+    """The fields of a class that attrs makes, as lines of its body; none of anything else.
+
+    attrs makes their signatures when they are imported, so that the sources have none to show.
+    """
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            made = any("attrs." in ast.unparse(one) for one in node.decorator_list)
+            return tuple(_fields(node)) if made else ()
+    return ()
+
+
+def _fields(node: ast.ClassDef) -> Iterator[str]:
+    for one in node.body:
+        if not isinstance(one, ast.AnnAssign) or not isinstance(one.target, ast.Name):
+            continue
+        kind = ast.unparse(one.annotation)
+        if not one.target.id.startswith("_") and not kind.startswith("ClassVar"):
+            value = _default(one.value)
+            yield f"    {one.target.id}: {kind}" + (f" = {value}" if value else "")
+
+
+def _default(value: ast.expr | None) -> str:
+    match value:
+        case None:
+            return ""
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="attrs"), attr="field"), keywords=given):
+            said = {one.arg: ast.unparse(one.value) for one in given}
+            return f"{said['factory']}()" if "factory" in said else said.get("default", "")
+        case _:
+            return ast.unparse(value)
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    return (node for node in tree.body if isinstance(node, ast.ImportFrom))
 
 
 def source_of(module: str) -> Path:

@@ -69,3 +69,36 @@ def test_nothing_of_the_site_comes_from_elsewhere() -> None:
     assert theme["font"] is False
     assert CONFIG["strict"] is True
     assert not {"extra_javascript", "extra_css"} & set(CONFIG)
+
+
+def test_what_attrs_makes_is_shown_with_types_and_defaults(tmp_path: Path) -> None:
+    page = tmp_path / "page.py"
+    page.write_text(
+        "import attrs\n"
+        "@attrs.frozen(kw_only=True)\n"
+        "class A:\n"
+        "    kind: ClassVar[str] = 'a'\n"
+        "    one: int\n"
+        "    two: str | None = None\n"
+        "    three: list[int] = attrs.field(factory=list[int], repr=False)\n"
+        "    four: Path = attrs.field(default=None, converter=Path)\n"
+        "    five: int = attrs.field(repr=False)\n"
+        "    _six: int = 6\n"
+        "    def seven(self) -> int: ...\n"
+        "class B:\n"
+        "    one: int\n",
+        "utf-8",
+    )
+    assert site.fields_of("A", page) == (
+        "    one: int",
+        "    two: str | None = None",
+        "    three: list[int] = list[int]()",
+        "    four: Path = None",
+        "    five: int",
+    )
+    assert site.fields_of("B", page) == site.fields_of("C", page) == ()
+
+
+def test_the_options_of_an_agent_are_shown_with_their_defaults() -> None:
+    assert "\n    max_iterations: int = 25\n" in site.api_page("agent_actors")
+    assert "class ToolUse:\n" in site.api_page("agent_actors.events")
