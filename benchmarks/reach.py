@@ -89,6 +89,13 @@ def _rows() -> Iterator[Reach]:
     yield Reach("making a session, µs", _value("making", "a session"), 5)
     yield Reach("making an options object, µs", _value("making", "an options object"), 50)
     yield Reach("a long history, µs a byte sent", _value("history_byte", OURS), 0.005)
+    appended = _value("stores_append", "SqliteStore")
+    yield Reach("records a second into SqliteStore, 100 sessions", appended, 20_000, False)
+    figure = _ratio("stores_turns_100", "SqliteStore", "MemoryStore")
+    yield Reach("a turn on SqliteStore, of one in memory, 100 at once", figure, 1.15)
+    yield Reach("resuming 10,000 records, ms", _value("stores_resume", "SqliteStore"), 50)
+    yield Reach("opening 100,000 sessions, ms", _value("stores_many", "to open it"), 100)
+    yield Reach("a page of their list, ms", _value("stores_many", "a page in the middle"), 10)
     figure = _ratio("demo", "1000 sessions", "100 sessions")
     yield Reach("a session of the demo with 1,000, of one with 100", figure, 1.3)
 
