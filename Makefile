@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-EXTRAS := cli,testing
+EXTRAS := cli,testing,tokens
 CODE    = $(wildcard agent_actors benchmarks docs scripts tests)
 
 # A stamp is newer than pyproject.toml when its extras are installed. An environment that works is

@@ -2,12 +2,12 @@
 # Run the tests with the lowest version of every direct dependency, to prove the floors in
 # pyproject.toml. Floors are chosen for Python 3.11; on a newer one some lack wheels.
 #
-# Environment: PYTHON (default python3), EXTRAS (default cli,testing). Arguments go to pytest.
+# Environment: PYTHON (default python3), EXTRAS (default cli,testing,tokens). Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 python="${PYTHON:-python3}"
-extras="${EXTRAS:-cli,testing}"
+extras="${EXTRAS:-cli,testing,tokens}"
 venv=.venv-lowest
 uv="$venv/uv/bin/uv"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from agent_actors.context import estimate_tokens
 from agent_actors.testing import EndpointRequest, ReplyTurn, ScriptedEndpoint, call, reply, say
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
@@ -79,3 +80,13 @@ async def test_what_stands_elsewhere_is_looked_up() -> None:
     # The last question went without the answer being anywhere in what was sent with it.
     assert "Rex" not in str(requests[-2].messages)
     assert printed.splitlines()[-1].endswith(" 0 messages here, 2 facts there")
+
+
+@pytest.mark.feature("OAS-083")
+def test_the_margin_to_leave_is_told_by_the_family_of_the_model() -> None:
+    page = (EXAMPLES.parent / "how-to/context.md").read_text(encoding="utf-8")
+    told = estimate_tokens.__doc__ or ""
+    for family in ("GPT", "Llama 3", "Qwen", "Mistral", "Claude", "Gemini"):
+        for text in (page, told):
+            row = next(line for line in text.splitlines() if "|" in line and family in line)
+            assert row.rstrip(" |").endswith("0 %")
