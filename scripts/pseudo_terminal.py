@@ -4,6 +4,7 @@ The program gets the terminal as a user's has it: as its controlling terminal, s
 signal unless the program reads keys itself. What it writes is shown on a `Screen`.
 """
 
+import codecs
 import fcntl
 import os
 import pty
@@ -12,6 +13,7 @@ import sys
 import termios
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -49,6 +51,10 @@ class Session:
     _ours: int
     _theirs: int
     written: str = ""
+    # A character may come in two pieces.
+    _decoder: codecs.IncrementalDecoder = attrs.field(
+        factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
+    )
 
     def type(self, text: str) -> None:
         """Press keys."""
@@ -98,7 +104,7 @@ class Session:
             piece = os.read(self._ours, _READ_SIZE)
         except OSError:  # on Linux, that nobody has the other end
             return False
-        text = piece.decode("utf-8", "replace")
+        text = self._decoder.decode(piece)
         self.written += text
         self.screen.feed(text)
         return bool(piece)
@@ -111,6 +117,7 @@ async def in_terminal(
     *,
     width: int = 80,
     height: int = 24,
+    cwd: Path | None = None,
 ) -> AsyncGenerator[Session]:
     """Start a program in a terminal; it is killed if it has not ended when the block is left.
 
@@ -119,6 +126,7 @@ async def in_terminal(
         environment: Its environment.
         width: Columns of the terminal.
         height: Its lines.
+        cwd: The directory to start it in; None: this one.
     """
     ours, theirs = pty.openpty()
     try:
@@ -129,6 +137,7 @@ async def in_terminal(
             stdout=theirs,
             stderr=theirs,
             env=environment,
+            cwd=cwd,
         )
         try:
             screen = Screen(width, height, lambda said: os.write(ours, said.encode()))

@@ -9,7 +9,7 @@ from typing import TextIO
 import pytest
 import trio
 
-from agent_actors.cli.streams import Output, read_all
+from agent_actors.cli.streams import Input, Output, read_all
 from tests.cli.kit import terminal
 
 # More than a pipe holds.
@@ -111,3 +111,20 @@ async def test_a_terminal_is_shown_no_control_characters() -> None:
         await output.write("a\x1b[31m\x9b\tb\n")
         # The terminal itself makes spaces of a tab, and two characters of a newline.
         assert shown().split() == ["a\ufffd[31m\ufffd", "b"]
+
+
+async def test_lines_are_read_one_by_one_and_the_last_needs_no_end() -> None:
+    with pipe() as (source, target):
+        lines = Input(source)
+        target.write("one\r\n\nthr")
+        target.flush()
+        assert [await lines.line(), await lines.line()] == ["one", ""]
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(lines.line)
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+        target.write("ee")
+        target.close()
+        # What was read of a line before the cancel is kept.
+        assert [await lines.line(), await lines.line(), await lines.line()] == ["three", None, None]

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 import attrs
@@ -174,7 +175,8 @@ def _rich_face() -> Face:
     from agent_actors.cli.chat.editor import Editor  # noqa: PLC0415 - see above
     from agent_actors.cli.chat.input_history import InputHistory, history_path  # noqa: PLC0415
     from agent_actors.cli.chat.rich_face import RichFace, make_console  # noqa: PLC0415
-    from agent_actors.cli.chat.screen import Screen  # noqa: PLC0415
+    from agent_actors.cli.chat.screen import Screen, terminal_size  # noqa: PLC0415
 
-    screen = Screen(make_console(), Output(sys.stdout))
+    size = partial(terminal_size, sys.stdout.fileno())
+    screen = Screen(make_console(), Output(sys.stdout), size)
     return RichFace(screen, Editor(InputHistory(history_path())))

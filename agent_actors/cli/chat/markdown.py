@@ -8,6 +8,7 @@ Only whole lines are looked at: `#` on a line of its own closes the paragraph be
 `#hashtag` does not.
 """
 
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -26,17 +27,29 @@ def finished_size(text: str) -> int:
     Args:
         text: The text so far.
     """
-    whole = text[: text.rfind("\n") + 1]
-    if not whole.strip():
-        return 0
-    starts = [token.map[0] for token in Markdown(whole).parsed if token.level == 0 and token.map]
-    if not starts:
-        return 0
-    # Where the last block begins, in characters.
-    at = 0
-    for _ in range(starts[-1]):
-        at = whole.index("\n", at) + 1
-    return at
+    starts = _starts(text[: text.rfind("\n") + 1])
+    return starts[-1] if starts else 0
+
+
+def blocks(text: str) -> list[str]:
+    """A text in its blocks, as they are now; together they are the text."""
+    bounds = [0, *_starts(text)[1:], len(text)]
+    return [text[start:end] for start, end in pairwise(bounds)]
+
+
+def _starts(text: str) -> list[int]:
+    """Where the blocks of a text begin."""
+    if not text.strip():
+        return []
+    lines = [token.map[0] for token in Markdown(text).parsed if token.level == 0 and token.map]
+    found: list[int] = []
+    at = number = 0
+    for line in lines:
+        while number < line:
+            at = text.index("\n", at) + 1
+            number += 1
+        found.append(at)
+    return found
 
 
 @attrs.frozen(eq=False)
@@ -67,5 +80,5 @@ def shortened(text: str, lines: int) -> str:
     if not text.startswith(_FENCES):
         return text
     opening, _, code = text.partition("\n")
-    kept = code.rsplit("\n", lines + 1)
-    return text if len(kept) <= lines + 1 else "\n".join((opening, *kept[1:]))
+    kept = code.rsplit("\n", lines)
+    return text if len(kept) <= lines else "\n".join((opening, *kept[1:]))

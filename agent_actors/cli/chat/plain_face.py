@@ -114,7 +114,7 @@ class PlainFace:
             case ResultEvent(stop_reason=reason):
                 await self._end_lines()
                 if reason == StopReason.INTERRUPTED:
-                    await self._note("note: interrupted; what was said is kept")
+                    await self._note("note: interrupted; what was finished is kept")
                 elif reason != StopReason.COMPLETED:
                     await self._note(f"note: the answer is not whole: {reason}")
             case _:

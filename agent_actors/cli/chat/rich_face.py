@@ -16,6 +16,8 @@ from agent_actors.cli.chat.words import clean
 from agent_actors.domain.events import AnyEvent
 
 _PROMPT: Final = "> "
+# More columns than any terminal: what is printed is bounded by this too.
+_WIDEST: Final = 10_000
 # Seconds between two pictures: text flows for the eye, and slow terminals keep up; and the longest
 # time without one, since the line that says how long it takes moves.
 _SHORTEST: Final = 0.04
@@ -129,5 +131,5 @@ def _shown(said: Said) -> RenderableType:
 
 
 def make_console() -> Console:
-    """A console on stdout that takes texts as they are."""
-    return Console(markup=False, emoji=False, highlight=False)
+    """A console on stdout that takes texts as they are; `Screen` says how wide."""
+    return Console(markup=False, emoji=False, highlight=False, width=_WIDEST)

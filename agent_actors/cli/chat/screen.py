@@ -6,8 +6,9 @@ rich turns things into lines here and writes nothing itself: it would wipe every
 terminal that is held up (Ctrl-S) would hold up the whole program.
 """
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -22,6 +23,7 @@ _ERASE_BELOW: Final = "\x1b[J"
 _NEW_LINE: Final = "\n"
 # rich draws nothing sensible in less; such a terminal folds the lines itself.
 _LEAST_WIDTH: Final = 8
+_USUAL_SIZE: Final = (80, 24)
 
 
 @attrs.define(eq=False)
@@ -47,32 +49,36 @@ class LiveArea:
             Text with its escapes; empty if nothing changes.
         """
         live = _fitting(live, width, height - 1)
-        same = 0
-        if not finished:
-            for old, new in zip(self._lines, live, strict=False):
-                if old != new:
-                    break
-                same += 1
-            if same == len(self._lines) == len(live):
+        new = [*finished, *live]
+        old, self._lines = self._lines, list(live)
+        same = _same(old, new)
+        if live and same == len(new):
+            if len(old) == len(new):
                 return ""
-            # The cursor has to end up behind the last line: that one is written again.
-            same -= same == len(live) != 0
-        out = self._back_to(same, width)
-        out += "".join(line + _NEW_LINE for line in finished)
-        out += _NEW_LINE.join(live[same:])
-        self._lines = list(live)
-        return out
+            same -= 1  # the cursor has to end up behind the last line
+        rest = _NEW_LINE.join(new[same:])
+        if not live and same < len(new):
+            rest += _NEW_LINE
+        return _back_to(same, old, width) + rest
 
-    def _back_to(self, kept: int, width: int) -> str:
-        # To the beginning of the first line that changes; below it all is erased.
-        old = self._lines
-        if not old:
-            return ""
-        if kept == len(old):
-            return _NEW_LINE
-        # A terminal that became narrower has folded the lines.
-        up = sum(_rows(line, width) for line in old[kept:]) - 1
-        return "\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BELOW
+
+def _same(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines stay as they are; what is finished now may have been live as it is."""
+    same = 0
+    for before, after in zip(old, new, strict=False):
+        if before != after:
+            break
+        same += 1
+    return same
+
+
+def _back_to(kept: int, lines: Sequence[str], width: int) -> str:
+    """What leads from behind the last line to the beginning of the first that is not kept."""
+    if kept == len(lines):
+        return _NEW_LINE if lines else ""
+    # A terminal that became narrower has folded the lines.
+    up = sum(_rows(line, width) for line in lines[kept:]) - 1
+    return "\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BELOW
 
 
 def _fitting(lines: Sequence[str], width: int, height: int) -> Sequence[str]:
@@ -94,19 +100,23 @@ class Screen:
     """A terminal.
 
     Args:
-        console: Knows its width and its colours.
+        console: Knows its colours.
         output: Where to write.
+        size: Its columns and lines, as they are now.
     """
 
-    def __init__(self, console: Console, output: Output) -> None:
+    def __init__(
+        self, console: Console, output: Output, size: Callable[[], tuple[int, int]]
+    ) -> None:
         self._console = console
         self._output = output
+        self._size = size
         self._live = LiveArea()
 
     @property
     def height(self) -> int:
         """How many lines it has."""
-        return self._console.size.height
+        return self._size()[1]
 
     async def draw(
         self, finished: Iterable[RenderableType], live: Iterable[RenderableType] = ()
@@ -118,16 +128,29 @@ class Screen:
 
         Cancellation: at any byte; what follows may then stand in the wrong place.
         """
-        width, height = self._console.size
-        text = self._live.change(self._lines(finished), self._lines(live), width, height)
+        width, height = self._size()
+        text = self._live.change(
+            self._lines(finished, width), self._lines(live, width), width, height
+        )
         if text:
             await self._output.write_bytes(text.encode(self._output.encoding, "replace"))
 
-    def _lines(self, shown: Iterable[RenderableType]) -> list[str]:
+    def _lines(self, shown: Iterable[RenderableType], width: int) -> list[str]:
         lines: list[str] = []
-        width = max(self._console.size.width, _LEAST_WIDTH)
         for one in shown:
             with self._console.capture() as capture:
-                self._console.print(one, width=width)
+                self._console.print(one, width=max(width, _LEAST_WIDTH))
             lines += capture.get().removesuffix("\n").split("\n")
         return lines
+
+
+def terminal_size(fd: int) -> tuple[int, int]:
+    """The columns and lines of a terminal; of one that does not know, 80 and 24.
+
+    Not from the environment, where a shell may have left what was true when the program began.
+    """
+    try:
+        width, height = os.get_terminal_size(fd)
+    except OSError:
+        width = height = 0
+    return width or _USUAL_SIZE[0], height or _USUAL_SIZE[1]

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from agent_actors.cli.chat.markdown import Block, finished_size, shortened
+from agent_actors.cli.chat.markdown import Block, blocks, finished_size, shortened
 from agent_actors.cli.chat.words import (
     RESULT_LINES,
     call_text,
@@ -116,8 +116,7 @@ class TurnView:
             self._print_thought(self._thought)
             self._thought = ""
         self._thinks = False
-        if self._answer.strip():
-            self._print("text", Block(self._answer))
+        self._print_text(self._answer)
         self._answer = ""
 
     def take(self) -> list[RenderableType]:
@@ -136,7 +135,10 @@ class TurnView:
         if self._thought:
             shown += [*self._gap("thought"), _thought(self._thought)]
         if self._answer.strip():
-            shown += [*self._gap("text"), Block(shortened(self._answer, height))]
+            shown += self._gap("text") if not shown else [Text()]
+            for block in blocks(self._answer):
+                shown += [Block(shortened(block, height)), Text()]
+            shown.pop()
         if self._calls:
             shown += self._gap("tool") if not shown else [Text()]
             shown += [self._running(call, now) for call in self._calls.values()]
@@ -158,7 +160,7 @@ class TurnView:
         self._answer += clean(text)
         size = finished_size(self._answer) if "\n" in text else 0
         if size:
-            self._print("text", Block(self._answer[:size]))
+            self._print_text(self._answer[:size])
             self._answer = self._answer[size:]
 
     def _take_thought(self, text: str) -> None:
@@ -199,7 +201,7 @@ class TurnView:
         self.flush()
         self._calls.clear()
         if result.stop_reason == StopReason.INTERRUPTED:
-            self.note("interrupted; what was said is kept, and Ctrl-C again leaves")
+            self.note("interrupted; what was finished is kept, and Ctrl-C again leaves")
         elif result.stop_reason != StopReason.COMPLETED:
             self.note(f"the answer is not whole: {result.stop_reason}")
         told = f"{duration(result.duration)}, {usage_text(result.usage)}"
@@ -207,6 +209,11 @@ class TurnView:
 
     def _print_thought(self, text: str) -> None:
         self._print("thought", _thought(text))
+
+    def _print_text(self, text: str) -> None:
+        for block in blocks(text):
+            if block.strip():
+                self._print("text", Block(block))
 
     def _print(self, kind: _Kind, shown: RenderableType) -> None:
         self._finished += [*self._gap(kind), shown]

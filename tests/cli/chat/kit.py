@@ -1,0 +1,41 @@
+"""A chat as somebody has it at a terminal: the program in a process of its own."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from agent_actors.testing import ScriptedEndpoint
+from scripts.pseudo_terminal import Session, in_terminal
+from tests.cli.kit import PATIENCE, PROGRAM, at, environment
+
+
+@asynccontextmanager
+async def chatting(
+    endpoint: ScriptedEndpoint,
+    tmp_path: Path,
+    *arguments: str,
+    width: int = 80,
+    height: int = 24,
+    term: str = "xterm-256color",
+    cwd: Path | None = None,
+) -> AsyncGenerator[Session]:
+    """Start `agent-actors chat` in a terminal, and wait for its prompt."""
+    env = environment({"TERM": term, "XDG_STATE_HOME": str(tmp_path), "LANG": "C.UTF-8"})
+    command = [*PROGRAM, "chat", *at(endpoint), *arguments]
+    async with in_terminal(command, env, width=width, height=height, cwd=cwd) as session:
+        with trio.move_on_after(PATIENCE) as patience:
+            await session.until_true(lambda: prompts(session) == 1)
+            yield session
+        assert not patience.cancelled_caught, f"it showed:\n{session.screen.text}"
+
+
+def prompts(session: Session) -> int:
+    """How many prompts the terminal shows, with what was typed at them."""
+    return sum(line == ">" or line.startswith("> ") for line in session.screen.text.split("\n"))
+
+
+async def next_prompt(session: Session) -> None:
+    """Wait for an empty prompt in the last line."""
+    await session.until_true(lambda: session.screen.text.split("\n")[-1] == ">")

@@ -1,0 +1,121 @@
+"""What a typed line means."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.cli.chat.commands import (
+    COMMANDS,
+    Command,
+    Mistake,
+    Name,
+    Nothing,
+    Say,
+    count_of,
+    help_lines,
+    parse,
+    read_choice,
+    switch_of,
+)
+
+CHOICES = ("yes", "session", "always", "no")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", Nothing()),
+        (" \n\t", Nothing()),
+        ("Hello /help", Say("Hello /help")),
+        ("  two\nlines ", Say("two\nlines")),
+        ("/help", Command(Name.HELP)),
+        ("/HELP ", Command(Name.HELP)),
+        ("/?", Command(Name.HELP)),
+        ("/exit", Command(Name.QUIT)),
+        ("/model  gpt 5 ", Command(Name.MODEL, "gpt 5")),
+        ("/rewind 3", Command(Name.REWIND, "3")),
+        ("//help me", Say("/help me")),
+        ("/etc/hosts is what?", Say("/etc/hosts is what?")),
+        ("/", Say("/")),
+        ("/ help", Say("/ help")),
+        ("/2", Say("/2")),
+    ],
+)
+def test_a_line_is_something_to_say_or_a_command(text: str, line: object) -> None:
+    assert parse(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("/hist", "no command /hist; did you mean /history?"),
+        ("/modle", "did you mean /model?"),
+        ("/T", "did you mean /tools?"),
+        ("/zzzzzz", "/help shows all"),
+        ("/help me", "/help takes nothing after it; got 'me'"),
+        ("/save", "/save needs FILE"),
+    ],
+)
+def test_a_mistake_names_the_nearest_command_or_what_is_missing(text: str, message: str) -> None:
+    found = parse(text)
+    assert isinstance(found, Mistake)
+    assert message in found.message
+
+
+@given(st.text())
+def test_any_text_means_something_and_no_word_is_lost(text: str) -> None:
+    found = parse(text)
+    if isinstance(found, Say):
+        assert found.text in text
+        assert found.text == text.strip().removeprefix("/" if text.strip()[:2] == "//" else "")
+
+
+def test_every_command_is_in_the_help() -> None:
+    shown = " ".join(usage for usage, _ in help_lines())
+    assert all(f"/{name}" in shown for name in Name)
+    assert set(COMMANDS) == set(Name)
+
+
+def test_a_count_is_a_number_of_at_least_one() -> None:
+    assert (count_of("", 1), count_of("12", 1)) == (1, 12)
+    for wrong in ("0", "-1", "1.5", "two", "1_0", "²", "٣", "9" * 40):
+        assert isinstance(count_of(wrong, 1), Mistake), wrong
+
+
+def test_a_switch_is_turned_or_set() -> None:
+    assert switch_of("", now=True) is False
+    assert switch_of("ON", now=True) is True
+    assert switch_of("off", now=False) is False
+    assert isinstance(switch_of("maybe", now=False), Mistake)
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("y", "yes"),
+        (" YES ", "yes"),
+        ("s", "session"),
+        ("alw", "always"),
+        ("n", "no"),
+        ("2", "session"),
+        ("", None),
+        ("0", None),
+        ("5", None),
+        ("yess", None),
+        ("maybe", None),
+        ("²", None),
+    ],
+)
+def test_a_choice_is_meant_by_its_beginning_or_its_number(text: str, choice: str | None) -> None:
+    assert read_choice(text, CHOICES) == choice
+
+
+def test_what_could_mean_two_choices_means_none() -> None:
+    assert read_choice("re", ("red", "reddish")) is None
+    assert read_choice("red", ("red", "reddish")) == "red"
+    assert read_choice("x", ("X", "x")) is None
+
+
+def test_without_choices_any_text_that_says_something_is_an_answer() -> None:
+    assert read_choice(" blue ", ()) == "blue"
+    assert read_choice("  ", ()) is None

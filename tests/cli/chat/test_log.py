@@ -1,0 +1,72 @@
+"""What a session's records say to whoever chats in it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agent_actors import AgentOptions, Tool, open_runtime
+from agent_actors.cli.chat.log import as_markdown, look, told
+from agent_actors.cli.chat.said import Said
+from agent_actors.cli.chat.tools import demo_tools
+from agent_actors.domain.messages import Messages
+from agent_actors.errors import EventError
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, call
+
+
+def options(model: ScriptedModel, tools: Sequence[Tool] = ()) -> AgentOptions:
+    return AgentOptions(model="scripted", provider=model, tools=tuple(tools))
+
+
+async def test_what_was_taken_back_is_told_by_neither_history_nor_prompts() -> None:
+    store = MemoryStore()
+    model = ScriptedModel(["First.", "Second.", "Third."])
+    async with open_runtime(store=store) as runtime:
+        for prompt in ("one", "two"):
+            await runtime.run(prompt, options(model), session_id="s")
+        seen = look(await store.export("s"))
+        assert [prompt.text for prompt in seen.prompts] == ["one", "two"]
+        seq = seen.prompts[1].seq
+        assert seq is not None
+        await runtime.face_session("s").rewind(seq - 1)
+        assert [m.content for m in look(await store.export("s")).state.history()] == [
+            *("one", "First."),
+        ]
+        await runtime.run("three", options(model), session_id="s")
+        seen = look(await store.export("s"))
+
+    assert [prompt.text for prompt in seen.prompts] == ["one", "three"]
+    assert [m.content for m in model.requests[2].messages] == ["one", "First.", "three"]
+
+
+async def test_a_conversation_is_told_with_calls_and_the_beginning_of_results() -> None:
+    store = MemoryStore()
+    model = ScriptedModel([[call("calculate", {"formula": "6*7"})], "**42**, \x1b[2J."])
+    async with open_runtime(store=store) as runtime:
+        await runtime.run("What?", options(model, tools=demo_tools()), session_id="s")
+        messages = look(await store.export("s")).state.history()
+
+    lines = list(told(messages))
+    assert lines == [
+        Said("you:", "heading"),
+        Said("What?"),
+        Said("model:", "heading"),
+        Said('call: calculate(formula="6*7")', "dim"),
+        Said("  42", "dim"),
+        Said("model:", "heading"),
+        Said("**42**, \x1b[2J.", "markdown"),
+    ]
+    assert list(told(messages, 1)) == [Said("... (3 messages before)", "dim"), *lines[-2:]]
+    assert as_markdown(messages) == (
+        "## You\n\nWhat?\n\n"
+        '## Model\n\n- call: `calculate(formula="6*7")`\n\n'
+        "- result of `calculate`:\n\n      42\n\n"
+        "## Model\n\n**42**, \N{REPLACEMENT CHARACTER}[2J.\n"
+    )
+
+
+def test_nothing_is_told_of_an_empty_session_and_of_a_broken_one_an_error() -> None:
+    assert look(()).prompts == ()
+    assert list(told(Messages())) == []
+    with pytest.raises(EventError):
+        look([b"{"])

@@ -1,0 +1,128 @@
+"""`agent-actors chat` through pipes: a line in, an answer out."""
+
+import subprocess
+
+import pytest
+import trio
+
+from agent_actors.testing import ScriptedEndpoint, call, hang, reply, say, status, think
+from tests.cli.kit import PATIENCE, Ended, agent_actors, at, running
+
+
+async def test_each_line_gets_its_answer_and_nothing_else_is_on_stdout() -> None:
+    async with ScriptedEndpoint([reply(think("Hm."), say("One")), "日本 2\n"]) as endpoint:
+        ended = await agent_actors(
+            "chat", *at(endpoint), "--show-thinking", stdin="first\n\nzwölf".encode()
+        )
+
+    assert ended == Ended(0, "One\n日本 2\n", "Hm.\n")
+    assert [r.last_content for r in endpoint.requests] == ["first", "zwölf"]
+
+
+async def test_commands_answer_too_and_two_slashes_say_one() -> None:
+    lines = b"/model other\n//model\n/tokens\n/history 1\n/rewind\n/history\n/quit\nnever\n"
+    async with ScriptedEndpoint(["Said."]) as endpoint:
+        ended = await agent_actors("chat", *at(endpoint), stdin=lines)
+
+    assert ended.status == 0
+    head, *rest = ended.out.splitlines()
+    assert head == "model: other"
+    assert rest[0] == "Said."
+    assert rest[1].startswith("this session: ")
+    assert rest[2:] == ["model:", "Said."]
+    assert ended.err.splitlines() == [
+        "... (1 messages before)",
+        "taken back to before: /model",
+        "nothing was said yet",
+    ]
+    (request,) = endpoint.requests
+    assert (request.model, request.last_content) == ("other", "/model")
+
+
+async def test_an_error_is_told_the_chat_goes_on_and_the_status_says_so() -> None:
+    async with ScriptedEndpoint([status(401, "no\x1b[2J key"), say("Fine.")]) as endpoint:
+        ended = await agent_actors("chat", *at(endpoint), stdin=b"one\ntwo\n/quti\n")
+
+    assert (ended.status, ended.out) == (1, "Fine.\n")
+    refused, unknown = ended.err.splitlines()
+    assert refused.startswith(f"error: {endpoint.base_url}: HTTP 401: no")
+    assert unknown.startswith("error: there is no command /quti; did you mean /quit?")
+    assert "\x1b" not in ended.err
+
+
+async def test_where_nobody_can_be_asked_the_answer_is_no() -> None:
+    calls = [call("take_note", {"text": "x"}), call("calculate", {"formula": "2*3"})]
+    async with ScriptedEndpoint([calls, "So.", "You said y."]) as endpoint:
+        ended = await agent_actors("chat", *at(endpoint), "--demo-tools", stdin=b"note\ny\n")
+
+    assert (ended.status, ended.out) == (0, "So.\nYou said y.\n")
+    assert 'note: nobody is there to be asked: Allow take_note({"text": "x"})?' in ended.err
+    assert 'tool: take_note(text="x"): failed' in ended.err
+    assert 'tool: calculate(formula="2*3"): done in ' in ended.err
+    results = [m["content"] for m in endpoint.requests[1].messages if m["role"] == "tool"]
+    assert results == ["the call was not permitted: nobody is there to be asked", "6"]
+
+
+async def test_ctrl_c_ends_it_with_status_130() -> None:
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint([reply(say("One "), hang())]) as endpoint,
+            running("chat", *at(endpoint), stdin=subprocess.PIPE) as it,
+        ):
+            assert it.process.stdin is not None
+            await it.process.stdin.send_all(b"Count\n")
+            await it.read_until("One ")
+            it.interrupt()
+            await it.read_until("One \n")
+            # The turn was interrupted; now it waits for a line.
+            it.interrupt()
+            ended = await it.ended()
+
+    assert ended.status == 130
+    assert ended.err == "note: interrupted; what was finished is kept\ninterrupted\n"
+
+
+async def test_it_ends_silently_when_nobody_reads() -> None:
+    with trio.fail_after(PATIENCE):
+        async with (
+            ScriptedEndpoint(["One", "Two"]) as endpoint,
+            running("chat", *at(endpoint), stdin=subprocess.PIPE) as it,
+        ):
+            assert it.process.stdin is not None
+            await it.process.stdin.send_all(b"1\n")
+            await it.read_until("One\n")
+            await it.close_output()
+            await it.process.stdin.send_all(b"2\n")
+            ended = await it.ended()
+
+    assert (ended.status, ended.err) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--session", "x"), "--session needs --store PATH"),
+        (("--tools", "json"), "--tools: expected module:attribute"),
+        (("--tools", "no_such_module:x"), "--tools: 'no_such_module' cannot be imported"),
+        (("--tools", "json:nothing"), "--tools: module 'json' has no 'nothing'"),
+        (("--tools", "json:decoder"), "--tools json:decoder: "),
+        (("--permissions", "some"), "permissions"),
+        (("--temperature", "hot"), "temperature"),
+    ],
+)
+async def test_what_cannot_work_is_one_line_and_status_2(
+    arguments: tuple[str, ...], error: str
+) -> None:
+    ended = await agent_actors(
+        "chat", "--base-url", "http://127.0.0.1:1", "--model", "m", *arguments
+    )
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith("error: ")
+    assert error in ended.err
+    assert ended.err.count("\n") == 1
+
+
+async def test_without_an_endpoint_it_says_what_to_pass() -> None:
+    ended = await agent_actors("chat")
+    assert ended.status == 2
+    assert "pass --base-url URL or --provider NAME" in ended.err

@@ -1,0 +1,361 @@
+"""`agent-actors chat` in a pseudo-terminal, against a real endpoint on loopback."""
+
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+import trio
+
+from agent_actors.testing import (
+    ScriptedEndpoint,
+    call,
+    hang,
+    hang_up,
+    reply,
+    say,
+    status,
+    think,
+    usage,
+    wait,
+)
+from scripts.pseudo_terminal import CTRL_C, CTRL_D, CTRL_J, ENTER, UP
+from tests.cli.chat.kit import chatting, next_prompt
+
+NOTE = [call("take_note", {"text": "buy tea"})]
+
+
+async def test_a_conversation_is_shown_and_ends_with_quit(tmp_path: Path) -> None:
+    first = reply(say("Hello **you**.\n\n- one\n- two\n\nDone.", chunks=12), usage(12, 34))
+    async with (
+        ScriptedEndpoint([first, "Again."]) as endpoint,
+        chatting(endpoint, tmp_path) as it,
+    ):
+        it.type(f"Hi{ENTER}")
+        await it.until("12 tokens in, 34 out")
+        it.type(f"More{ENTER}")
+        await it.until("Again.")
+        await next_prompt(it)
+        it.type(f"/quit{ENTER}")
+        assert await it.end() == 0
+        assert it.is_cooked()
+
+    assert "\n> Hi\n\nHello you.\n\n • one\n • two\n\nDone.\n\n" in it.screen.text
+    assert it.screen.text.count("Hello you.") == 1
+    assert [m["content"] for m in endpoint.requests[1].messages][0::2] == ["Hi", "More"]
+
+
+async def test_the_last_block_is_drawn_before_it_is_whole_and_the_rest_once(tmp_path: Path) -> None:
+    shown, done = trio.Event(), trio.Event()
+    script = reply(say("One *a*.\n\nTwo "), wait(shown), say("*b*"), wait(done), say("."))
+    async with ScriptedEndpoint([script]) as endpoint, chatting(endpoint, tmp_path) as it:
+        it.type(f"Hi{ENTER}")
+        await it.until("\nTwo\n")
+        shown.set()
+        await it.until("\nTwo b\n")
+        done.set()
+        await it.until("\nTwo b.\n")
+
+    # Each piece was drawn where it stands; the finished block was never written again.
+    assert it.written.count("One ") == 1
+
+
+async def test_a_call_is_asked_about_and_shown_with_its_result(tmp_path: Path) -> None:
+    calls = [*NOTE, call("calculate", {"formula": "6*7"})]
+    async with (
+        ScriptedEndpoint([calls, "Noted.", NOTE, "Noted too."]) as endpoint,
+        chatting(endpoint, tmp_path, "--demo-tools") as it,
+    ):
+        it.type(f"note it{ENTER}")
+        await it.until('Allow take_note({"text": "buy tea"})?')
+        await it.until("yes/session/always/no>")
+        it.type(f"what{ENTER}")
+        await it.until("the first letter will do\nyes/session/always/no>")
+        it.type(f"s{ENTER}")
+        await it.until("Noted.")
+        await next_prompt(it)
+        # It was allowed for the session.
+        it.type(f"again{ENTER}")
+        await it.until("Noted too.")
+
+    assert '✓ take_note(text="buy tea")' in it.screen.text
+    assert '✓ calculate(formula="6*7")' in it.screen.text
+    assert "\n  42\n" in it.screen.text
+    assert it.screen.text.count("Allow take_note") == 1
+    results = [m["content"] for m in endpoint.requests[1].messages if m["role"] == "tool"]
+    assert results == ["note 1 taken", "42"]
+
+
+async def test_what_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
+    typed = trio.Event()
+    async with (
+        ScriptedEndpoint([reply(say("Wait "), wait(typed), *NOTE), "Fine."]) as endpoint,
+        chatting(endpoint, tmp_path, "--demo-tools") as it,
+    ):
+        it.type(f"note it{ENTER}")
+        await it.until("Wait")
+        it.type(f"y{ENTER}")
+        typed.set()
+        await it.until("yes/session/always/no>")
+        it.type(f"n{ENTER}")
+        await it.until("Fine.")
+
+    assert "✗ take_note" in it.screen.text
+    assert "note 1 taken" not in it.screen.text
+
+
+async def test_ctrl_c_at_a_question_interrupts_the_turn(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint([NOTE, "Well."]) as endpoint,
+        chatting(endpoint, tmp_path, "--demo-tools") as it,
+    ):
+        it.type(f"note it{ENTER}")
+        await it.until("yes/session/always/no>")
+        it.type(CTRL_C)
+        await it.until("interrupted")
+        await next_prompt(it)
+        it.type(f"and now?{ENTER}")
+        await it.until("Well.")
+
+    roles = [m["role"] for m in endpoint.requests[1].messages]
+    assert roles == ["user", "assistant", "tool", "user"]
+
+
+async def test_ctrl_c_interrupts_an_answer_and_keeps_the_session(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint([reply(say("One "), hang()), "Two."]) as endpoint,
+        chatting(endpoint, tmp_path) as it,
+    ):
+        it.type(f"Count{ENTER}")
+        await it.until("\nOne\n")
+        it.type(CTRL_C)
+        await it.until("interrupted; what was finished is kept")
+        await next_prompt(it)
+        it.type(f"Go on{ENTER}")
+        await it.until("Two.")
+        await next_prompt(it)
+        it.type(CTRL_C)
+        await it.until("Ctrl-C again leaves\n")
+        await next_prompt(it)
+        it.type(CTRL_C)
+        assert await it.end() == 0
+        assert it.is_cooked()
+
+    assert [m["content"] for m in endpoint.requests[1].messages] == ["Count", "Go on"]
+
+
+async def test_ctrl_c_drops_the_line_and_the_next_one_asks_first(tmp_path: Path) -> None:
+    async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
+        it.type("half a line")
+        await it.until("half a line")
+        it.type(CTRL_C)
+        await next_prompt(it)
+        it.type(CTRL_C)
+        await it.until("Ctrl-C again leaves")
+        await next_prompt(it)
+        it.type("/help" + ENTER)
+        await it.until("/rewind [N]")
+        await next_prompt(it)
+        it.type(CTRL_D)
+        assert await it.end() == 0
+
+
+async def test_the_last_prompt_is_taken_back_and_can_be_changed(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint(["First.", "Second.", "Third."]) as endpoint,
+        chatting(endpoint, tmp_path) as it,
+    ):
+        it.type(f"one{ENTER}")
+        await it.until("First.")
+        it.type(f"two{ENTER}")
+        await it.until("Second.")
+        it.type(f"/rewind{ENTER}")
+        await it.until("taken back to before: two\n> two")
+        it.type(f" again{ENTER}")
+        await it.until("Third.")
+        await next_prompt(it)
+        it.type(f"/rewind 5{ENTER}")
+        await it.until("5 prompts cannot be taken back; 2 can be")
+
+    said = [m["content"] for m in endpoint.requests[2].messages]
+    assert said == ["one", "First.", "two again"]
+
+
+async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
+    store = tmp_path / "chats.db"
+    kept = ("--session", "tea", "--store", str(store))
+    async with ScriptedEndpoint(["First.", "Second."]) as endpoint:
+        async with chatting(endpoint, tmp_path, *kept) as it:
+            await it.until("session tea is new")
+            it.type(f"one{ENTER}")
+            await it.until("First.")
+            await next_prompt(it)
+            it.type(CTRL_D)
+            assert await it.end() == 0
+            assert "--session tea --store" in it.screen.text
+        async with chatting(endpoint, tmp_path, *kept) as it:
+            await it.until("session tea goes on, 2 messages")
+            # Up brings what was typed in the chat before.
+            it.type(f"{UP}{ENTER}")
+            await it.until("Second.")
+
+    assert [m["content"] for m in endpoint.requests[1].messages] == ["one", "First.", "one"]
+    typed = tmp_path / "agent-actors/chat-input.jsonl"
+    assert typed.read_text().startswith('"one"\n')
+    assert stat.S_IMODE(typed.stat().st_mode) == 0o600
+
+
+async def test_several_lines_are_one_prompt(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(["Read."]) as endpoint, chatting(endpoint, tmp_path) as it:
+        it.type(f"one{CTRL_J}two\\{ENTER}three\x1b{ENTER}four{ENTER}")
+        await it.until("Read.")
+
+    (request,) = endpoint.requests
+    assert request.last_content == "one\ntwo\nthree\nfour"
+
+
+@pytest.mark.parametrize("width", [12, 30])
+async def test_a_narrow_terminal_shows_wide_characters_whole(tmp_path: Path, width: int) -> None:
+    text = "日本語のテキスト😀 und Wörter, " * 6
+    script = [reply(say(text + "\n\n| a | b |\n|---|---|\n| 日本 | x |\n", chunks=40), usage(1, 2))]
+    async with (
+        ScriptedEndpoint(script) as endpoint,
+        chatting(endpoint, tmp_path, width=width, height=40) as it,
+    ):
+        it.type(f"Hi{ENTER}")
+        await it.until("in, 2")
+        await next_prompt(it)
+
+    shown = "".join(it.screen.text.split())
+    assert shown.count("日本語のテキスト😀") == 6
+    assert shown.count("undWörter,") == 6
+
+
+async def test_an_answer_longer_than_the_screen_is_there_once(tmp_path: Path) -> None:
+    lines = [f"line {number}" for number in range(60)]
+    text = "```\n" + "\n".join(lines) + "\n```\nEnd."
+    script = [reply(say(text, chunks=80, every=0.002))]
+    async with (
+        ScriptedEndpoint(script) as endpoint,
+        chatting(endpoint, tmp_path, height=10) as it,
+    ):
+        it.type(f"Hi{ENTER}")
+        await it.until("End.")
+        await next_prompt(it)
+
+    shown = it.screen.text.split("\n")
+    assert [line.strip() for line in shown if "line " in line] == lines
+
+
+async def test_a_huge_result_is_shown_in_part(tmp_path: Path) -> None:
+    (tmp_path / "huge_tools.py").write_text(
+        "from agent_actors import tool\n"
+        "@tool(read_only=True, open_world=False)\n"
+        "def dump() -> str:\n"
+        "    'Everything.'\n"
+        "    return 'row\\n' * 50_000 + '\\x1b[2J\\x1b]0;owned\\x07'\n"
+        "ALL = [dump]\n"
+    )
+    async with (
+        ScriptedEndpoint([[call("dump", {})], "Much."]) as endpoint,
+        chatting(endpoint, tmp_path, "--tools", "huge_tools:ALL", cwd=tmp_path) as it,
+    ):
+        it.type(f"Hi{ENTER}")
+        await it.until("Much.")
+
+    assert it.screen.text.count("row") == 8
+    assert "... (49,993 more lines)" in it.screen.text
+
+
+async def test_errors_of_the_endpoint_are_shown_and_the_chat_goes_on(tmp_path: Path) -> None:
+    refused = status(401, "bad \x1b[2Jkey")
+    odd = reply(say("Hal"), think("?"), say("f\x1b[2J"))
+    async with (
+        ScriptedEndpoint([refused, odd, "Fine."]) as endpoint,
+        chatting(endpoint, tmp_path) as it,
+    ):
+        it.type(f"one{ENTER}")
+        await it.until("HTTP 401: bad")
+        await next_prompt(it)
+        it.type(f"two{ENTER}")
+        await it.until("Hal\n")
+        await next_prompt(it)
+        it.type(f"three{ENTER}")
+        await it.until("Fine.")
+        await next_prompt(it)
+        it.type(f"/tools{ENTER}")
+        await it.until("the model is offered no tools")
+        await next_prompt(it)
+        it.type(f"/modle{ENTER}")
+        await it.until("did you mean /model?")
+
+    assert "\x1b[2J" not in it.written
+
+
+async def test_kill_gives_the_terminal_back(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint([reply(say("One "), hang())]) as endpoint,
+        chatting(endpoint, tmp_path) as it,
+    ):
+        assert not it.is_cooked()
+        it.type(f"Count{ENTER}")
+        await it.until("\nOne\n")
+        it.process.send_signal(signal.SIGTERM)
+        assert await it.end() == 128 + signal.SIGTERM
+        assert it.is_cooked()
+        await endpoint.wait_closed()
+
+
+async def test_kill_at_the_prompt_gives_the_terminal_back(tmp_path: Path) -> None:
+    async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
+        it.process.send_signal(signal.SIGTERM)
+        assert await it.end() == 128 + signal.SIGTERM
+        assert it.is_cooked()
+
+
+async def test_an_interrupt_from_outside_is_ctrl_c(tmp_path: Path) -> None:
+    async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
+        it.process.send_signal(signal.SIGINT)
+        await it.until("Ctrl-C again leaves")
+        await next_prompt(it)
+        it.process.send_signal(signal.SIGINT)
+        assert await it.end() == 0
+
+
+async def test_thoughts_are_shown_on_request(tmp_path: Path) -> None:
+    answer = reply(think("Let me see.\nYes."), say("So."))
+    async with (
+        ScriptedEndpoint([answer, answer]) as endpoint,
+        chatting(endpoint, tmp_path) as it,
+    ):
+        it.type(f"one{ENTER}")
+        await it.until("So.")
+        assert "Let me see." not in it.screen.text
+        await next_prompt(it)
+        it.type(f"/thinking{ENTER}")
+        await it.until("thoughts are shown")
+        await next_prompt(it)
+        it.type(f"two{ENTER}")
+        await it.until("Let me see.\nYes.\n\nSo.")
+
+
+async def test_plain_at_a_terminal_has_no_escapes_and_still_asks(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint(
+            [NOTE, "Noted **so**.", hang_up(), reply(say("One "), hang())]
+        ) as endpoint,
+        chatting(endpoint, tmp_path, "--demo-tools", "--plain") as it,
+    ):
+        it.type("note\n")
+        await it.until("yes/session/always/no>")
+        it.type("y\n")
+        await it.until("Noted **so**.")
+        it.type("count\n")
+        await it.until("One")
+        it.type(CTRL_C)
+        await it.until("note: interrupted")
+        await next_prompt(it)
+        it.type(CTRL_C)
+        assert await it.end() == 0
+
+    assert "\x1b" not in it.written
