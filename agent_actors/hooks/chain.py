@@ -109,8 +109,9 @@ def compile_hooks(hooks: Hooks) -> HookChain:
         ConfigError: A phase that there is none of, two hooks of one name, something that cannot be
             called, or a matcher where there is no tool.
     """
-    alone = isinstance(hooks, Hook | Mapping)
-    items = cast("tuple[Hook | HookMapping, ...]", (hooks,) if alone else tuple(hooks))
+    items = (
+        (cast("Hook | HookMapping", hooks),) if isinstance(hooks, Hook | Mapping) else tuple(hooks)
+    )
     rows: dict[Phase, list[BoundHook]] = {}
     names: list[str] = []
     for item in items:

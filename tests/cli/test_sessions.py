@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
@@ -12,6 +13,7 @@ import trio
 from agent_actors import Messages, Runtime, open_runtime
 from agent_actors.cli import main
 from agent_actors.codec.events import loads_event
+from agent_actors.domain.json import JsonObject
 from tests.cli.kit import Ended
 from tests.runtime.hookkit import USE
 from tests.runtime.sessionkit import DISK, talk
@@ -89,8 +91,7 @@ def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
     assert first.endswith("records  x [2J")
     assert second.split()[0] == "s"
     assert second.endswith("records  m")
-    found = talked.json("list", "--where", "user=7")
-    assert isinstance(found, dict)
+    found = cast("dict[str, list[JsonObject]]", talked.json("list", "--where", "user=7"))
     assert [info["session_id"] for info in found["sessions"]] == ["it's odd"]
     page = talked.ask("list", "--limit", "1")
     *_, more = page.out.splitlines()
@@ -109,15 +110,15 @@ def test_a_session_is_shown_whole(talked: Kept) -> None:
     assert "model            m" in ended.out
     assert "[Human] Go.\n[AI]\n  -> echo" in ended.out
     assert ended.out.endswith("[AI] Done.\n")
-    shown = talked.json("show", "s")
-    assert isinstance(shown, dict)
-    assert [message["role"] for message in shown["messages"]] == [
+    shown = cast(JsonObject, talked.json("show", "s"))
+    messages = cast("list[JsonObject]", shown["messages"])
+    assert [message["role"] for message in messages] == [
         "user",
         "assistant",
         "tool",
         "assistant",
     ]
-    assert shown["usage"]["requests"] == 2
+    assert cast(JsonObject, shown["usage"])["requests"] == 2
     gone = talked.ask("show", "nobody")
     assert (gone.status, gone.err) == (1, f"error: session 'nobody': {GONE}\n")
 

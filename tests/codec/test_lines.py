@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent_actors.codec.events import encode_event, loads_event
 from agent_actors.codec.lines import moved_line, session_of, size_of
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
+from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.messages import Message
 from agent_actors.errors import InvalidEventError
 from tests.codec.events import events
@@ -21,8 +22,8 @@ def test_all_but_the_session_stays_as_it_was_written() -> None:
 
 
 @given(events, st.text(max_size=5))
-def test_a_moved_record_differs_in_its_session_only(event: object, session_id: str) -> None:
-    line = encode_event(event)  # type: ignore[arg-type]  # every strategy here makes events
+def test_a_moved_record_differs_in_its_session_only(event: AnyEvent, session_id: str) -> None:
+    line = encode_event(event)
     moved = moved_line(line, session_id)
     assert session_of(moved) == session_id
     assert moved_line(moved, session_of(line)) == line

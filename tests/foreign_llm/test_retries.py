@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from agent_actors import StopReason, open_runtime
-from agent_actors.domain.events import AssistantDelta, AttemptRestarted, Event
+from agent_actors.domain.events import AssistantDelta, AttemptRestarted, RunEvent
 from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
 from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, faulty
 from tests.foreign_llm.test_faults import limits, told_in_band
@@ -17,7 +17,7 @@ from tests.runtime.joinkit import check_history, check_quiet
 LLMOCK = [("llmock", "openai"), ("llmock", "anthropic")]
 
 
-async def greeted(face: Face, deed: Deed, url: str) -> list[Event]:
+async def greeted(face: Face, deed: Deed, url: str) -> list[RunEvent]:
     """One run that is greeted in the end, and what its reader saw."""
     with trio.fail_after(LONG):
         async with open_runtime() as runtime:
@@ -31,7 +31,7 @@ async def greeted(face: Face, deed: Deed, url: str) -> list[Event]:
     return seen
 
 
-def shown(events: list[Event]) -> list[str]:
+def shown(events: list[RunEvent]) -> list[str]:
     """What each attempt showed, as text."""
     texts = [""]
     for event in events:

@@ -4,7 +4,7 @@ import pytest
 
 from agent_actors import AgentOptions, RunResult, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.events import AssistantMessage, Event, ToolUse
+from agent_actors.events import AssistantMessage, RunEvent, ToolUse
 from agent_actors.testing import Reply, ScriptedEndpoint, call, finish, reply
 
 ODD = "{'q': Pura90, }"
@@ -16,7 +16,7 @@ def find(q: str) -> str:
     return f"found {q}"
 
 
-async def run(*answers: Reply | str, lenient: bool) -> tuple[RunResult, list[Event], str]:
+async def run(*answers: Reply | str, lenient: bool) -> tuple[RunResult, list[RunEvent], str]:
     """The result, the events, and what the endpoint got last."""
     async with ScriptedEndpoint(answers) as endpoint, open_runtime() as runtime:
         options = AgentOptions(
