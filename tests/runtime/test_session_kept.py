@@ -141,7 +141,11 @@ async def test_what_another_deleted_begins_anew(make: MakeStore, tmp_path: Path)
         assert await two.sessions.delete("s")
         await talk(two, "Four.")
         await when_free(partial(talk, one, "Five."))
-        assert await contents(one) == ["Go.", "Four.", "Go.", "Five."]
+        wanted = ["Go.", "Four.", "Go.", "Five."]
+        assert await contents(one) == wanted
+        history = one.history("s")
+        assert history is not None
+        assert [message.content for message in history] == wanted, "and not what it remembered"
         check_records(await one.sessions.records("s"))
 
 

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agent_actors import AgentOptions, Messages, Runtime, open_runtime, tool
 from agent_actors.errors import SessionExists, SessionUnknown
 from agent_actors.sessions import UNFINISHED
-from agent_actors.testing import ScriptedModel, call, hang
+from agent_actors.testing import ScriptedModel, Turn, call, hang
 from tests.runtime.hookkit import echo
 from tests.runtime.joinkit import check_history, check_quiet
 from tests.runtime.sessionkit import DISK, when_free
@@ -113,8 +113,8 @@ def _copied(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def agent(*turns: object) -> AgentOptions:
-    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=[echo, hold])  # type: ignore[arg-type]  # turns of many shapes
+def agent(*turns: Turn) -> AgentOptions:
+    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=[echo, hold])
 
 
 class Sessions(RuleBasedStateMachine):

@@ -256,6 +256,17 @@ async def test_old_sessions_are_deleted_and_begin_anew(runtime: Runtime) -> None
         await runtime.sessions.prune(0)
 
 
+async def test_what_was_forked_or_imported_is_as_old_as_that(runtime: Runtime) -> None:
+    await talk(runtime, "One.")
+    lines = await runtime.sessions.export("s")
+    pass_days(runtime, 3)
+    fork = await runtime.sessions.fork("s")
+    copy = await runtime.sessions.import_records(lines, session_id="copy")
+    assert await runtime.sessions.prune(2) == ("s",)
+    for name in (fork, copy):
+        assert await contents(runtime, name) == ["Go.", "One."]
+
+
 def pass_days(runtime: Runtime, days: float) -> None:
     now = runtime._actors.wall_clock
     runtime._actors.wall_clock = runtime._actors.log._wall_clock = lambda: now() + days * 86_400
