@@ -8,10 +8,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from agent_actors import open_runtime, tool
+from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.abc import SessionStore
 from agent_actors.errors import SessionBusy
-from agent_actors.testing import ScriptedModel, call, hang
+from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, hang
 from tests.runtime.hookkit import USE
 from tests.runtime.joinkit import check_records
 from tests.runtime.sessionkit import DISK, STORES, contents, talk, talker, when_free
@@ -62,6 +62,16 @@ async def test_a_run_notes_where_and_with_what_it_ran(make: MakeStore, tmp_path:
         assert info.metadata["title"] == "t"
         assert (info.metadata["model"], info.metadata["allowed_tools"]) == ("n", [])
         assert "agent_name" not in info.metadata
+
+
+async def test_a_provider_of_a_profile_is_noted_by_its_name() -> None:
+    async with ScriptedEndpoint(["Fine."]) as endpoint, open_runtime() as runtime:
+        options = AgentOptions(provider="ollama", base_url=endpoint.base_url, model="m")
+        await runtime.run("Go.", options, session_id="s")
+        info = await runtime.sessions.info("s")
+        assert info is not None
+        assert info.metadata["provider_name"] == "ollama"
+        assert endpoint.base_url not in str(info.metadata)
 
 
 @everywhere

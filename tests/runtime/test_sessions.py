@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from agent_actors.domain.events import (
     UserMessage,
 )
 from agent_actors.domain.messages import user
+from agent_actors.domain.sessions import SessionInfo
 from agent_actors.domain.todos import Todo
 from agent_actors.errors import (
     ConfigError,
@@ -31,6 +32,7 @@ from agent_actors.errors import (
     SessionUnknown,
 )
 from agent_actors.events import AnyEvent, Event
+from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.runtime.hookkit import USE
 from tests.runtime.joinkit import check_history, check_quiet
@@ -128,6 +130,24 @@ async def test_a_closed_runtime_has_no_sessions_to_ask_about() -> None:
         await runtime.sessions.fork("s")
     with pytest.raises(RuntimeClosed):
         await runtime.sessions.reset("s")
+
+
+async def test_a_store_that_fails_or_does_not_answer_is_told_of(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Broken(MemoryStore):
+        async def info(self, session_id: str) -> SessionInfo | None:
+            raise OSError("no disk")
+
+        async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
+            await trio.sleep_forever()
+            raise AssertionError
+
+    async with open_runtime(store=Broken()) as runtime:
+        with pytest.raises(SessionStoreError, match="the store failed: OSError: no disk"):
+            await runtime.sessions.info("s")
+        with pytest.raises(SessionStoreError, match="did not answer within 10 s"):
+            await runtime.sessions.records("s")
 
 
 # Changing.

@@ -1,0 +1,104 @@
+"""Sessions that are deleted, or found to be gone, and records that are put in as they stand."""
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors.actors.session_log import STORE_TIMEOUT
+from agent_actors.codec.events import encode_event
+from agent_actors.domain.events import AnyEvent, EventScope, Notification, UnknownEvent
+from agent_actors.errors import SessionStoreError
+from tests.actors.store_kit import Hook, Logged, ToldStore, serve_log
+
+
+class Deleting(ToldStore):
+    """A store whose deletions wait, or fail, where they are told to."""
+
+    before_delete: Hook | None = None
+
+    async def delete(self, session_id: str) -> None:
+        if self.before_delete is not None:
+            await self.before_delete()
+        await super().delete(session_id)
+
+
+def note(seq: int) -> Notification:
+    return Notification(EventScope("s", "r", "q"), f"id{seq}", 1.0, "text", seq=seq)
+
+
+async def write(logged: Logged, records: Sequence[AnyEvent]) -> None:
+    with logged.lease() as lease, await logged.log.open(lease) as session:
+        await session.append_lines(records, [encode_event(record) for record in records])
+
+
+def told(logged: Logged) -> list[str]:
+    gone: list[str] = []
+    logged.log._on_deleted = gone.append
+    return gone
+
+
+async def test_records_that_are_made_already_are_kept_as_they_stand(
+    nursery: trio.Nursery,
+) -> None:
+    logged = await serve_log(nursery)
+    line = b'{"type":"x.later","seq":1,"ts":1.5,"more": [1]}'
+    record = UnknownEvent({"type": "x.later", "seq": 1, "ts": 1.5, "more": [1]})
+    with logged.lease() as lease, await logged.log.open(lease) as session:
+        await session.append_lines([record], [line])
+        assert (session.state.last_seq, session.state.last_ts) == (1, 1.5)
+    assert list(await logged.store.export("s")) == [line]
+
+
+async def test_a_deleted_session_is_gone_here_and_there(nursery: trio.Nursery) -> None:
+    logged = await serve_log(nursery)
+    gone = told(logged)
+    await write(logged, [note(1)])
+    with logged.lease() as lease:
+        await logged.log.delete(lease)
+    assert gone == ["s"]
+    assert logged.log.peek("s") is None
+    assert list(await logged.store.load("s")) == []
+    await write(logged, [note(1)])
+
+
+@pytest.mark.parametrize("error", [OSError("no"), SessionStoreError("no", session_id="s")])
+async def test_a_deletion_that_fails_leaves_the_session_to_be_read_again(
+    nursery: trio.Nursery, error: Exception
+) -> None:
+    store = Deleting()
+    logged = await serve_log(nursery, store)
+    gone = told(logged)
+    await write(logged, [note(1)])
+    store.before_delete = Hook(error)
+    with logged.lease() as lease, pytest.raises(SessionStoreError, match="no"):
+        await logged.log.delete(lease)
+    assert gone == []
+    with logged.lease() as lease, await logged.log.open(lease) as session:
+        assert session.state.last_seq == 1
+
+
+async def test_a_deletion_is_not_waited_for_for_ever(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    store = Deleting()
+    logged = await serve_log(nursery, store)
+    store.before_delete = Hook()
+    late = f"is not known: it took {STORE_TIMEOUT:g} s"
+    with logged.lease() as lease, pytest.raises(SessionStoreError, match=late):
+        await logged.log.delete(lease)
+
+
+async def test_a_session_that_is_gone_leaves_the_memory_unless_it_is_held(
+    nursery: trio.Nursery,
+) -> None:
+    logged = await serve_log(nursery)
+    gone = told(logged)
+    logged.log.forget("unknown")
+    await write(logged, [note(1)])
+    with logged.lease():
+        logged.log.forget("s")
+    assert (gone, logged.log.peek("s") is None) == ([], False)
+    logged.log.forget("s")
+    assert (gone, logged.log.peek("s")) == (["s"], None)
