@@ -295,17 +295,20 @@ async def test_what_a_full_disk_leaves_and_cannot_be_cut_is_cut_later(
     assert tuple(await store.load("s")) == notes(1, "a", "b")
 
 
-async def test_a_directory_that_cannot_be_made_leaves_nothing(
-    store: JsonlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_session_that_cannot_begin_leaves_nothing(
+    store: JsonlStore, path: Path, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
+    if there:  # a crash has left its directory
+        (path / "sessions" / "s").mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(_jsonl_core, "replace_file", full)
         [outcome] = await store.append([append(0, "a")])
         assert isinstance(outcome, SessionStoreError)
-    assert list((path / "sessions").iterdir()) == []
+    assert (path / "sessions" / "s").exists() == there
     assert await store.append([append(0, "a")]) == [None]
 
 
