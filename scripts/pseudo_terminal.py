@@ -29,6 +29,8 @@ _LAUNCH: Final = (
     "os.execv(sys.argv[1], sys.argv[1:])\n"
 )
 _READ_SIZE: Final = 65_536
+# Seconds that a program gets to end in order.
+_PATIENCE: Final = 5.0
 CTRL_C: Final = "\x03"
 CTRL_D: Final = "\x04"
 CTRL_J: Final = "\n"
@@ -119,7 +121,7 @@ async def in_terminal(
     height: int = 24,
     cwd: Path | None = None,
 ) -> AsyncGenerator[Session]:
-    """Start a program in a terminal; it is killed if it has not ended when the block is left.
+    """Start a program in a terminal; it is ended, if need be, when the block is left.
 
     Args:
         command: The program, by its path, and its arguments.
@@ -139,13 +141,17 @@ async def in_terminal(
             env=environment,
             cwd=cwd,
         )
+        screen = Screen(width, height, lambda said: os.write(ours, said.encode()))
+        session = Session(process, screen, ours, theirs)
         try:
-            screen = Screen(width, height, lambda said: os.write(ours, said.encode()))
-            yield Session(process, screen, ours, theirs)
+            yield session
         finally:
-            if process.returncode is None:
-                process.kill()
             with trio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.terminate()
+                    with trio.move_on_after(_PATIENCE):
+                        await session.end()
+                process.kill()
                 await process.wait()
     finally:
         os.close(theirs)

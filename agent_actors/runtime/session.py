@@ -13,7 +13,7 @@ import attrs
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventScope, SessionRewind, ToolResult
+from agent_actors.domain.events import EventScope, ToolResult
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import PromptBlocked
@@ -159,21 +159,6 @@ class FaceSession:
 
         run_id = self._actors.ids.new()
         return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
-
-    async def rewind(self, to_seq: int) -> SessionView:
-        """Take the conversation back to what it was right after a record.
-
-        Args:
-            to_seq: The record's `seq`; 0: the beginning.
-
-        Raises:
-            SessionBusy, SessionStoreError: As `look`.
-
-        Cancellation: the record may be on file then.
-        """
-        run_id = self._actors.ids.new()
-        back: Draft = partial(SessionRewind, to_seq=to_seq)
-        return await self._commit(EventScope(self.session_id, run_id, run_id), lambda _: [back])
 
     async def _commit(
         self, scope: EventScope, make: Callable[[SessionState], Sequence[Draft]]

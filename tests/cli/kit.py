@@ -57,6 +57,17 @@ async def agent_actors(
 
 
 @contextmanager
+def pipe(*, encoding: str = "utf-8") -> Generator[tuple[TextIO, TextIO]]:
+    """A pipe, from whose first stream comes what is written to the second."""
+    reader, writer = os.pipe()
+    with (
+        os.fdopen(reader, encoding=encoding) as source,
+        os.fdopen(writer, "w", encoding=encoding) as target,
+    ):
+        yield source, target
+
+
+@contextmanager
 def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
     """A terminal to write to, and what it shows up to the end of its next line."""
     ours, theirs = pty.openpty()

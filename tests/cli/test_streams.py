@@ -1,29 +1,16 @@
 """Reading and writing the standard streams without holding up anybody."""
 
-import os
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import TextIO
 
 import pytest
 import trio
 
 from agent_actors.cli.streams import Input, Output, read_all
-from tests.cli.kit import terminal
+from tests.cli.kit import pipe, terminal
 
 # More than a pipe holds.
 MUCH = 300_000
-
-
-@contextmanager
-def pipe(*, encoding: str = "utf-8") -> Generator[tuple[TextIO, TextIO]]:
-    reader, writer = os.pipe()
-    with (
-        os.fdopen(reader, encoding=encoding) as source,
-        os.fdopen(writer, "w", encoding=encoding) as target,
-    ):
-        yield source, target
 
 
 async def test_text_of_any_length_passes_a_pipe_whole() -> None:

@@ -38,7 +38,6 @@ from agent_actors.errors import AgentError, ConfigError
 from agent_actors.permissions.modes import MODES, effect_of
 
 _LEAVES: Final = "Ctrl-C again leaves"
-_STILL_ENDING: Final = "still ending; Ctrl-C once more ends the program at once"
 _NOTHING_YET: Final = "nothing was said yet"
 # Characters of a prompt, or of a tool's description, that stand for it.
 _GLANCE: Final = 60
@@ -84,7 +83,6 @@ class Chat:
         self._model = plan.options.model
         self._thinking = plan.thinking
         self._turn: Turn | None = None
-        self._impatient = False
         # Whether Ctrl-C was pressed just before, so that the next one leaves.
         self._leaving = False
         self._default = ""
@@ -126,10 +124,12 @@ class Chat:
         """Ctrl-C, told by a signal.
 
         Returns:
-            False if there was nothing to interrupt.
+            False if it is to end the program.
         """
+        if not self._face.can_ask:
+            return False  # nobody is there to go on
         if self._turn is None:
-            return self._face.can_ask and self._face.interrupt()
+            return self._face.interrupt()
         if self._face.interrupt():
             return True  # a question; who asks it interrupts the turn
         if self._turn.press() == "desperate":
@@ -263,7 +263,7 @@ class Chat:
         back = prompts[-count]
         assert back.seq is not None
         assert self._session_id is not None
-        await self._runtime.face_session(self._session_id).rewind(back.seq - 1)
+        await self._runtime.sessions.rewind(self._session_id, back.seq - 1)
         self._default = back.text
         await self._note(f"taken back to before: {on_one_line(back.text, _GLANCE)}")
 

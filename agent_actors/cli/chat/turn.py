@@ -5,7 +5,7 @@ and the chat goes on. The first Ctrl-C interrupts the run, which ends in order a
 said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -25,6 +25,7 @@ from agent_actors.tools.ask import ASK_USER_QUESTION
 
 # Seconds between two looks for questions of runs that tools have started, of which no event tells.
 _LOOK_EVERY: Final = 0.2
+_STILL_ENDING: Final = "still ending; Ctrl-C once more ends the program at once"
 _NO: Final = "no"
 _NOBODY: Final = "nobody is there to be asked"
 # Characters of a question, and of one of its choices, that are shown.
@@ -62,6 +63,7 @@ class Turn:
         self._session_id: str | None = None
         self._presses = 0
         self._pressed = trio.Event()
+        self._pressed_again = trio.Event()
         self._asked = trio.Event()
         self._seen: set[str] = set()
         self._failure: Exception | None = None
@@ -108,16 +110,18 @@ class Turn:
         self._pressed.set()
         if self._presses == 1:
             return "interrupts"
+        self._pressed_again.set()
         return "waits" if self._presses == 2 else "desperate"
 
     async def _show(self, events: RunStream, *, thinking: bool) -> None:
         self._face.begin_turn(thinking=thinking)
         async with trio.open_nursery() as painting:
-            painting.start_soon(self._paint, painting.cancel_scope)
+            painting.start_soon(self._guarded, self._face.paint, painting.cancel_scope)
             try:
                 async with trio.open_nursery() as beside:
                     beside.start_soon(self._interrupt, events)
-                    beside.start_soon(self._ask_all, painting.cancel_scope)
+                    for watch in (self._ask_all, self._tell_that_it_ends):
+                        beside.start_soon(self._guarded, watch, painting.cancel_scope)
                     await self._read(events)
                     beside.cancel_scope.cancel("the turn has ended")
             finally:
@@ -134,12 +138,17 @@ class Turn:
         except (AgentError, OSError) as error:
             self._failure = self._failure or error
 
-    async def _paint(self, turn: trio.CancelScope) -> None:
+    async def _guarded(self, work: Callable[[], Awaitable[None]], turn: trio.CancelScope) -> None:
+        # What is raised here would be wrapped in groups on its way, too.
         try:
-            await self._face.paint()
+            await work()
         except OSError as error:
             self._failure = error
             turn.cancel("nobody reads")
+
+    async def _tell_that_it_ends(self) -> None:
+        await self._pressed_again.wait()
+        await self._face.tell(Said(_STILL_ENDING, "dim"))
 
     async def _interrupt(self, events: RunStream) -> None:
         await self._pressed.wait()
@@ -147,16 +156,12 @@ class Turn:
 
     # Questions.
 
-    async def _ask_all(self, turn: trio.CancelScope) -> None:
-        try:
-            while True:
-                with trio.move_on_after(_LOOK_EVERY):
-                    await self._asked.wait()
-                self._asked = trio.Event()
-                await self._ask_open()
-        except OSError as error:
-            self._failure = error
-            turn.cancel("nobody reads")
+    async def _ask_all(self) -> None:
+        while True:
+            with trio.move_on_after(_LOOK_EVERY):
+                await self._asked.wait()
+            self._asked = trio.Event()
+            await self._ask_open()
 
     async def _ask_open(self) -> None:
         # The oldest first; others may have come meanwhile.

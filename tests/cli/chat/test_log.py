@@ -28,7 +28,7 @@ async def test_what_was_taken_back_is_told_by_neither_history_nor_prompts() -> N
         assert [prompt.text for prompt in seen.prompts] == ["one", "two"]
         seq = seen.prompts[1].seq
         assert seq is not None
-        await runtime.face_session("s").rewind(seq - 1)
+        await runtime.sessions.rewind("s", seq - 1)
         assert [m.content for m in look(await store.export("s")).state.history()] == [
             *("one", "First."),
         ]

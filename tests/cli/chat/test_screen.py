@@ -15,7 +15,7 @@ from rich.text import Text
 from agent_actors.cli.chat.screen import LiveArea, Screen, terminal_size
 from agent_actors.cli.streams import Output
 from scripts.screen import Screen as Terminal
-from tests.cli.kit import terminal
+from tests.cli.kit import pipe, terminal
 
 LINE = st.sampled_from(["", "a", "b", "日本語", "\x1b[2mdim\x1b[0m", "x" * 12, "😀" * 6])
 PICTURE = st.tuples(st.lists(LINE, max_size=4), st.lists(LINE, max_size=9))
@@ -81,8 +81,7 @@ async def test_a_picture_reaches_the_terminal_in_its_colours() -> None:
 
 
 async def test_a_terminal_that_takes_nothing_holds_up_nobody() -> None:
-    reader, writer = os.pipe()
-    with os.fdopen(reader), os.fdopen(writer, "w") as stream, trio.CancelScope() as scope:
+    with pipe() as (_source, stream), trio.CancelScope() as scope:
         screen = Screen(Console(file=io.StringIO()), Output(stream), lambda: (80, 24))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(screen.draw, [Text("x" * 200_000)])

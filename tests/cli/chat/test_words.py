@@ -66,7 +66,8 @@ def test_json_that_is_nested_too_deeply_is_not_shown() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert json_text(deep, 10**9) == "(nested too deeply to be shown)"
-    assert len(json_text([1] * 10_000, 50)) < 60
+    many: list[JsonValue] = [1] * 10_000
+    assert len(json_text(many, 50)) < 60
 
 
 def test_a_result_is_shown_in_part_and_the_rest_is_counted() -> None:

@@ -1,0 +1,367 @@
+"""The loop of a chat, in a face that a test speaks through."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from agent_actors import AgentOptions, Tool, ToolResultBlock, open_runtime, tool
+from agent_actors.cli.chat.loop import Chat, ChatPlan
+from agent_actors.cli.chat.reading import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.said import Said
+from agent_actors.cli.chat.tools import demo_tools
+from agent_actors.domain.events import AnyEvent
+from agent_actors.errors import SessionStoreError
+from agent_actors.permissions import PermissionPolicy
+from agent_actors.runtime.ambient import runtime_around
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, Turn, call, hang, say
+from agent_actors.tools.ask import ask_user_question
+
+
+@attrs.define(eq=False)
+class FakeFace:
+    """Says what it is told to say; an answer that is None never comes."""
+
+    lines: Sequence[str | Reading]
+    answers: Sequence[str | Reading | None] = ()
+    can_ask: bool = True
+    told: list[Said] = attrs.field(factory=list[Said])
+    defaults: list[str] = attrs.field(factory=list[str])
+    events: list[AnyEvent] = attrs.field(factory=list[AnyEvent])
+    asking: int = 0
+    held: bool = False
+    broken: bool = False
+    _ended: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def texts(self) -> list[str]:
+        return [said.text for said in self.told]
+
+    async def read(self, default: str = "") -> Reading:
+        self.defaults.append(default)
+        await trio.lowlevel.checkpoint()
+        if not self.lines:
+            return End()
+        line, *self.lines = self.lines
+        return Typed(line) if isinstance(line, str) else line
+
+    async def answer(self, prompt: str) -> Reading:
+        del prompt
+        assert self.held
+        self.asking += 1
+        answer, *self.answers = self.answers
+        if answer is None:
+            await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        assert answer is not None
+        return Typed(answer) if isinstance(answer, str) else answer
+
+    def interrupt(self) -> bool:
+        return False
+
+    async def tell(self, *said: Said) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.broken and self.held:
+            raise BrokenPipeError
+        self.told += said
+
+    def begin_turn(self, *, thinking: bool) -> None:
+        self._ended = trio.Event()
+        self.told.append(Said(f"turn, thinking={thinking}"))
+
+    async def show(self, event: AnyEvent) -> None:
+        await trio.lowlevel.checkpoint()
+        self.events.append(event)
+
+    async def paint(self) -> None:
+        if self.broken and not self.answers:
+            raise BrokenPipeError
+        await self._ended.wait()
+
+    async def hold(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.held = True
+
+    def go_on(self) -> None:
+        self.held = False
+
+    def end_turn(self) -> None:
+        self._ended.set()
+
+
+@attrs.define(eq=False)
+class Held:
+    """A chat that was held."""
+
+    status: int
+    model: ScriptedModel
+
+
+async def hold(
+    face: FakeFace,
+    turns: Sequence[Turn] = (),
+    *,
+    tools: Sequence[Tool] = (),
+    question_timeout: float = math.inf,
+    store: MemoryStore | None = None,
+    store_path: str = "",
+    session_id: str | None = None,
+) -> Held:
+    model = ScriptedModel(turns)
+    options = AgentOptions(
+        model="scripted",
+        provider=model,
+        tools=tuple(tools),
+        permissions=PermissionPolicy(),
+        question_timeout=question_timeout,
+    )
+    plan = ChatPlan(
+        options=options,
+        store=store or MemoryStore(),
+        store_path=store_path,
+        session_id=session_id,
+    )
+    async with open_runtime(store=plan.store) as runtime:
+        return Held(await Chat(plan, runtime, face, lambda: None).hold(), model)
+
+
+async def test_commands_tell_what_they_look_at() -> None:
+    lines = ["/help", "/tools", "/history", "one", "/history 1", "/tokens", "/history x", "/quit"]
+    face = FakeFace(lines)
+    assert (await hold(face, ["First."], tools=demo_tools())).status == 0
+
+    texts = face.texts
+    assert any(text.startswith("/rewind [N]") for text in texts)
+    assert any(text.startswith("Enter sends;") for text in texts)
+    assert "take_note: Keep a note for later in this chat. (adds here, asks first)" in texts
+    assert "nothing was said yet" in texts
+    assert texts[-5:-2] == ["... (1 messages before)", "model:", "First."]
+    assert texts[-2].startswith("this session: ")
+    assert face.told[-1] == Said("/history: expected a number of at least 1; got 'x'", "error")
+
+
+async def test_what_was_changed_holds_for_the_next_turn() -> None:
+    lines = ["/model", "/model other", "/thinking maybe", "/thinking", "one", "", "/tolls"]
+    face = FakeFace(lines)
+    held = await hold(face, ["First."])
+
+    assert face.texts[1:6] == [
+        "model: scripted",
+        "model: other",
+        "/thinking: expected on or off; got 'maybe'",
+        "thoughts are shown",
+        "turn, thinking=True",
+    ]
+    assert face.texts[6].startswith("there is no command /tolls; did you mean /tools?")
+    assert held.model.requests[0].settings.model == "other"
+
+
+async def test_prompts_are_taken_back_one_by_one() -> None:
+    lines = ["/rewind", "one", "two", "/rewind 2", "/rewind x", "three"]
+    face = FakeFace(lines)
+    held = await hold(face, ["First.", "Second.", "Third."])
+
+    assert face.defaults == ["", "", "", "", "one", "", ""]
+    assert Said("/rewind: 1 prompts cannot be taken back; nothing was said yet", "error") in (
+        face.told
+    )
+    assert [m.content for m in held.model.requests[2].messages] == ["three"]
+
+
+async def test_a_conversation_is_saved_to_a_new_file_only(tmp_path: Path) -> None:
+    target = tmp_path / "talk"
+    lines = [
+        f"/save {target}.md",
+        "one",
+        f"/save {target}.md",
+        f"/save {target}.json",
+        f"/save {target}.md",
+        f"/save {target}.txt",
+        f"/save {tmp_path}/none/talk.md",
+    ]
+    face = FakeFace(lines)
+    await hold(face, ["First \u202e."])
+
+    assert face.texts[1] == "/save: nothing was said yet"
+    assert face.texts[3:] == [
+        f"2 messages written to {target}.md",
+        f"2 messages written to {target}.json",
+        f"/save: {target}.md: File exists",
+        "/save: the name has to end with .md or .json",
+        f"/save: {tmp_path}/none/talk.md: No such file or directory",
+    ]
+    assert (tmp_path / "talk.md").read_text() == "## You\n\none\n\n## Model\n\nFirst \ufffd.\n"
+    saved = json.loads((tmp_path / "talk.json").read_text())
+    assert [message["role"] for message in saved] == ["user", "assistant"]
+
+
+class FailingStore(MemoryStore):
+    """Can be looked at once."""
+
+    looked: bool = False
+
+    async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
+        if self.looked:
+            raise SessionStoreError("the disk is full", session_id=session_id)
+        self.looked = True
+        return await super().export(session_id, after_seq=after_seq)
+
+
+async def test_a_store_that_fails_is_told_and_the_chat_goes_on() -> None:
+    face = FakeFace(["/tokens", "/model"], can_ask=False)
+    assert (await hold(face, store=FailingStore(), session_id="s")).status == 0
+    failed, model = face.told
+    assert failed.kind == "error"
+    assert "the disk is full" in failed.text
+    assert model.text == "model: scripted"
+
+
+async def test_ctrl_c_leaves_only_when_it_was_pressed_twice() -> None:
+    face = FakeFace([Interrupted(dropped=True), Interrupted(), "/model", Interrupted()])
+    face.lines = [*face.lines, Interrupted(dropped=True), Interrupted(), Interrupted(), "never"]
+    await hold(face)
+    assert face.lines == ["never"]
+    assert face.texts.count("Ctrl-C again leaves") == 3
+
+
+async def test_how_to_go_on_is_told_at_the_end_and_at_the_beginning() -> None:
+    face = FakeFace(["one"])
+    await hold(face, ["First."], store_path="x.db", session_id="tea")
+    assert face.texts[1] == "session tea is new"
+    assert face.texts[-1] == "to go on: agent-actors chat --session tea --store x.db"
+
+
+# Questions.
+
+
+def asks(question: str, *choices: str) -> Turn:
+    if choices:
+        return [call("AskUserQuestion", {"question": question, "choices": [*choices]})]
+    return [call("AskUserQuestion", {"question": question})]
+
+
+def results(held: Held) -> list[object]:
+    messages = held.model.requests[-1].messages
+    blocks = [block for message in messages for block in message.blocks]
+    return [block.content for block in blocks if isinstance(block, ToolResultBlock)]
+
+
+async def test_the_models_own_questions_say_that_they_are_its_own() -> None:
+    turns = [asks("Allow rm?\x1b[2J", "yes", "session", "always", "no"), asks("Name?"), "So."]
+    face = FakeFace(["go"], ["maybe", "2", "", " Ada "])
+    held = await hold(face, turns, tools=[ask_user_question])
+
+    assert "The model asks: Allow rm?\N{REPLACEMENT CHARACTER}[2J" in face.texts
+    assert "  2. session" in face.texts
+    assert "answer with a number, or with the beginning of a choice" in face.texts
+    assert "answer with a text, or Ctrl-C to interrupt" in face.texts
+    assert results(held) == ["session", "Ada"]
+
+
+async def test_the_end_of_the_input_is_a_no() -> None:
+    calls = [call("take_note", {"text": "x"})]
+    face = FakeFace(["go"], [End()])
+    held = await hold(face, [calls, "So."], tools=demo_tools())
+    assert results(held) == ["the call was not permitted: a person said no"]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_question_that_is_over_is_put_away(
+    goes_on: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+
+    @tool(read_only=True, open_world=False)
+    async def last() -> str:
+        """Take longer than the question."""
+        await trio.sleep(20)
+        return "lasted"
+
+    calls = [call("take_note", {"text": "x"}), *([call("last", {})] if goes_on else [])]
+    face = FakeFace(["go", "/model"], [None])
+    held = await hold(face, [calls, "So."], tools=[*demo_tools(), last], question_timeout=5)
+    assert ("note: the question is closed" in face.texts) == goes_on
+    assert face.texts[-1] == "model: scripted"
+    assert results(held)[0] == "the call was not permitted: nobody answered within 5 s"
+
+
+async def test_questions_of_runs_that_tools_start_are_asked_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    inner = ScriptedModel([[call("take_note", {"text": "x"})], "Inner."])
+
+    @tool(read_only=True, open_world=False)
+    async def delegate() -> str:
+        """Have another agent do it."""
+        options = AgentOptions(
+            model="inner", provider=inner, tools=demo_tools(), permissions="default"
+        )
+        runtime = runtime_around()
+        assert runtime is not None
+        return (await runtime.run("do it", options)).text
+
+    face = FakeFace(["go"], ["y"])
+    held = await hold(face, [[call("delegate", {})], "So."], tools=[delegate])
+    assert face.asking == 1
+    assert results(held) == ["Inner."]
+
+
+# Ctrl-C, and streams that nobody reads.
+
+
+async def test_the_first_ctrl_c_interrupts_and_the_third_despairs(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    despaired: list[bool] = []
+    begun, stubborn = trio.Event(), trio.Event()
+
+    @tool(read_only=True, open_world=False)
+    async def hold_on() -> None:
+        """Wait, and end late."""
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await stubborn.wait()
+
+    face = FakeFace(["go", "/model"])
+    model = ScriptedModel([[call("hold_on", {})]])
+    options = AgentOptions(model="scripted", provider=model, tools=[hold_on])
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        plan = ChatPlan(options=options, store=store)
+        chat = Chat(plan, runtime, face, lambda: despaired.append(True))
+        assert not chat.interrupt()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(chat.hold)
+            await begun.wait()
+            assert chat.interrupt()
+            assert chat.interrupt()
+            await trio.testing.wait_all_tasks_blocked()
+            assert "still ending; Ctrl-C once more ends the program at once" in face.texts
+            assert despaired == []
+            assert chat.interrupt()
+            assert len(despaired) == 1
+            stubborn.set()
+
+    assert face.texts[-1] == "model: scripted"
+
+
+@pytest.mark.parametrize("answers", [(), ("y",)])
+async def test_a_stream_that_nobody_reads_ends_the_chat_with_its_error(
+    answers: tuple[str, ...], autojump_clock: trio.testing.MockClock
+) -> None:
+    del autojump_clock
+    turn: Turn = [call("take_note", {"text": "x"})] if answers else [say("One "), hang()]
+    face = FakeFace(["go", "never"], answers, broken=True)
+    with pytest.raises(BrokenPipeError):
+        await hold(face, [turn], tools=demo_tools())
+    assert face.lines == ["never"]
