@@ -8,16 +8,14 @@ where the cut falls into a long chain of tools, the word that began the chain st
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
 from agent_actors.codec.lines import size_of
 from agent_actors.domain.memo import MessageMemo
-from agent_actors.domain.messages import Messages
-from agent_actors.protocol.windows import whole_from
+from agent_actors.domain.messages import Message, Messages
 
 # Messages, and bytes of their JSON: about half a million tokens, beyond what models take today.
 RESUME_MAX_EVENTS: Final = 1000
@@ -53,29 +51,31 @@ class Recall:
             sizes = memo.each(_SIZE, messages, size_of)
         if len(messages) <= self.max_events and sum(sizes) <= self.max_bytes:
             return messages
-        kept = self._kept(messages, sizes or [0] * len(messages))
-        return Messages(messages[at] for at in kept)
+        return Messages(self._kept(messages.as_tuple(), sizes or [0] * len(messages)))
 
-    def _kept(self, messages: Messages, sizes: Sequence[int]) -> Sequence[int]:
+    def _kept(self, messages: Sequence[Message], sizes: Sequence[int]) -> Sequence[Message]:
         last = len(messages)
-        word = next((at for at in reversed(range(last)) if messages[at].role == "user"), last)
-        # What it takes to send everything from each position on.
-        after = [*accumulate(reversed(sizes), initial=0)][::-1]
-        for start, before in _starts(messages, word):
-            events = last - start + (before is not None)
-            size = after[start] + (0 if before is None else sizes[before])
-            if events <= self.max_events and size <= self.max_bytes:
-                return [*([] if before is None else [before]), *range(start, last)]
-        return range(word, last)
+        word = _word_before(messages, last)
+        own = last if word is None else word
+        size, start = sum(sizes[own:]), own
+        while start and self._fits(last - start + 1, size + sizes[start - 1]):
+            start -= 1
+            size += sizes[start]
+        before = _word_before(messages, start)
+        while start < own:
+            role = messages[start].role
+            # The history is valid: a result stands behind its call, with results alone in between.
+            if role == "user" or (role != "tool" and before is None):
+                break
+            if role != "tool" and self._fits(last - start + 1, size + sizes[before or 0]):
+                return (messages[before or 0], *messages[start:])
+            size -= sizes[start]
+            start += 1
+        return messages[start:]
+
+    def _fits(self, events: int, size: int) -> bool:
+        return events <= self.max_events and size <= self.max_bytes
 
 
-def _starts(messages: Messages, word: int) -> Iterator[tuple[int, int | None]]:
-    # Where a cut may be, the oldest first, and the word of the user's that has to stand before it.
-    whole = whole_from(messages)
-    before: int | None = None
-    for at in range(word):
-        said = messages[at].role == "user"
-        if whole[at]:
-            yield at, None if said else before
-        if said:
-            before = at
+def _word_before(messages: Sequence[Message], end: int) -> int | None:
+    return next((at for at in reversed(range(end)) if messages[at].role == "user"), None)
