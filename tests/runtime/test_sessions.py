@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import attrs
 import pytest
 import trio.testing
 
@@ -32,6 +33,7 @@ from agent_actors.errors import (
     SessionUnknown,
 )
 from agent_actors.events import AnyEvent, Event
+from agent_actors.hooks import SessionEndEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.runtime.hookkit import USE
@@ -262,6 +264,21 @@ async def test_a_deleted_session_is_gone_and_its_id_begins_anew(runtime: Runtime
     await talk(runtime, "Two.")
     assert await contents(runtime) == ["Go.", "Two."]
     assert (await runtime.sessions.records("s"))[0].seq == 1
+
+
+async def test_a_deleted_session_has_ended_for_its_hooks() -> None:
+    reasons: list[str] = []
+
+    async def end(event: SessionEndEvent) -> None:
+        reasons.append(event.reason)
+
+    options = attrs.evolve(talker("One."), hooks={"session_end": end})
+    async with open_runtime() as runtime:
+        await runtime.run("Go.", options, session_id="s")
+        await runtime.sessions.delete("s")
+        await trio.testing.wait_all_tasks_blocked()
+        assert reasons == ["deleted"]
+    assert reasons == ["deleted"]
 
 
 async def test_old_sessions_are_deleted_and_begin_anew(runtime: Runtime) -> None:

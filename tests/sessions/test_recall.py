@@ -88,6 +88,20 @@ def test_a_conversation_that_no_word_began_is_cut_all_the_same() -> None:
     assert sent(talk("1aau"), events=3) == talk("1aau")[2:]
 
 
+def the_most(messages: Messages, events: float, size: float) -> Messages:
+    """Each cut tried in turn, the one that keeps the most first."""
+    words = [at for at, one in enumerate(messages) if one.role == "user"]
+    own = words[-1] if words else len(messages)
+    for start in range(own):
+        if messages[start].role == "tool":
+            continue
+        before = [at for at in words if at < start] if messages[start].role != "user" else []
+        kept = Messages([*(messages[at] for at in before[-1:]), *messages[start:]])
+        if len(kept) <= events and sum(map(size_of, kept)) <= size:
+            return kept
+    return messages[own:]
+
+
 @given(
     st.text(alphabet="ua123", max_size=30),
     st.integers(1, 40) | st.just(math.inf),
@@ -100,6 +114,7 @@ def test_what_is_sent_is_valid_within_the_limits_and_the_most_that_is(
     kept = sent(messages, events=events, size=size)
     word = max((at for at, one in enumerate(messages) if one.role == "user"), default=len(messages))
     own = len(messages) - word
+    assert kept == the_most(messages, events, size)
     if kept != messages[word:]:
         assert len(kept) <= events
         assert sum(map(size_of, kept)) <= size
@@ -117,6 +132,15 @@ def test_what_is_sent_is_valid_within_the_limits_and_the_most_that_is(
             or kept[0].role == "user"
             or messages[: len(messages) - len(kept)].by_role("user") == Messages()
         )
+
+
+@pytest.mark.parametrize("shape", ["uau11111u", "u2a3u", "1u1au"])
+def test_whatever_the_limit_the_most_is_sent(shape: str) -> None:
+    messages = talk(shape)
+    for size in range(1, sum(map(size_of, messages)) + 2):
+        assert sent(messages, size=size) == the_most(messages, math.inf, size)
+    for events in range(1, len(messages) + 2):
+        assert sent(messages, events=events) == the_most(messages, events, math.inf)
 
 
 def test_what_was_measured_is_kept_while_the_conversation_grows() -> None:
