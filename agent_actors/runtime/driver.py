@@ -69,6 +69,7 @@ from agent_actors.runtime.stopping import RunStop
 from agent_actors.runtime.subagent import subagent_of
 from agent_actors.runtime.suspension import answers_by_call, denied
 from agent_actors.runtime.toolset import Toolset
+from agent_actors.sessions.skills import with_skills
 
 if TYPE_CHECKING:
     from agent_actors.actors.session_gate import Lease
@@ -302,7 +303,7 @@ class Driver:
         request = ModelRequest(
             messages=self._options.recall.of(self._session.history(), state.memo),
             settings=self._options.settings,
-            system_prompt=self._options.system_prompt,
+            system_prompt=with_skills(self._options.system_prompt, state.skills),
             tools=self._toolset.specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,

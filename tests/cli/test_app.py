@@ -14,7 +14,7 @@ from rich.console import Console
 
 from agent_actors import AgentOptions
 from agent_actors.cli import app, main
-from agent_actors.cli.answer import Shown
+from agent_actors.cli.answer import Place, Shown
 
 
 @pytest.fixture(autouse=True)
@@ -77,14 +77,15 @@ class Asked:
     prompt: str
     options: AgentOptions
     shown: Shown
+    place: Place
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     found: list[Asked] = []
 
-    async def answer(prompt: str, options: AgentOptions, shown: Shown) -> int:
-        found.append(Asked(prompt, options, shown))
+    async def answer(prompt: str, options: AgentOptions, shown: Shown, place: Place) -> int:
+        found.append(Asked(prompt, options, shown, place))
         return 0
 
     monkeypatch.setattr(app, "answer", answer)
@@ -95,7 +96,8 @@ def test_run_passes_every_option_on(asked: list[Asked]) -> None:
     where = ["--base-url", "http://x/v1", "--model", "m", "--api-key", "k", "--provider", "vllm"]
     how = ["--system", "Be brief.", "--max-tokens", "7", "--temperature", "0", "--timeout", "2"]
     what = ["--show-thinking", "--usage", "--json", "--api-key-header", "x-key"]
-    assert main(["run", *where, *how, *what, "--", "-5 + 3?"]) == 0
+    session = ["--session", "s", "--store", "kept"]
+    assert main(["run", *where, *how, *what, *session, "--", "-5 + 3?"]) == 0
 
     (one,) = asked
     options = one.options
@@ -106,6 +108,7 @@ def test_run_passes_every_option_on(asked: list[Asked]) -> None:
     assert options.system_prompt == "Be brief."
     assert (options.max_tokens, options.temperature, options.run_timeout) == (7, 0, 2)
     assert one.shown == Shown(thinking=True, usage=True, as_json=True)
+    assert one.place == Place("s", "kept")
 
 
 def test_run_takes_the_endpoint_from_the_environment_and_options_win(
@@ -117,7 +120,7 @@ def test_run_takes_the_endpoint_from_the_environment_and_options_win(
     assert main(["run", "Hi", "--model", "mine"]) == 0
 
     first, second = asked
-    assert (first.prompt, first.shown) == ("-", Shown())
+    assert (first.prompt, first.shown, first.place) == ("-", Shown(), Place())
     assert (first.options.base_url, first.options.model) == ("http://BASE_URL", "http://MODEL")
     assert first.options.api_key == "http://API_KEY"
     # What nobody asked for is not sent.

@@ -36,7 +36,7 @@ from agent_actors.events import AnyEvent, Event
 from agent_actors.hooks import SessionEndEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
-from tests.runtime.hookkit import USE
+from tests.runtime.hookkit import USE, asked
 from tests.runtime.joinkit import check_history, check_quiet
 from tests.runtime.sessionkit import STORES, contents, talk, talker
 
@@ -72,7 +72,7 @@ async def test_a_session_is_found_or_it_is_none(runtime: Runtime) -> None:
     assert await runtime.sessions.history("s") is None
     assert await runtime.sessions.records("s") == ()
     assert not await runtime.sessions.annotate("s", {"a": 1})
-    for asked in (
+    for look in (
         runtime.sessions.export,
         runtime.sessions.export_messages,
         runtime.sessions.check,
@@ -81,7 +81,7 @@ async def test_a_session_is_found_or_it_is_none(runtime: Runtime) -> None:
         partial(runtime.sessions.export, after_seq=3),
     ):
         with pytest.raises(SessionUnknown, match="nothing is on record"):
-            await asked("s")
+            await look("s")
     await talk(runtime, "Fine.")
     info = await runtime.sessions.info("s")
     assert info is not None
@@ -111,6 +111,22 @@ async def test_what_a_session_adds_up_to(runtime: Runtime) -> None:
     with pytest.raises(ConfigError, match="got UserMessage"):
         await runtime.sessions.record("s", partial(UserMessage, text="no"))
     assert await runtime.sessions.check("s") == ()
+
+
+@pytest.mark.feature("OAGS-060")
+async def test_the_skills_of_its_log_are_named_in_each_system_prompt(runtime: Runtime) -> None:
+    await runtime.sessions.record("s", partial(SkillActivated, name="search"))
+    mark = len(await runtime.sessions.records("s"))
+    await runtime.sessions.record("s", partial(SkillActivated, name="draw"))
+    options = attrs.evolve(talker(*USE, "Again."), system_prompt="Be brief.")
+    await runtime.run("Go.", options, session_id="s")
+    await runtime.sessions.rewind("s", mark)
+    await runtime.run("Go.", options, session_id="s")
+    assert [request.system_prompt for request in asked(options)] == [
+        "Be brief.\n\nActive skills: search, draw",
+        "Be brief.\n\nActive skills: search, draw",
+        "Be brief.\n\nActive skills: search",
+    ]
 
 
 async def test_an_id_that_is_none_is_refused(runtime: Runtime) -> None:
