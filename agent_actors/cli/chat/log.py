@@ -4,6 +4,7 @@ Pure: it is given the records as their store exports them, which can be done at 
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
@@ -17,7 +18,7 @@ from agent_actors.sessions import SessionState
 from agent_actors.sessions.trail import Trail
 
 # Lines of a tool's result in a history.
-_RESULT_LINES = 3
+_RESULT_LINES: Final = 3
 
 
 @attrs.frozen

@@ -69,7 +69,7 @@ class Chat:
         plan: What it is begun with.
         runtime: Where it runs; on the plan's store.
         face: Where it is held.
-        on_despair: Called when Ctrl-C was pressed a third time, and the turn has not ended.
+        on_despair: Called when Ctrl-C was pressed again and again, and the turn does not end.
     """
 
     def __init__(
@@ -144,13 +144,12 @@ class Chat:
         match line:
             case Say(said):
                 await self._speak(said)
-            case Command(name=Name.QUIT):
-                return False
             case Command():
                 try:
                     await self._carry_out(line)
                 except AgentError as error:
                     await self._mistake(str(error))
+                return line.name is not Name.QUIT
             case Mistake(message):
                 await self._mistake(message)
             case Nothing():

@@ -49,8 +49,7 @@ class PlainFace:
 
     async def read(self, default: str = "") -> Reading:
         """See `Face`; a line that ends with a backslash goes on in the next, at a terminal."""
-        if default and self._prompts:
-            await self._note(f"taken back: {default}")
+        del default  # which nothing here could change
         lines: list[str] = []
         while True:
             reading = await self._line(_MORE if lines else _PROMPT)

@@ -1,8 +1,8 @@
 """One turn of a chat: a run, what of it is shown, the questions it asks, and Ctrl-C.
 
 A turn always comes to an end of its own: an error of the endpoint, of a tool or of a hook is told
-and the chat goes on. The first Ctrl-C interrupts the run, which ends in order and keeps what was
-said.
+and the chat goes on. The first Ctrl-C interrupts the run, which ends in order; if that takes long,
+another one ends the program.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +28,8 @@ _LOOK_EVERY: Final = 0.2
 _STILL_ENDING: Final = "still ending; Ctrl-C once more ends the program at once"
 _NO: Final = "no"
 _NOBODY: Final = "nobody is there to be asked"
+# Seconds in which a turn that is interrupted has usually ended.
+_SOON: Final = 0.5
 # Characters of a question, and of one of its choices, that are shown.
 _QUESTION_SIZE: Final = 4000
 _CHOICE_SIZE: Final = 200
@@ -64,6 +66,7 @@ class Turn:
         self._presses = 0
         self._pressed = trio.Event()
         self._pressed_again = trio.Event()
+        self._warned = False
         self._asked = trio.Event()
         self._seen: set[str] = set()
         self._failure: Exception | None = None
@@ -105,13 +108,13 @@ class Turn:
         return Spoken(self._session_id, self._failure is not None, self._presses > 0)
 
     def press(self) -> Pressed:
-        """Ctrl-C; the first interrupts, and by the third somebody has given up waiting."""
+        """Ctrl-C; the first interrupts, and one after the warning is somebody's who gave up."""
         self._presses += 1
         self._pressed.set()
         if self._presses == 1:
             return "interrupts"
         self._pressed_again.set()
-        return "waits" if self._presses == 2 else "desperate"
+        return "desperate" if self._warned else "waits"
 
     async def _show(self, events: RunStream, *, thinking: bool) -> None:
         self._face.begin_turn(thinking=thinking)
@@ -147,7 +150,10 @@ class Turn:
             turn.cancel("nobody reads")
 
     async def _tell_that_it_ends(self) -> None:
-        await self._pressed_again.wait()
+        await self._pressed.wait()
+        with trio.move_on_after(_SOON):
+            await self._pressed_again.wait()
+        self._warned = True
         await self._face.tell(Said(_STILL_ENDING, "dim"))
 
     async def _interrupt(self, events: RunStream) -> None:
@@ -185,13 +191,16 @@ class Turn:
             return
         await self._face.tell(*_put(question))
         said: str | None = None
+        broken: OSError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, question, nursery.cancel_scope)
             try:
                 said = await self._choice(question)
             except OSError as error:  # in a group it would not be found again
-                self._failure = error
+                broken = error
             nursery.cancel_scope.cancel("answered")
+        if broken is not None:
+            raise broken
         if said is None:
             if not self._presses:
                 await self._face.tell(Said("note: the question is closed", "dim"))

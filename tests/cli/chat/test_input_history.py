@@ -45,8 +45,8 @@ def test_old_lines_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_kept_where_programs_keep_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
     found = history_path({"XDG_STATE_HOME": "/state"})
     assert found == Path("/state/agent-actors/chat-input.jsonl")
-    monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
-    assert history_path({}) == Path("/home/me/.local/state/agent-actors/chat-input.jsonl")
+    monkeypatch.setattr(Path, "home", lambda: Path("/somewhere"))
+    assert history_path({}) == Path("/somewhere/.local/state/agent-actors/chat-input.jsonl")
 
     def homeless() -> Path:
         raise RuntimeError

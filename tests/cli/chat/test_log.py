@@ -8,7 +8,8 @@ from agent_actors import AgentOptions, Tool, open_runtime
 from agent_actors.cli.chat.log import as_markdown, look, told
 from agent_actors.cli.chat.said import Said
 from agent_actors.cli.chat.tools import demo_tools
-from agent_actors.domain.messages import Messages
+from agent_actors.domain.blocks import ImageBlock, TextBlock
+from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import EventError
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
@@ -70,3 +71,9 @@ def test_nothing_is_told_of_an_empty_session_and_of_a_broken_one_an_error() -> N
     assert list(told(Messages())) == []
     with pytest.raises(EventError):
         look([b"{"])
+
+
+def test_images_are_told_of() -> None:
+    picture = ImageBlock.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
+    messages = Messages([Message("user", (TextBlock("This:"), picture))])
+    assert [said.text for said in told(messages)] == ["you:", "This:", "(image)"]

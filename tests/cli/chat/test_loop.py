@@ -25,10 +25,13 @@ from agent_actors.tools.ask import ask_user_question
 
 @attrs.define(eq=False)
 class FakeFace:
-    """Says what it is told to say; an answer that is None never comes."""
+    """Says what it is told to say.
+
+    An answer that is None never comes, and one that is a number is a yes after so many seconds.
+    """
 
     lines: Sequence[str | Reading]
-    answers: Sequence[str | Reading | None] = ()
+    answers: Sequence[str | float | Reading | Exception | None] = ()
     can_ask: bool = True
     told: list[Said] = attrs.field(factory=list[Said])
     defaults: list[str] = attrs.field(factory=list[str])
@@ -58,6 +61,11 @@ class FakeFace:
         if answer is None:
             await trio.sleep_forever()
         await trio.lowlevel.checkpoint()
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, int | float):
+            await trio.sleep(answer)
+            return Typed("yes")
         assert answer is not None
         return Typed(answer) if isinstance(answer, str) else answer
 
@@ -270,17 +278,18 @@ async def test_the_end_of_the_input_is_a_no() -> None:
     assert results(held) == ["the call was not permitted: a person said no"]
 
 
+@tool(read_only=True, open_world=False)
+async def last() -> str:
+    """Take longer than the question."""
+    await trio.sleep(20)
+    return "lasted"
+
+
 @pytest.mark.parametrize("goes_on", [True, False])
 async def test_a_question_that_is_over_is_put_away(
     goes_on: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock
-
-    @tool(read_only=True, open_world=False)
-    async def last() -> str:
-        """Take longer than the question."""
-        await trio.sleep(20)
-        return "lasted"
 
     calls = [call("take_note", {"text": "x"}), *([call("last", {})] if goes_on else [])]
     face = FakeFace(["go", "/model"], [None])
@@ -288,6 +297,19 @@ async def test_a_question_that_is_over_is_put_away(
     assert ("note: the question is closed" in face.texts) == goes_on
     assert face.texts[-1] == "model: scripted"
     assert results(held)[0] == "the call was not permitted: nobody answered within 5 s"
+
+
+async def test_an_answer_that_comes_too_late_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    calls = [call("take_note", {"text": "x"}), call("last", {})]
+    # Between the end of the question and the next look at it.
+    face = FakeFace(["go"], [5.01])
+    tools = [*demo_tools(), last]
+    held = await hold(face, [calls, "So."], tools=tools, question_timeout=5)
+    assert "note: the question is closed" not in face.texts
+    assert results(held)[:1] == ["the call was not permitted: nobody answered within 5 s"]
 
 
 async def test_questions_of_runs_that_tools_start_are_asked_too(
@@ -315,7 +337,7 @@ async def test_questions_of_runs_that_tools_start_are_asked_too(
 # Ctrl-C, and streams that nobody reads.
 
 
-async def test_the_first_ctrl_c_interrupts_and_the_third_despairs(
+async def test_the_first_ctrl_c_interrupts_and_one_after_the_warning_despairs(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock
@@ -355,13 +377,13 @@ async def test_the_first_ctrl_c_interrupts_and_the_third_despairs(
     assert face.texts[-1] == "model: scripted"
 
 
-@pytest.mark.parametrize("answers", [(), ("y",)])
+@pytest.mark.parametrize("answers", [(), ("y",), (BrokenPipeError(),)])
 async def test_a_stream_that_nobody_reads_ends_the_chat_with_its_error(
-    answers: tuple[str, ...], autojump_clock: trio.testing.MockClock
+    answers: tuple[str | Exception, ...], autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock
     turn: Turn = [call("take_note", {"text": "x"})] if answers else [say("One "), hang()]
-    face = FakeFace(["go", "never"], answers, broken=True)
+    face = FakeFace(["go", "never"], answers, broken=answers in ((), ("y",)))
     with pytest.raises(BrokenPipeError):
         await hold(face, [turn], tools=demo_tools())
     assert face.lines == ["never"]

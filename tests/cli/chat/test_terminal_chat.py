@@ -176,6 +176,9 @@ async def test_the_last_prompt_is_taken_back_and_can_be_changed(tmp_path: Path) 
         await next_prompt(it)
         it.type(f"/rewind 5{ENTER}")
         await it.until("5 prompts cannot be taken back; 2 can be")
+        await next_prompt(it)
+        it.type(f"/history 1{ENTER}")
+        await it.until("model:\nThird.")
 
     said = [m["content"] for m in endpoint.requests[2].messages]
     assert said == ["one", "First.", "two again"]
@@ -357,5 +360,82 @@ async def test_plain_at_a_terminal_has_no_escapes_and_still_asks(tmp_path: Path)
         await next_prompt(it)
         it.type(CTRL_C)
         assert await it.end() == 0
+
+    assert "\x1b" not in it.written
+
+
+async def test_tab_completes_a_command(tmp_path: Path) -> None:
+    async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
+        it.type("/mo\t")
+        await it.until("> /model")
+        it.type(f"{ENTER}")
+        await it.until("model: scripted")
+        await next_prompt(it)
+        it.type(f"/model x/t\t{ENTER}")
+        await it.until("model: x/t")
+
+
+async def test_ctrl_c_again_ends_even_what_does_not_end(tmp_path: Path) -> None:
+    (tmp_path / "stubborn_tools.py").write_text(
+        "import trio\n"
+        "from agent_actors import tool\n"
+        "@tool(read_only=True, open_world=False)\n"
+        "async def stay() -> None:\n"
+        "    'Never end.'\n"
+        "    with trio.CancelScope(shield=True):\n"
+        "        await trio.sleep_forever()\n"
+    )
+    async with (
+        ScriptedEndpoint([[call("stay", {})]]) as endpoint,
+        chatting(endpoint, tmp_path, "--tools", "stubborn_tools:stay", cwd=tmp_path) as it,
+    ):
+        it.type(f"Hi{ENTER}")
+        await it.until("● stay()")
+        it.type(CTRL_C)
+        await it.until("still ending; Ctrl-C once more")
+        it.type(CTRL_C)
+        assert await it.end() == -signal.SIGINT
+        assert it.is_cooked()
+
+
+async def test_an_interrupt_from_outside_at_a_question_is_ctrl_c(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint([NOTE, "Well."]) as endpoint,
+        chatting(endpoint, tmp_path, "--demo-tools") as it,
+    ):
+        it.type(f"note it{ENTER}")
+        await it.until("yes/session/always/no>")
+        it.process.send_signal(signal.SIGINT)
+        await it.until("note: interrupted")
+        await next_prompt(it)
+        it.type(f"/quit{ENTER}")
+        assert await it.end() == 0
+
+
+async def test_a_line_of_a_plain_terminal_goes_on_after_a_backslash(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint(["Read."]) as endpoint,
+        chatting(endpoint, tmp_path, "--plain") as it,
+    ):
+        it.type("one\\\n")
+        await it.until("\n.")
+        it.type(CTRL_C)
+        await next_prompt(it)
+        it.type("two\\\nthree\n")
+        await it.until("Read.")
+        await next_prompt(it)
+        it.type(CTRL_D)
+        assert await it.end() == 0
+
+    assert endpoint.requests[0].last_content == "two\nthree"
+
+
+async def test_a_terminal_that_cannot_move_its_cursor_gets_plain_text(tmp_path: Path) -> None:
+    async with (
+        ScriptedEndpoint(["**So**."]) as endpoint,
+        chatting(endpoint, tmp_path, term="dumb") as it,
+    ):
+        it.type("Hi\n")
+        await it.until("**So**.")
 
     assert "\x1b" not in it.written
