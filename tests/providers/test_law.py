@@ -74,6 +74,8 @@ def test_a_quirk_alone_changes_no_block(protocol: Protocol, quirk: str) -> None:
         check(found, split)
 
 
+# A tracer makes thousands of pairs take a minute, and sees nothing that a quirk alone has not shown.
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("protocol", "quirk"), EACH)
 def test_a_pair_of_quirks_changes_no_block(protocol: Protocol, quirk: str) -> None:
     for other in PAIRED[protocol, quirk]:
@@ -82,6 +84,7 @@ def test_a_pair_of_quirks_changes_no_block(protocol: Protocol, quirk: str) -> No
             check(found, split)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("protocol", QUIRKS)
 def test_no_mix_of_quirks_and_no_split_changes_a_block(
