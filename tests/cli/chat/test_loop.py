@@ -305,11 +305,11 @@ async def test_an_answer_that_comes_too_late_changes_nothing(
     del autojump_clock
     calls = [call("take_note", {"text": "x"}), call("last", {})]
     # Between the end of the question and the next look at it.
-    face = FakeFace(["go"], [5.01])
+    face = FakeFace(["go"], [5.15])
     tools = [*demo_tools(), last]
-    held = await hold(face, [calls, "So."], tools=tools, question_timeout=5)
+    held = await hold(face, [calls, "So."], tools=tools, question_timeout=5.1)
     assert "note: the question is closed" not in face.texts
-    assert results(held)[:1] == ["the call was not permitted: nobody answered within 5 s"]
+    assert results(held)[:1] == ["the call was not permitted: nobody answered within 5.1 s"]
 
 
 async def test_questions_of_runs_that_tools_start_are_asked_too(

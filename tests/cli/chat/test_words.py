@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_actors.cli.chat.words import (
@@ -26,6 +26,7 @@ JSON = st.recursive(
 
 
 @given(st.text())
+@example("\u202a\u202e\u2066\u2069\x1b\x9b\r\x7f")
 def test_nothing_that_is_shown_does_more_than_show(text: str) -> None:
     for character in clean(text):
         assert character in "\n\t" or unicodedata.category(character) != "Cc"
