@@ -33,6 +33,8 @@ class RunCalls:
     )
     _ended: list[str] = attrs.field(factory=list[str], init=False)
     _driver: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
+    # Kept until the driver looks: it may be busy elsewhere, and would park with nobody to wake it.
+    _woken: bool = attrs.field(default=False, init=False)
 
     def __contains__(self, call_id: str) -> bool:
         """True from a call's start until its outcome was given out."""
@@ -68,9 +70,10 @@ class RunCalls:
         Cancellation: safe; no result is lost.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        if not self._ended:
+        if not self._ended and not self._woken:
             self._driver = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
+        self._woken = False
         ended, self._ended = self._ended, []
         results = [self._open[call_id].result() for call_id in ended]
         for call_id in ended:
@@ -82,7 +85,8 @@ class RunCalls:
         return len(self._open)
 
     def wake(self) -> None:
-        """Have the driver look again, though no call has ended."""
+        """Have the driver look again, though no call has ended; now, or when it next waits."""
+        self._woken = True
         driver, self._driver = self._driver, None
         if driver is not None:
             trio.lowlevel.reschedule(driver)

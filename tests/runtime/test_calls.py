@@ -127,3 +127,14 @@ async def test_a_call_that_has_no_result_leaves_those_beside_it_to_the_join(
         await calls.ended()
     assert numbers(await calls.join()) == ["0", "2"]
     stuck.leave.set()
+
+
+async def test_a_driver_that_was_woken_while_it_did_something_else_does_not_wait(
+    executor: ToolExecutor, autojump_clock: MockClock
+) -> None:
+    calls = RunCalls(executor)
+    await start(calls, run_of(wait), 1)
+    calls.wake()
+    assert await calls.ended() == []
+    assert trio.current_time() == 0
+    assert numbers(await calls.ended()) == ["0"]
