@@ -6,12 +6,15 @@ with the answers.
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 import attrs
 import trio
 
+from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import UserQuestion
@@ -31,6 +34,9 @@ from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.questions import Answer
 from agent_actors.tools import Tool
+
+# People are slow: those who are asked in threads may not use up the threads of everybody else.
+_UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
 class RunClock:
@@ -170,14 +176,19 @@ class RunAsking:
                     found = can_use_tool(request)
                 else:  # it may wait for a person, as `input` does
                     found = await trio.to_thread.run_sync(
-                        can_use_tool, request, abandon_on_cancel=True
+                        can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
                     )
                 said = await found if inspect.isawaitable(found) else found
             if scope.cancelled_caught:
                 late = f"nobody answered within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
             return as_decision(said)
-        except Exception as error:
+        except (trio.Cancelled, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            stop = stop_in(error)
+            if stop is not None:
+                raise stop from None
             raise HookError(
                 f"raised {type(error).__name__}: {error}", hook="can_use_tool", phase="permission"
             ) from error
