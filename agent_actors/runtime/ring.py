@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
+from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
@@ -102,15 +103,11 @@ class Ring:
         Raises:
             HookError: A hook raised, overran its deadline, or returned what is no decision.
         """
-        phase = event.phase
-        self._context.open = phase is Phase.BEFORE_AGENT
+        if event.phase is not Phase.BEFORE_AGENT:
+            return await self._each(event)
+        self._context.open = True
         try:
-            for hook in self._chain.row(phase):
-                if hook.matches(event.tool):
-                    event, refusal = await self._one(hook, event)
-                    if refusal is not None:
-                        return event, refusal
-            return event, None
+            return await self._each(event)
         finally:
             self._context.open = False
 
@@ -219,6 +216,14 @@ class Ring:
             step = partial(self._wrapped, hook, step, ToolOutput)
         return await step(call)
 
+    async def _each(self, event: E) -> tuple[E, Refusal | None]:
+        for hook in self._chain.row(event.phase):
+            if hook.matches(event.tool):
+                event, refusal = await self._one(hook, event)
+                if refusal is not None:
+                    return event, refusal
+        return event, None
+
     # One hook.
 
     async def _one(
@@ -249,12 +254,10 @@ class Ring:
         try:
             with trio.move_on_after(timeout) as scope:
                 return await hook.call(*arguments, self._context)
-        except HookError:
+        except (HookError, trio.Cancelled, KeyboardInterrupt):
             raise
-        except Exception as error:
-            raise HookError(
-                f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
-            ) from error
+        except BaseException as error:
+            raise _raised(hook, error) from error
         assert scope.cancelled_caught
         raise HookError(f"did not decide within {timeout:g} s", hook=hook.name, phase=hook.phase)
 
@@ -270,7 +273,7 @@ class Ring:
         async def call_next(argument: A) -> object:
             try:
                 inner.append(await step(argument))
-            except Exception as error:
+            except BaseException as error:
                 inner.append(error)
                 raise
             return inner[-1]
@@ -281,14 +284,12 @@ class Ring:
         try:
             with trio.move_on_after(timeout) as scope:
                 found = await hook.call(argument, call_next, self._context)
-        except HookError:
+        except (HookError, trio.Cancelled, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             if any(error is one for one in inner):
                 raise  # the step's own, which the hook let pass
-            raise HookError(
-                f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
-            ) from error
+            raise _raised(hook, error) from error
         if scope.cancelled_caught:
             raise HookError(
                 f"did not finish within {timeout:g} s", hook=hook.name, phase=hook.phase
@@ -335,6 +336,13 @@ class Ring:
 def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
     # What a hook writes into the arguments in place changes nothing but its own copy.
     return attrs.evolve(event, tool_input=copy_object(event.tool_input))
+
+
+def _raised(hook: BoundHook, error: BaseException) -> BaseException:
+    # Also what is no `Exception`, such as SystemExit: it is this run's failure, and no other's.
+    return stop_in(error) or HookError(
+        f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
+    )
 
 
 def _wrong(hook: BoundHook, found: object, wanted: str) -> HookError:

@@ -139,6 +139,10 @@ async def hanging(event: object) -> None:
     await trio.sleep_forever()
 
 
+async def leaving(event: object) -> None:
+    raise SystemExit(3)
+
+
 async def talking(event: object) -> str:
     return "yes"
 
@@ -150,6 +154,7 @@ async def talking(event: object) -> str:
         (broken, "raised ValueError: odd"),
         (hanging, "did not decide within 60 s"),
         (talking, "returned str; expected a HookDecision, or None to proceed"),
+        (leaving, "raised SystemExit: 3"),
     ],
 )
 @pytest.mark.parametrize(
@@ -185,6 +190,37 @@ async def test_what_wraps_and_returns_something_else_is_told() -> None:
         await run(agent(*USE, hooks={"wrap_tool_call": wrap}))
     with pytest.raises(HookError, match="returned int; expected a ModelRequest"):
         await run(agent("Done.", hooks={"modify_request": one}))
+
+
+@pytest.mark.parametrize("phase", ["wrap_model_call", "wrap_tool_call"])
+async def test_what_wraps_and_would_leave_the_program_ends_its_run_alone(phase: str) -> None:
+    async def leave(asked: object, call_next: object) -> None:
+        raise SystemExit(3)
+
+    async with open_runtime() as runtime:
+        with pytest.raises(HookError, match=f"hook leave in {phase}: raised SystemExit: 3"):
+            await runtime.run("Go.", agent(*USE, hooks={phase: leave}))
+        assert (await runtime.run("Go.", agent("Fine."))).text == "Fine."
+
+
+async def test_a_hook_may_ask_an_agent_which_tools_its_run_needs() -> None:
+    @tool
+    async def extra() -> str:
+        """One tool more."""
+        return "extra"
+
+    async def plan(event: BeforeAgentEvent, ctx: HookContext) -> None:
+        planned = await runtime.run("Which?", agent("extra"))
+        assert planned.text == "extra"
+        ctx.register_tool(extra)
+
+    async def start(event: SubagentStartEvent) -> None:
+        pass
+
+    hooks: Hooks = {"before_agent": plan, "subagent_start": start}
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", agent(call("extra", {}), "Done.", hooks=hooks))
+    assert results(result) == ["extra"]
 
 
 async def test_what_wraps_may_have_a_deadline_of_its_own(autojump_clock: MockClock) -> None:
