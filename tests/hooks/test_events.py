@@ -1,0 +1,61 @@
+"""What hooks are told, and what a decision makes of it; hooks that override nothing."""
+
+from typing import cast
+
+import pytest
+
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.hooks import (
+    AfterModelEvent,
+    BeforeModelEvent,
+    Hook,
+    HookContext,
+    HookDecision,
+    PhaseEvent,
+    PostToolUseEvent,
+    PreToolUseEvent,
+    StopEvent,
+    UserPromptSubmitEvent,
+)
+from agent_actors.tools.output import ToolOutput
+
+EVERYTHING = HookDecision(
+    modified_input={"a": 1}, modified_prompt="p", modified_messages=(), modified_output="o"
+)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        StopEvent(text="t", stop_reason="completed"),
+        UserPromptSubmitEvent(prompt="said"),
+        BeforeModelEvent(messages=(), iteration=1, rewrites=True),
+        AfterModelEvent(answer=ModelFinished(()), text="said", iteration=1),
+        PreToolUseEvent(tool_name="f", tool_input={}, tool_use_id="c"),
+        PostToolUseEvent(tool_name="f", tool_input={}, tool_use_id="c", tool_result="r"),
+    ],
+)
+def test_a_decision_that_rewrites_nothing_leaves_an_event_the_very_same(event: PhaseEvent) -> None:
+    assert event.rewritten(HookDecision()) is event
+    rewritten = event.rewritten(EVERYTHING)
+    assert (rewritten is event) == isinstance(event, StopEvent)
+    assert rewritten.tool == event.tool
+    assert event.tool == ("f" if isinstance(event, PreToolUseEvent | PostToolUseEvent) else "")
+
+
+async def test_a_hook_that_overrides_nothing_changes_nothing() -> None:
+    hook, ctx = Hook(), cast(HookContext, None)
+    request = ModelRequest(Messages(), ModelSettings("m"))
+    answer, output = ModelFinished(()), ToolOutput("done")
+
+    async def ask(_: ModelRequest) -> ModelFinished:
+        return answer
+
+    async def handle(_: ToolUseBlock) -> ToolOutput:
+        return output
+
+    assert await hook.wrap_model_call(request, ask, ctx) is answer
+    assert await hook.wrap_tool_call(ToolUseBlock("c", "f", {}), handle, ctx) is output
+    assert await hook.modify_request(request, ctx) is None
