@@ -186,7 +186,7 @@ def _until(text: str, headers: dict[str, str], now: float) -> float | None:
 def _date(text: str) -> float | None:
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # a number in it may be as long as it likes
         try:
             date = datetime.fromisoformat(text)
         except ValueError:

@@ -125,6 +125,23 @@ def test_an_endpoint_says_how_long_to_wait(headers: dict[str, str], pause: float
     assert found == (pause if pause is None else pytest.approx(pause))
 
 
+@pytest.mark.parametrize("name", ["retry-after", "date"])
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Mon, 01 Jan 2024 00:00:00 +" + "9" * 20,
+        "Mon, 01 Jan " + "9" * 20 + " 00:00:00 GMT",
+        "Mon, 01 Jan 2024 " + "9" * 30 + ":00:00 GMT",
+        "1 1 1",
+        "\x00",
+    ],
+)
+def test_a_date_that_is_none_is_as_if_there_were_none(name: str, date: str) -> None:
+    headers = {"retry-after": "Mon, 01 Jan 2024 00:00:00 GMT", name: date}
+    found = wanted_pause(headers, now=NOW, limited=True)
+    assert found == (None if name == "retry-after" else 0)
+
+
 def test_limits_that_are_used_up_do_not_count_where_the_failure_is_another() -> None:
     used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s"}
     assert wanted_pause(used_up, now=NOW, limited=False) is None
