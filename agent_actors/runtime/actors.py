@@ -30,7 +30,6 @@ from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 if TYPE_CHECKING:
     from agent_actors.abc import SessionStore
     from agent_actors.domain.ids import Ids
-    from agent_actors.permissions import PermissionPolicy
     from agent_actors.runtime.hooked import HookedRun
     from agent_actors.runtime.steering import Inbox
 
@@ -82,8 +81,6 @@ class Actors:
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: Questions = Questions()
         self.memory: Memory = Memory()
-        # The policies of live runs, by id: they hold for the runs that these start.
-        self.policies: dict[str, PermissionPolicy] = {}
         # Runs that are alive and have hooks, by id: they are told of the runs that they start.
         self.hooked: dict[str, HookedRun] = {}
         # Where to speak to the runs that are alive, by id.
@@ -220,7 +217,6 @@ class Actors:
         del self.live[run_id]
         self.hooked.pop(run_id, None)
         self.inboxes.pop(run_id, None)
-        self.policies.pop(run_id, None)
         ended()
 
     async def _open_log(self) -> Exception | None:

@@ -127,7 +127,7 @@ class Driver:
         self._subagent = subagent_of(actors, spec)
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
-        self._toolset = Toolset(actors, spec, self._hooked, policy_of(actors, spec))
+        self._toolset = Toolset(actors, spec, self._hooked, policy_of(spec))
         self._why = ""
         # The last record before the run's own.
         self._began_after = 0

@@ -1,11 +1,18 @@
 """The policy of a run: its agent's, narrowed for the run, under that of the run around it."""
 
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from agent_actors.actors._nesting import RunNode
 from agent_actors.permissions import PermissionMode, PermissionPolicy
-from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.spec import RunSpec
 
+# The policies of runs, for those that they start. A task that a tool left behind may start one when
+# the run around it has ended, or in another runtime: so they last as long as whoever knows the run.
+_POLICIES: Final[WeakKeyDictionary[RunNode, PermissionPolicy]] = WeakKeyDictionary()
 
-def policy_of(actors: Actors, spec: RunSpec) -> PermissionPolicy | None:
+
+def policy_of(spec: RunSpec) -> PermissionPolicy | None:
     """What the calls of a run may do; None: anything.
 
     A run that a tool started is bound by the policy of the run around it, whatever its own agent
@@ -13,12 +20,12 @@ def policy_of(actors: Actors, spec: RunSpec) -> PermissionPolicy | None:
     """
     policy = spec.options.permissions
     parent = spec.node.parent
-    above = None if parent is None else actors.policies.get(parent.run_id)
+    above = None if parent is None else _POLICIES.get(parent)
     if above is not None:
         policy = (policy or PermissionPolicy(mode=PermissionMode.BYPASS)).under(above)
     if spec.tool_whitelist is not None:
         policy = policy or PermissionPolicy(mode=PermissionMode.BYPASS)
         policy = policy.narrowed(spec.tool_whitelist)
     if policy is not None:
-        actors.policies[spec.node.run_id] = policy
+        _POLICIES[spec.node] = policy
     return policy
