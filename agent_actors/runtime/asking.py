@@ -34,6 +34,7 @@ from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.questions import Answer
 from agent_actors.tools import Tool
+from agent_actors.tools.ask import ASK_USER_QUESTION
 
 # People are slow: those who are asked in threads may not use up the threads of everybody else.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
@@ -101,6 +102,10 @@ class RunAsking:
         """What was asked since the last look, as records."""
         drafts, self._drafts = self._drafts, []
         return drafts
+
+    def was_answered(self, call: ToolUseBlock) -> bool:
+        """Whether a person's word about this call is there already."""
+        return call.id in self._answers and call.name != ASK_USER_QUESTION
 
     async def permission(self, call: ToolUseBlock, tool: Tool, ask: Ask) -> PermissionDecision:
         """Have somebody decide about a call.

@@ -84,7 +84,8 @@ class RunGuard:
         async def step(final: ToolUseBlock) -> ToolOutput:
             if final == call:
                 return await handler(final)
-            again = await self._rewritten(attrs.evolve(call, input=final.input), tool)
+            rewritten = attrs.evolve(call, input=copy_object(final.input))
+            again = await self._rewritten(rewritten, tool)
             if isinstance(again, ToolOutput):
                 return again
             if self.policy is not None:
@@ -93,7 +94,9 @@ class RunGuard:
                     return _denied(judged.reason)
             return await handler(again)
 
-        return await self.hooked.ring.wrap_tool_call(call, step)
+        # A copy: what a hook writes into the arguments in place is a rewrite like any other.
+        shown = attrs.evolve(call, input=copy_object(call.input))
+        return await self.hooked.ring.wrap_tool_call(shown, step)
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
         """What the model is told.
@@ -111,6 +114,8 @@ class RunGuard:
         verdict = policy.decide(call, tool, self._situation())
         if isinstance(verdict, Ask) and tool.name == ASK_USER_QUESTION:
             return call  # nobody is asked whether they may be asked
+        if isinstance(verdict, Allow) and self.asking.was_answered(call):
+            verdict = Ask("")  # a person spoke of this very call; what else would let it run, waits
         if isinstance(verdict, Allow | Deny):
             self.memory.remembered = self.memory.remembered.spent(verdict.grant)
         else:

@@ -11,7 +11,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.permissions import PermissionPolicy
+from agent_actors.permissions import PermissionMode, PermissionPolicy
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.asking import RunAsking, RunClock
 from agent_actors.runtime.guard import RunGuard
@@ -92,14 +92,17 @@ class Toolset:
             wake: Called when a question was asked.
             clock: Stands still while a person is asked.
         """
-        if self._hooked is None and self._policy is None and ASK_USER_QUESTION not in self.tools:
+        policy = self._policy
+        if policy is None and self.answers:  # an agent without a policy is told no all the same
+            policy = PermissionPolicy(mode=PermissionMode.BYPASS)
+        if self._hooked is None and policy is None and ASK_USER_QUESTION not in self.tools:
             return None
         self._asking = RunAsking(
             self._actors, self._spec.options, info, wake=wake, clock=clock, answers=self.answers
         )
         return RunGuard(
             self._hooked,
-            self._policy,
+            policy,
             self._asking,
             self._actors.memory,
             self._spec.node.session_id,

@@ -16,6 +16,7 @@ from agent_actors.hooks import (
     PreToolUseEvent,
     ToolCall,
 )
+from agent_actors.permissions import PermissionPolicy
 from agent_actors.testing import Turn, call, interleave
 from agent_actors.tools.output import ToolOutput
 from tests.runtime.hookkit import USE, Recorder, actions, agent, echo, ran, results, run
@@ -27,6 +28,29 @@ def forget() -> None:
 
 
 # --- tools ---
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the call", "while it is judged"])
+async def test_what_a_hook_that_wraps_writes_in_place_is_judged_like_any_rewrite(
+    late: bool,
+) -> None:
+    async def wrap(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        held.append(call)
+        call.input["text"] = "b" if late else "bad"
+        return await call_next(call)
+
+    async def judge(event: PreToolUseEvent) -> None:
+        for one in held if late and event.recheck else ():
+            one.input["text"] = "bad"
+
+    held: list[ToolUseBlock] = []
+    options = attrs.evolve(
+        agent(*USE, hooks={"wrap_tool_call": wrap, "before_tool": judge}),
+        permissions=PermissionPolicy(deny=["echo(text=bad)"], mode="bypass"),
+    )
+    result = await run(options)
+    assert ran == (["b"] if late else [])
+    assert ("not permitted" in results(result)[0]) is not late
 
 
 @pytest.mark.feature("OAS-094", "OAS-095", "OAS-097", "OAS-098", "OAS-100", "OAS-102")

@@ -173,3 +173,18 @@ async def test_a_model_that_asks_the_user_may_wait_for_days() -> None:
         assert question.prompt == "Which one?"
         result = await runtime.resume("s", {question.id: "The red one."}, options)
         assert results(result) == ["The red one."]
+
+
+@pytest.mark.parametrize(
+    "later", [None, PermissionPolicy(mode="bypass"), PermissionPolicy(allow=["echo"])]
+)
+async def test_a_no_holds_though_nobody_would_be_asked_any_more(
+    later: PermissionPolicy | None,
+) -> None:
+    options = suspending()
+    async with open_runtime() as runtime:
+        (question,) = (await suspended(runtime, options)).questions
+        changed = attrs.evolve(options, permissions=later)
+        result = await runtime.resume("s", {question.id: "no"}, changed)
+        assert results(result) == ["the call was not permitted: a person said no"]
+        assert ran == []
