@@ -316,16 +316,15 @@ class Runtime(Observed, Busy, Stored):
             drain: Seconds to wait for live runs; None: the runtime's `drain`.
 
         Raises:
-            RuntimeError: Called from inside one of this runtime's own runs.
+            RuntimeError: Called from inside one of this runtime's own runs or session hooks.
 
         Cancellation: the wait for live runs ends, and they are cancelled; the rest is done all
         the same. Idempotent.
         """
-        node = current_run.get()
-        if node is not None and self._live_around(node):
+        if self._live_around(current_run.get()) or self._actors.session_hooks.are_around:
             raise RuntimeError(
-                "a tool cannot close the runtime that runs it: it would wait for itself; "
-                "let the caller of the run close it"
+                "a tool cannot close the runtime that runs it, nor can a hook: it would wait for "
+                "itself; let the caller of the run close it"
             )
         self._check_token()
         await self._actors.close(self._options.drain if drain is None else drain)

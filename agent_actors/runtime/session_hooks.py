@@ -7,6 +7,7 @@ that opened it, close it. Sessions without such hooks leave no trace here.
 
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 # Seconds that the `session_end` hooks of one session get together.
 SESSION_END_TIMEOUT: Final = 10.0
 
+# Whose `session_end` hooks are around the current code.
+_around: Final[ContextVar["SessionHooks | None"]] = ContextVar("session_hooks", default=None)
+
 _EDGES: Final = (Phase.SESSION_START, Phase.SESSION_END)
 
 
@@ -41,6 +45,11 @@ class SessionHooks:
         self.owner: Owner = Owner("session_hooks")
         self._wall_clock = wall_clock
         self._open: dict[str, tuple[HookChain, float]] = {}
+
+    @property
+    def are_around(self) -> bool:
+        """Whether the current code is part of a `session_end` hook of this runtime."""
+        return _around.get() is self
 
     async def begin(self, session: OpenSession, hooked: "HookedRun") -> "Blocked | None":
         """A run has this session; fire `session_start` if it is the first one here.
@@ -76,6 +85,7 @@ class SessionHooks:
                 nursery.start_soon(self._fire, session_id, "closed", *opened)
 
     async def _fire(self, session_id: str, reason: str, chain: HookChain, bound: float) -> None:
+        _around.set(self)
         info = RunInfo(session_id, "", "", iteration=0, started_at=self._wall_clock())
         ring = Ring(chain, lambda: info, tools={}, timeout=bound)
         with trio.move_on_after(SESSION_END_TIMEOUT), suppress(AgentError):

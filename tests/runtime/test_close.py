@@ -17,6 +17,7 @@ from agent_actors.errors import (
     RuntimeFailure,
     SessionStoreError,
 )
+from agent_actors.hooks import SessionEndEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, hang, pause, say
 from tests.runtime.joinkit import check_quiet, check_records
@@ -395,3 +396,27 @@ async def test_a_store_that_cannot_be_opened_is_told_of_on_entering(
     assert failure is None or caught.value is failure
     with pytest.raises(RuntimeClosed):
         await runtime.run("hi", scripted("Hello."))
+
+
+async def test_a_session_hook_that_closes_its_runtime_is_told_that_it_cannot(
+    autojump_clock: MockClock,
+) -> None:
+    told: list[str] = []
+
+    async def end(event: SessionEndEvent) -> None:
+        try:
+            await runtime.aclose()
+        except RuntimeError as error:
+            told.append(f"{event.reason}: {error}")
+
+    def agent(text: str) -> AgentOptions:
+        return attrs.evolve(scripted(text), hooks={"session_end": end})
+
+    async with open_runtime(max_sessions=1) as runtime:
+        for session_id in ("a", "b"):
+            await runtime.run("go", agent("Hi."), session_id=session_id)
+        await trio.sleep(1)
+    assert [one.partition(", nor can a hook")[0] for one in told] == [
+        "evicted: a tool cannot close the runtime that runs it",
+        "closed: a tool cannot close the runtime that runs it",
+    ]
