@@ -1,8 +1,11 @@
 """What a run tells the hooks of the run whose tool started it."""
 
-from agent_actors.errors import AgentError
+import trio
+
+from agent_actors.errors import AgentError, HookError
+from agent_actors.hooks.phases import Phase
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.hooked import Blocked, HookedRun
+from agent_actors.runtime.hooked import AFTER_AGENT_TIMEOUT, Blocked, HookedRun
 from agent_actors.runtime.spec import RunSpec
 
 
@@ -36,7 +39,7 @@ class Subagent:
     async def stop(
         self, stop_reason: str, text: str, failure: Exception | None
     ) -> Exception | None:
-        """It has ended: told once, if it began.
+        """It has ended: told once, if it began; bounded, as its own `after_agent` hooks are.
 
         Returns:
             What it fails with: its own failure, else that of a hook.
@@ -44,9 +47,16 @@ class Subagent:
         if not self._started:
             return failure
         try:
-            await self._around.stop_subagent(
-                self._name, self._session_id, self._call_id, stop_reason, text
-            )
+            with trio.move_on_after(AFTER_AGENT_TIMEOUT) as limit:
+                await self._around.stop_subagent(
+                    self._name, self._session_id, self._call_id, stop_reason, text
+                )
+            if limit.cancelled_caught:
+                raise HookError(
+                    f"the hooks did not end within {AFTER_AGENT_TIMEOUT:g} s",
+                    hook="<all>",
+                    phase=Phase.SUBAGENT_STOP,
+                )
         except AgentError as error:
             return failure or error
         return failure

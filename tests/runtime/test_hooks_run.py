@@ -296,6 +296,21 @@ async def test_a_run_is_told_of_the_runs_that_its_tools_start_and_may_refuse_the
         assert results(await parent(runtime)) == ["blocked:subagent_start: "]
 
 
+async def test_a_hook_that_hangs_when_a_started_run_ends_is_left_behind(
+    autojump_clock: MockClock,
+) -> None:
+    @tool
+    async def delegate() -> str:
+        """Ask somebody else."""
+        return (await runtime.run("Help.", agent("Helped."))).text
+
+    plain = agent(call("delegate", {}), "Done.", hooks={"subagent_stop": hanging})
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", attrs.evolve(plain, tools=[delegate]))
+    assert "hook <all> in subagent_stop: the hooks did not end within 10 s" in results(result)[0]
+    assert trio.current_time() == pytest.approx(10)
+
+
 async def test_hook_events_are_recorded_in_their_places() -> None:
     async def refuse(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(continue_=False, reason="no")
