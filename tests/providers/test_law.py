@@ -74,7 +74,7 @@ def test_a_quirk_alone_changes_no_block(protocol: Protocol, quirk: str) -> None:
         check(found, split)
 
 
-# A tracer makes thousands of pairs take a minute, and sees nothing that a quirk alone has not shown.
+# Traced, thousands of pairs take a minute, and show no line that a quirk alone has not shown.
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("protocol", "quirk"), EACH)
 def test_a_pair_of_quirks_changes_no_block(protocol: Protocol, quirk: str) -> None:
