@@ -76,9 +76,12 @@ class Attempts:
         self._policy: RetryPolicy = options.retry_policy
         self._budget = self._policy.run_budget
         self._sink: RunSink | None = None
+        # That of the answer, if one was given.
+        self._answered: RunSink | None = None
         # How many tries were void so far, of this model call.
         self._void = 0
-        self._key = ""
+        # Of this model call, as it was first asked.
+        self._first_key = ""
 
     async def answer(self, request: ModelRequest) -> ModelFinished:
         """Ask until there is an answer.
@@ -92,10 +95,14 @@ class Attempts:
 
         Cancellation: the connection is closed before this returns; what was cut off is `cut_off`.
         """
-        self._void = 0
-        if request.idempotency_key == self._key:  # asked once more, by whoever stands around
+        if request.idempotency_key == self._first_key:  # by whoever stands around
+            await self._restart("the model is asked once more")
             request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
-        self._key = request.idempotency_key
+        else:
+            if self._sink is not None:  # a hook had an answer of its own in place of what failed
+                await self._record(self.cut_off())
+            self._void, self._answered = 0, None
+            self._first_key = request.idempotency_key
         while True:
             options = self._models[self._at]
             if self._at:
@@ -164,7 +171,8 @@ class Attempts:
                     endpoint=stream.provider.name,
                 ) from error
             else:
-                self._sink = None
+                self._ledger.owe(answer.usage)
+                self._answered, self._sink = self._sink, None
                 return answer
 
     def _pause(self, call: _Call, verdict: Verdict, stream: ModelStream) -> float | None:
@@ -195,8 +203,9 @@ class Attempts:
 
     async def _restart(self, reason: str) -> None:
         self._void += 1
-        shown = self._sink is not None and self._sink.shows
-        drafts = self.cut_off()
+        sink, self._answered = self._sink or self._answered, None
+        shown = sink is not None and sink.shows and sink.characters > 0
+        drafts = [*self.cut_off(), *self._ledger.enter_owed()]
         if drafts:
             restarted = partial(AttemptRestarted, attempt=self._void + 1, reason=reason)
             await self._record([*drafts, restarted] if shown else drafts)

@@ -46,6 +46,8 @@ class Ledger:
     # Untold, as the module says.
     _untold_requests: int = 0
     _untold_calls: int = 0
+    # What an answer used that has come and is not entered yet; hooks may keep it from being so.
+    _owed: Usage | None = None
     _calls: dict[str, ToolCallResult | None] = attrs.field(
         factory=dict[str, "ToolCallResult | None"]
     )
@@ -73,6 +75,10 @@ class Ledger:
         """A request of a model call begins: its first, or one in place of one that failed."""
         self._requests += 1
         self._untold_requests += 1
+
+    def owe(self, usage: Usage) -> None:
+        """An answer has come; whatever is entered next is taken for it."""
+        self._owed = usage
 
     def begin_tools(self, calls: int) -> None:
         """The calls of an answer begin; told of before the answer is entered."""
@@ -104,11 +110,18 @@ class Ledger:
             cost=cost,
         )
         self._untold_requests = self._untold_calls = 0
+        self._owed = None
         return draft
 
     def enter_unanswered(self) -> list[Draft]:
-        """The record of requests that nothing came of, if there are any."""
+        """The record of requests of which nothing came, or nothing was kept, if there are any."""
+        if self._owed is not None:
+            return [self.enter_usage(self._owed)]
         return [self.enter_usage(NO_TOKENS)] if self._untold_requests else []
+
+    def enter_owed(self) -> list[Draft]:
+        """The record of an answer that is given up for another, if there is one."""
+        return [] if self._owed is None else [self.enter_usage(self._owed)]
 
     def _cost_of(self, usage: Usage) -> float:
         return 0.0 if self.prices is None else self.prices.cost(usage)
