@@ -34,7 +34,7 @@ from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.questions import Answer
 from agent_actors.tools import Tool
-from agent_actors.tools.ask import ASK_USER_QUESTION
+from agent_actors.tools.ask import asks_the_user
 
 # People are slow: those who are asked in threads may not use up the threads of everybody else.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
@@ -103,9 +103,9 @@ class RunAsking:
         drafts, self._drafts = self._drafts, []
         return drafts
 
-    def was_answered(self, call: ToolUseBlock) -> bool:
+    def was_answered(self, call: ToolUseBlock, tool: Tool) -> bool:
         """Whether a person's word about this call is there already."""
-        return call.id in self._answers and call.name != ASK_USER_QUESTION
+        return call.id in self._answers and not asks_the_user(tool)
 
     async def permission(self, call: ToolUseBlock, tool: Tool, ask: Ask) -> PermissionDecision:
         """Have somebody decide about a call.

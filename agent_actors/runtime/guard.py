@@ -21,7 +21,7 @@ from agent_actors.runtime.asking import RunAsking
 from agent_actors.runtime.hooked import HookedRun, refused
 from agent_actors.runtime.memory import Memory
 from agent_actors.tools import Tool
-from agent_actors.tools.ask import ASK_USER_QUESTION
+from agent_actors.tools.ask import asks_the_user
 from agent_actors.tools.output import ToolOutput
 
 
@@ -65,7 +65,7 @@ class RunGuard:
             if isinstance(judged, ToolOutput):
                 return judged
             call = judged
-        return await self._answer(call) if tool.name == ASK_USER_QUESTION else call
+        return await self._answer(call) if asks_the_user(tool) else call
 
     async def around(
         self,
@@ -112,9 +112,9 @@ class RunGuard:
         self, policy: PermissionPolicy, call: ToolUseBlock, tool: Tool
     ) -> ToolUseBlock | ToolOutput:
         verdict = policy.decide(call, tool, self._situation())
-        if isinstance(verdict, Ask) and tool.name == ASK_USER_QUESTION:
+        if isinstance(verdict, Ask) and asks_the_user(tool):
             return call  # nobody is asked whether they may be asked
-        if isinstance(verdict, Allow) and self.asking.was_answered(call):
+        if isinstance(verdict, Allow) and self.asking.was_answered(call, tool):
             verdict = Ask("")  # a person spoke of this very call; what else would let it run, waits
         if isinstance(verdict, Allow | Deny):
             self.memory.remembered = self.memory.remembered.spent(verdict.grant)

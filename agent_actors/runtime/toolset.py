@@ -19,7 +19,7 @@ from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.tools import Tool
-from agent_actors.tools.ask import ASK_USER_QUESTION
+from agent_actors.tools.ask import asks_the_user
 
 
 @attrs.define(eq=False)
@@ -95,7 +95,8 @@ class Toolset:
         policy = self._policy
         if policy is None and self.answers:  # an agent without a policy is told no all the same
             policy = PermissionPolicy(mode=PermissionMode.BYPASS)
-        if self._hooked is None and policy is None and ASK_USER_QUESTION not in self.tools:
+        asks = any(map(asks_the_user, self.tools.values()))
+        if self._hooked is None and policy is None and not asks:
             return None
         self._asking = RunAsking(
             self._actors, self._spec.options, info, wake=wake, clock=clock, answers=self.answers

@@ -34,3 +34,8 @@ ask_user_question: Final[Tool] = Tool(
     read_only=True,
     open_world=False,
 )
+
+
+def asks_the_user(tool: Tool) -> bool:
+    """Whether this is the tool above; one of the caller's own may have its name."""
+    return tool.handler is ask_user_question.handler

@@ -8,15 +8,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors import AgentOptions, open_runtime
+from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.abc import AppendOutcome, LogAppend
 from agent_actors.domain.events import UserQuestion
 from agent_actors.errors import HookError
 from agent_actors.hooks import PreToolUseEvent
 from agent_actors.permissions import CanUseTool, PermissionPolicy, PermissionRequest
 from agent_actors.stores.memory import MemoryStore
-from agent_actors.testing import call, interleave
-from tests.runtime.hookkit import USE, agent, ran
+from agent_actors.testing import Turn, call, interleave
+from tests.runtime.hookkit import USE, agent, ran, results
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,10 @@ class Slow(MemoryStore):
 def asking(can_use_tool: CanUseTool) -> AgentOptions:
     policy = PermissionPolicy(ask=["echo"])
     return attrs.evolve(agent(*USE), permissions=policy, can_use_tool=can_use_tool)
+
+
+async def says_no(request: PermissionRequest) -> bool:
+    return False
 
 
 async def test_what_is_asked_while_another_question_is_being_recorded_is_shown_too(
@@ -79,6 +83,21 @@ async def test_approvers_that_hang_in_threads_hold_up_no_other_run() -> None:
             leave.set()
             nursery.cancel_scope.cancel()
     assert ran == ["a"]
+
+
+async def test_a_tool_of_the_callers_own_may_have_the_name_of_the_one_that_asks_the_user() -> None:
+    @tool(name="AskUserQuestion")
+    async def own(questions: list[str]) -> str:
+        """Ask in a way of one's own."""
+        return f"asked {len(questions)}"
+
+    turns: list[Turn] = [call("AskUserQuestion", {"questions": ["Which one?"]}), "Done."]
+    options = attrs.evolve(agent(*turns), tools=[own])
+    async with open_runtime() as runtime:
+        assert results(await runtime.run("Go.", options)) == ["asked 1"]
+        fresh = attrs.evolve(agent(*turns), tools=[own])
+        refused = attrs.evolve(fresh, permissions="prompt", can_use_tool=says_no)
+        assert "not permitted" in results(await runtime.run("Go.", refused))[0]
 
 
 async def test_an_approver_that_would_leave_the_program_ends_its_run_alone() -> None:
