@@ -61,9 +61,11 @@ class RetryPolicy:
 
     Attributes:
         max_retries: Further tries of one model call; 0: none. A refusal (such as 429) does not
-            count while the endpoint answers others: then the call only waits its turn.
+            count while the endpoint answers others: then the call only waits its turn, with pauses
+            that grow to a minute's.
         base: The bound of the first random pause; it doubles with each try, up to a minute.
-        patience: How long a refused call goes on waiting its turn.
+        patience: How long a refused call goes on waiting its turn; its last try is made then at
+            the latest, and nothing is waited for that would be over later.
         run_budget: Further tries of all model calls of one run.
     """
 

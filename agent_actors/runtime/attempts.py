@@ -30,6 +30,10 @@ from agent_actors.runtime.reader import RunSink
 # For the tokens of an answer that was cut off before the endpoint could count them.
 _CHARACTERS_PER_TOKEN = 4
 
+# Refusals of a call that waits its turn before its pauses grow: in a burst of sessions few calls
+# are refused more often by chance, and those who are need not wait for seconds.
+_EVEN_PAUSES = 2
+
 
 @attrs.define(eq=False)
 class _Call:
@@ -185,21 +189,32 @@ class Attempts:
             return None
         if verdict.after is not None and verdict.after > LONGEST_PAUSE:
             return None
-        if verdict.refused and others:  # it only waits its turn
+        if verdict.refused and others:
             call.refusals = 0
-            if trio.current_time() - call.began > policy.patience:
-                return None
-        else:
-            call.refusals += verdict.refused
-            call.failures += not verdict.refused
-            used_up = call.refusals + call.failures > policy.max_retries
-            if used_up or not self._budget or not stream.take_retry():
-                return None
-            self._budget -= 1
+            return self._turn_pause(call, verdict)
+        call.refusals += verdict.refused
+        call.failures += not verdict.refused
+        used_up = call.refusals + call.failures > policy.max_retries
+        if used_up or not self._budget or not stream.take_retry():
+            return None
+        self._budget -= 1
         if verdict.after is None:
             return policy.pause(call.refusals + call.failures, self._actors.chance())
         # What a refusal asks for, the whole endpoint waits, in line.
         return 0.0 if verdict.refused else verdict.after
+
+    def _turn_pause(self, call: _Call, verdict: Verdict) -> float | None:
+        """Seconds for a call that only waits its turn; None if its patience is at an end.
+
+        It grows with the tries, whatever time the endpoint names: one that says "a second" to this
+        call for minutes is not asked each second. The named time itself passes in line meanwhile.
+        Where patience ends before the pause does, the last try is made then.
+        """
+        left = call.began + self._policy.patience - trio.current_time()
+        if left <= 0 or (verdict.after or 0.0) > left:
+            return None
+        grown = max(1, call.tries - _EVEN_PAUSES)
+        return min(left, self._policy.pause(grown, self._actors.chance()))
 
     async def _restart(self, reason: str) -> None:
         self._void += 1
