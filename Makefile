@@ -14,7 +14,7 @@ CODE    = $(wildcard agent_actors benchmarks docs scripts tests)
 DEMO_STAMP := $(VENV)/.installed-demo
 DEV_STAMP  := $(VENV)/.installed-dev
 
-CHECKS := lint format mypy pyright verifytypes async house docs
+CHECKS := lint format mypy pyright verifytypes async house docs site
 
 # Each generated part of the documentation has a scripts/docs_<part>.py, which writes it, and with
 # `--check` fails when what is written is stale.
@@ -66,7 +66,7 @@ test-deep: $(DEV_STAMP) ## all tests with many more, and new, random examples: o
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -n auto --dist worksteal
 
 .PHONY: check $(CHECKS:%=check-%)
-check: $(CHECKS:%=check-%) ## lint, format, types, async rules, layers, sizes and features; one by one: make check-lint
+check: $(CHECKS:%=check-%) ## lint, format, types, async rules, layers, sizes, features and the site; one by one: make check-lint
 	@echo "check: clean"
 
 check-lint: $(DEV_STAMP)
@@ -133,10 +133,11 @@ $(NODE_STAMP): $(FOREIGN)/package.json $(FOREIGN)/package-lock.json
 foreign: $(DEV_STAMP) $(PYTHON_STAMP) $(NODE_STAMP) ## the client against model servers that others wrote, which it installs
 	FOREIGN_REQUIRED=1 $(PY) -m pytest $(FOREIGN)
 
-.PHONY: docs site
-docs: $(DEV_STAMP) ## write the generated parts of the documentation anew, then build its site
+.PHONY: docs
+docs: $(DEV_STAMP) ## write the generated parts of the documentation, and build its site; a warning is an error
 	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name"; $(PY) -m scripts.$$name; done
-	@$(MAKE) --no-print-directory site
+	@$(MAKE) --no-print-directory check-site
+	@echo "docs: build/site/index.html"
 SITE_STAMP := $(VENV)/.installed-site
 $(SITE_STAMP): pyproject.toml
 	$(make_venv)
@@ -144,9 +145,8 @@ $(SITE_STAMP): pyproject.toml
 	@$(PY) -m pip install --quiet --editable '.[docs]'
 	@touch $@
 # The variable silences a word of the theme's makers about another major version of mkdocs.
-site: $(SITE_STAMP) ## the documentation as a site in build/site; a warning is an error, nothing is fetched
+check-site: $(SITE_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
-	@echo "site: build/site/index.html"
 
 .PHONY: lowest
 lowest: ## the tests with the lowest versions that pyproject.toml allows
