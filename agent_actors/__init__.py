@@ -33,10 +33,16 @@ from agent_actors.errors import ClientError as ClientError
 from agent_actors.errors import OutputError as OutputError
 from agent_actors.errors import PromptBlocked as PromptBlocked
 from agent_actors.errors import QuestionClosed as QuestionClosed
+from agent_actors.hooks import HOOK_POST_TOOL_USE as HOOK_POST_TOOL_USE
+from agent_actors.hooks import HOOK_PRE_TOOL_USE as HOOK_PRE_TOOL_USE
+from agent_actors.hooks import HOOK_USER_PROMPT_SUBMIT as HOOK_USER_PROMPT_SUBMIT
 from agent_actors.hooks import Hook as Hook
 from agent_actors.hooks import HookContext as HookContext
 from agent_actors.hooks import HookDecision as HookDecision
 from agent_actors.hooks import HookMatcher as HookMatcher
+from agent_actors.hooks import PostToolUseEvent as PostToolUseEvent
+from agent_actors.hooks import PreToolUseEvent as PreToolUseEvent
+from agent_actors.hooks import UserPromptSubmitEvent as UserPromptSubmitEvent
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
 from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
@@ -61,6 +67,9 @@ from agent_actors.tools.ask import ask_user_question as ask_user_question
 from agent_actors.tools.output_spec import OutputSpec as OutputSpec
 
 __all__ = [
+    "HOOK_POST_TOOL_USE",
+    "HOOK_PRE_TOOL_USE",
+    "HOOK_USER_PROMPT_SUBMIT",
     "AgentError",
     "AgentOptions",
     "AnswerRestarted",
@@ -83,6 +92,8 @@ __all__ = [
     "OutputSpec",
     "PermissionDecision",
     "PermissionPolicy",
+    "PostToolUseEvent",
+    "PreToolUseEvent",
     "Prices",
     "Prompt",
     "PromptBlocked",
@@ -110,6 +121,7 @@ __all__ = [
     "ToolUseError",
     "Usage",
     "UsageLimits",
+    "UserPromptSubmitEvent",
     "__version__",
     "ask_user_question",
     "open_runtime",

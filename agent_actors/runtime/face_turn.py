@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import Event, HookEvent, UserMessage
+from agent_actors.domain.events import Event, HookEvent, SystemInit, UserMessage
 from agent_actors.domain.run import RunResult, StopReason
 from agent_actors.errors import PromptBlocked
 from agent_actors.hooks.phases import Phase
@@ -50,6 +50,8 @@ class FaceTurn:
         self._face = face
         self._reader = BlockReader(hands_out=face.hands_out)
         self._ready: deque[FaceBlock] = deque()
+        # A conversation that takes the session's place goes on record first; its reader knows it.
+        self._shows = face.replaces is None
         self._interrupted = False
 
     @property
@@ -78,10 +80,13 @@ class FaceTurn:
         Cancellation: nothing of the run is alive then.
         """
         await self._stream.__aenter__()
+        own = self._shows
         try:
             while admitted and not self.left:
                 event = await self._next_event()
-                if isinstance(event, UserMessage):
+                if isinstance(event, SystemInit):
+                    own, self._shows = True, not self._interrupted
+                elif isinstance(event, UserMessage) and own:
                     return
         except BaseException as error:
             if not self.left:
@@ -101,8 +106,12 @@ class FaceTurn:
             if self.left:
                 return None
             event = await self._next_event()
-            if event is not None and not self._interrupted:
+            if event is None:
+                continue
+            if self._shows:
                 self._ready += self._reader.take(event)
+            elif isinstance(event, SystemInit) and not self._interrupted:
+                self._shows = True
         return self._ready.popleft()
 
     async def leave(
@@ -132,7 +141,7 @@ class FaceTurn:
         """
         if not self._stream.unfinished:
             return False
-        self._interrupted = True
+        self._interrupted, self._shows = True, False
         self._ready.clear()
         await self._stream.interrupt()
         return True

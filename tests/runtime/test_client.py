@@ -274,6 +274,18 @@ async def test_a_history_that_is_set_is_what_is_sent_and_kept() -> None:
         assert [m.content for m in history] == ["Third?", "Three."]
 
 
+async def test_what_stands_in_a_history_that_is_set_is_not_shown_again() -> None:
+    options, _ = agent(ONE_SUM, "3.", "Two.", "Three.", auto_execute_tools=True)
+    async with Client(options) as client:
+        first = await ask(client, "1 + 2?")
+        assert shown(first)[-1] == "text 3."
+        client.message_history = client.history
+        assert shown(await ask(client, "And?")) == ["text Two."]
+        client.message_history = [*client.history, {"role": "user", "content": "And more?"}]
+        await client.continue_turn()
+        assert shown(await read(client)) == ["text Three."]
+
+
 async def test_calls_of_a_history_that_is_set_can_be_answered() -> None:
     options, model = agent("It is 3.")
     asked = {
