@@ -243,6 +243,9 @@ class DiskStore:
         if self._thread.running:
             try:
                 await self._run(None, self._close)
+            except BaseException:
+                self._thread.post(self._close)  # a cancel may have come before it was begun
+                raise
             finally:
                 self._thread.end()
 

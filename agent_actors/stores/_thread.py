@@ -72,16 +72,16 @@ class StoreThread:
         self._queue: SimpleQueue[_Asked[object] | Job | None] = SimpleQueue()
         self.running: bool = False
         self._later: dict[Job, float] = {}
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; its jobs follow the last one of the thread before."""
         self._queue = SimpleQueue()
-        self._later = {}
         self.running = True
-        thread = threading.Thread(
-            target=self._serve, args=(self._queue,), name=self._name, daemon=True
+        self._thread = threading.Thread(
+            target=self._serve, args=(self._queue, self._thread), name=self._name, daemon=True
         )
-        thread.start()
+        self._thread.start()
 
     async def run(self, job: Callable[[], T]) -> T:
         """Have a job done, and wait for what it returns or raises.
@@ -114,7 +114,14 @@ class StoreThread:
             self.running = False
             self._queue.put(None)
 
-    def _serve(self, queue: "SimpleQueue[_Asked[object] | Job | None]") -> None:
+    def _serve(
+        self,
+        queue: "SimpleQueue[_Asked[object] | Job | None]",
+        before: threading.Thread | None,
+    ) -> None:
+        if before is not None:
+            before.join()  # nobody waited for its end, and it shares with this one what jobs work on
+        self._later = {}
         while True:
             self._do_due()
             try:

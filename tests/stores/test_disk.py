@@ -143,6 +143,20 @@ async def test_a_cancelled_opening_is_closed_again_behind_the_caller(make: Make)
         assert await again.append([append(0, "a")]) == [None]
 
 
+async def test_a_store_whose_closing_is_cancelled_is_closed_all_the_same(make: Make) -> None:
+    store = make()
+    await store.open()
+    assert await store.append([append(0, "a")]) == [None]
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await store.aclose()
+    assert scope.cancelled_caught
+    await store.open()  # behind the closing, which has let go of the session
+    async with opened(make()) as other:
+        assert await other.append([append(1, "b")]) == [None]
+    await store.aclose()
+
+
 # Two openings.
 
 

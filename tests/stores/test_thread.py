@@ -149,3 +149,24 @@ def test_a_job_that_ends_after_its_trio_run_tells_nobody() -> None:
     thread.post(ended.set)
     assert ended.wait(5)
     thread.end()
+
+
+async def test_a_thread_that_is_started_again_begins_when_the_one_before_has_ended() -> None:
+    thread, done = StoreThread("t"), list[str]()
+    go_on = threading.Event()
+
+    def slow() -> None:
+        go_on.wait(5)
+        done.append("before")
+
+    thread.start()
+    thread.post(slow)
+    thread.end()
+    thread.start()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, lambda: done.append("after"))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert done == []
+        go_on.set()
+    thread.end()
+    assert done == ["before", "after"]
