@@ -120,7 +120,7 @@ class StoreThread:
         before: threading.Thread | None,
     ) -> None:
         if before is not None:
-            before.join()  # nobody waited for its end, and it shares with this one what jobs work on
+            before.join()  # nobody waited for it, and both work on the same
         self._later = {}
         while True:
             self._do_due()
