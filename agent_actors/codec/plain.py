@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 
@@ -17,14 +17,17 @@ from agent_actors.codec.blocks import dump_block
 from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 
+# Python writes no number of more than 4,300 digits, which is some 14,284 bits.
+_MAX_BITS: Final = 14_000
+
 
 def to_json(value: object) -> JsonValue:
     """The value as JSON, sharing nothing with it that can change.
 
-    Taken as they are: str, int, bool, None, finite floats. Mappings with str keys become dicts;
-    lists and tuples lists; sets lists in a stable order; attrs and dataclass instances objects
-    of their fields; enums their values; text, image, file and opaque blocks their dict form. Lone
-    surrogates in text, which no JSON text can carry, are replaced.
+    Taken as they are: str, int of up to 4,200 digits, bool, None, finite floats. Mappings with str
+    keys become dicts; lists and tuples lists; sets lists in a stable order; attrs and dataclass
+    instances objects of their fields; enums their values; text, image, file and opaque blocks their
+    dict form. Lone surrogates in text, which no JSON text can carry, are replaced.
 
     Raises:
         TypeError: Naming the type, and where in the value it is.
@@ -54,8 +57,10 @@ def _plain(value: object, path: str) -> JsonValue:
     match value:
         case Enum():  # before str and int: members of StrEnum and IntEnum are those too
             return _plain(value.value, path)
-        case None | bool() | int():
+        case None | bool():
             return value
+        case int():
+            return _writable(value, path)
         case str():
             return clean_text(value)
         case float():
@@ -75,6 +80,12 @@ def _plain(value: object, path: str) -> JsonValue:
             return [_plain(item, f"{path}[]") for item in ordered]
         case _:
             return {name: _plain(item, f"{path}.{name}") for name, item in _fields(value, path)}
+
+
+def _writable(value: int, path: str) -> int:
+    if value.bit_length() > _MAX_BITS:
+        raise TypeError(f"a number of thousands of digits is no JSON number{_at(path)}")
+    return value
 
 
 def _finite(value: float, path: str) -> float:

@@ -1,4 +1,4 @@
-"""The type of JSON values, and copies of them that share nothing."""
+"""The type of JSON values, copies of them that share nothing, and when two are the same."""
 
 from collections.abc import Mapping
 from typing import TypeAlias, Union
@@ -24,3 +24,22 @@ def copy_json(value: JsonValue) -> JsonValue:
 def copy_object(value: Mapping[str, JsonValue]) -> JsonObject:
     """A deep copy of an object as a plain dict."""
     return {key: copy_json(item) for key, item in value.items()}
+
+
+def same_json(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two values are the same JSON; `==` takes `1`, `1.0` and `true` for one another."""
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(same_json(item, other[key]) for key, item in one.items())
+        )
+    if isinstance(one, list | tuple):
+        return (
+            isinstance(other, list | tuple)
+            and len(one) == len(other)
+            and all(map(same_json, one, other))
+        )
+    if isinstance(one, float):  # by their text: `-0.0` is another than `0.0`, and `nan` is `nan`
+        return isinstance(other, float) and repr(one) == repr(other)
+    return type(one) is type(other) and one == other

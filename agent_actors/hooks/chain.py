@@ -17,6 +17,8 @@ from agent_actors.hooks.hook import Hook
 from agent_actors.hooks.phases import ALIASES, PHASES, Phase, phase_named
 
 UNNAMED: Final = "<unnamed>"
+# How like a phase's name another has to be to be taken for a slip: a letter or two.
+_NEAR: Final = 0.9
 
 # What the phases call has a shape of its own for each; the ring knows which it calls.
 HookFunction: TypeAlias = Callable[..., object]
@@ -29,12 +31,12 @@ class HookMatcher:
     Attributes:
         matcher: Names and globs, parted by `|`, such as `Edit|Write` or `mcp_*`; case counts,
             blanks around a part do not. None, empty or `*`: every tool.
-        hooks: The functions.
+        hooks: The functions, or one alone.
         deadline: Seconds that one call may take; None: the agent's `hook_timeout`.
     """
 
     matcher: str | None
-    hooks: Sequence[HookFunction]
+    hooks: Sequence[HookFunction] | HookFunction
     deadline: float | None = None
 
 
@@ -109,9 +111,7 @@ def compile_hooks(hooks: Hooks) -> HookChain:
         ConfigError: A phase that there is none of, two hooks of one name, something that cannot be
             called, or a matcher where there is no tool.
     """
-    items = (
-        (cast("Hook | HookMapping", hooks),) if isinstance(hooks, Hook | Mapping) else tuple(hooks)
-    )
+    items = _items(hooks)
     rows: dict[Phase, list[BoundHook]] = {}
     names: list[str] = []
     for item in items:
@@ -126,8 +126,20 @@ def compile_hooks(hooks: Hooks) -> HookChain:
     return HookChain(tuple(names), {phase: tuple(row) for phase, row in rows.items()})
 
 
+def _items(hooks: object) -> tuple[object, ...]:
+    if isinstance(hooks, Hook | Mapping):
+        return (cast("Hook | HookMapping", hooks),)
+    if isinstance(hooks, type) or not isinstance(hooks, Iterable):
+        raise ConfigError(
+            f"hooks: expected a Hook, a mapping from phases to functions, or several; got "
+            f"{hooks!r:.80}"
+        )
+    return tuple(cast("Iterable[object]", hooks))
+
+
 def _of_class(hook: Hook) -> list[BoundHook]:
     bound: list[BoundHook] = []
+    _check_spelling(hook)
     for phase in Phase:
         spelt = [phase.value, *(alias for alias, meant in ALIASES.items() if meant is phase)]
         overridden = [name for name in spelt if _overrides(hook, name)]
@@ -143,13 +155,28 @@ def _of_class(hook: Hook) -> list[BoundHook]:
     return bound
 
 
+def _check_spelling(hook: Hook) -> None:
+    # A gate that never closes, as its method has nearly the name of a phase, is found out here.
+    for name in dir(type(hook)):
+        if name.startswith("_") or hasattr(Hook, name) or phase_named(name) is not None:
+            continue
+        near = get_close_matches(name, [*(p.value for p in Phase), *ALIASES], n=1, cutoff=_NEAR)
+        if near and callable(getattr(hook, name)) and not _overrides(hook, near[0]):
+            raise ConfigError(
+                f"hook {_name_of(hook)!r}: {name} is no phase; did you mean {near[0]!r}?"
+            )
+
+
 def _overrides(hook: Hook, name: str) -> bool:
     own = getattr(type(hook), name, None)
     return own is not None and own is not getattr(Hook, name, None)
 
 
 def _name_of(hook: Hook) -> str:
-    return hook.name or type(hook).__name__
+    name = cast(object, hook.name) or type(hook).__name__
+    if not isinstance(name, str):
+        raise ConfigError(f"hooks: a hook's name is text; got {name!r:.80}")
+    return name
 
 
 def _of_mapping(mapping: object) -> list[BoundHook]:
@@ -163,15 +190,22 @@ def _of_mapping(mapping: object) -> list[BoundHook]:
         entries = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
         for entry in entries:
             match entry:
-                case HookMatcher(matcher=matcher, hooks=functions, deadline=deadline):
+                case HookMatcher(matcher=matcher, deadline=deadline):
                     if matcher is not None and not PHASES[phase].matches:
                         raise ConfigError(
                             f"hooks: a matcher is for tools, and {phase} comes for none"
                         )
-                    bound += [_bind(phase, one, matcher, deadline) for one in functions]
+                    bound += [_bind(phase, one, matcher, deadline) for one in _functions(entry)]
                 case _:
                     bound.append(_bind(phase, entry, None, None))
     return bound
+
+
+def _functions(entry: HookMatcher) -> Iterable[object]:
+    functions = cast(object, entry.hooks)
+    if isinstance(functions, list | tuple):
+        return cast("Sequence[object]", functions)
+    return (functions,)
 
 
 def _phase(key: object) -> Phase:
@@ -187,15 +221,17 @@ def _phase(key: object) -> Phase:
 def _bind(
     phase: Phase,
     function: object,
-    matcher: str | None,
-    deadline: float | None,
+    matcher: object,
+    deadline: object,
     *,
     name: str | None = None,
 ) -> BoundHook:
     if not callable(function):
         raise ConfigError(f"hooks: {phase} takes functions; got {function!r:.80}")
-    if deadline is not None and not deadline > 0:
-        raise ConfigError(f"hooks: a deadline must be above 0 seconds; got {deadline}")
+    if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
+        raise ConfigError(f"hooks: a deadline must be above 0 seconds; got {deadline!r:.80}")
+    if matcher is not None and not isinstance(matcher, str):
+        raise ConfigError(f"hooks: a matcher is text such as 'Edit|Write'; got {matcher!r:.80}")
     wanted = 3 if PHASES[phase].wraps else 2
     parts = tuple(part.strip() for part in (matcher or "").split("|") if part.strip())
     return BoundHook(

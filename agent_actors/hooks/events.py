@@ -12,6 +12,7 @@ from agent_actors.codec.openai import MessageDict, messages_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished
+from agent_actors.errors import ConfigError
 from agent_actors.hooks.decision import HookDecision, MessageDicts
 from agent_actors.hooks.phases import Phase
 
@@ -35,8 +36,17 @@ class PhaseEvent:
         """The tool's name, for matchers; empty where there is none."""
         return ""
 
+    @property
+    def takes(self) -> str:
+        """The field of a decision that rewrites something here; empty: none does."""
+        return ""
+
     def rewritten(self, decision: HookDecision) -> Self:
-        """This, as the decision rewrites it; the very same if it rewrites nothing here."""
+        """This, as the decision rewrites it; the very same if it rewrites nothing here.
+
+        Raises:
+            ConfigError: What it writes cannot stand here.
+        """
         del decision
         return self
 
@@ -74,6 +84,11 @@ class UserPromptSubmitEvent(_WithHistory):
     phase: ClassVar[Phase] = Phase.USER_PROMPT_SUBMIT
     prompt: str
 
+    @property
+    def takes(self) -> str:
+        """What is rewritten here."""
+        return "modified_prompt"
+
     def rewritten(self, decision: HookDecision) -> Self:
         """With another prompt."""
         if decision.modified_prompt is None:
@@ -108,6 +123,11 @@ class BeforeModelEvent(PhaseEvent):
     iteration: int
     rewrites: bool = False
 
+    @property
+    def takes(self) -> str:
+        """Messages, if that is allowed."""
+        return "modified_messages" if self.rewrites else ""
+
     def rewritten(self, decision: HookDecision) -> Self:
         """With other messages, if that is allowed."""
         if decision.modified_messages is None or not self.rewrites:
@@ -130,11 +150,19 @@ class AfterModelEvent(PhaseEvent):
     text: str
     iteration: int
 
+    @property
+    def takes(self) -> str:
+        """What is rewritten here."""
+        return "modified_output"
+
     def rewritten(self, decision: HookDecision) -> Self:
         """With another text."""
-        if not isinstance(decision.modified_output, str):
+        text = decision.modified_output
+        if text is None:
             return self
-        return attrs.evolve(self, text=decision.modified_output)
+        if not isinstance(text, str):
+            raise ConfigError(f"an answer is text; modified_output is a {type(text).__name__}")
+        return attrs.evolve(self, text=text)
 
 
 @attrs.frozen(kw_only=True)
@@ -159,6 +187,11 @@ class PreToolUseEvent(_WithHistory):
     def tool(self) -> str:
         """The tool's name."""
         return self.tool_name
+
+    @property
+    def takes(self) -> str:
+        """What is rewritten here."""
+        return "modified_input"
 
     def rewritten(self, decision: HookDecision) -> Self:
         """With other arguments."""
@@ -190,6 +223,11 @@ class PostToolUseEvent(_WithHistory):
     def tool(self) -> str:
         """The tool's name."""
         return self.tool_name
+
+    @property
+    def takes(self) -> str:
+        """What is rewritten here."""
+        return "modified_output"
 
     def rewritten(self, decision: HookDecision) -> Self:
         """With another result."""

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonValue, copy_object
+from agent_actors.domain.json import JsonValue, copy_object, same_json
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Refusal
@@ -82,8 +82,8 @@ class RunGuard:
             return await handler(call)
 
         async def step(final: ToolUseBlock) -> ToolOutput:
-            if final == call:
-                return await handler(final)
+            if same_json(final.input, call.input):
+                return await handler(call)
             rewritten = attrs.evolve(call, input=copy_object(final.input))
             again = await self._rewritten(rewritten, tool)
             if isinstance(again, ToolOutput):

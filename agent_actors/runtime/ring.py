@@ -8,16 +8,23 @@ has no hooks has no ring.
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import attrs
 import trio
 
 from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
+from agent_actors.codec.plain import to_json
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
-from agent_actors.domain.json import JsonObject, copy_object
+from agent_actors.domain.json import (
+    JsonObject,
+    JsonValue,
+    copy_json,
+    copy_object,
+    same_json,
+)
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
@@ -28,11 +35,19 @@ from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEv
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
 from agent_actors.tools import Tool
-from agent_actors.tools.output import ToolOutput
+from agent_actors.tools.output import ToolOutput, to_output
 from agent_actors.tools.protocol import as_tool
 
 # Seconds that one call of a hook may take.
 HOOK_TIMEOUT: Final = 60.0
+
+# What is recorded of a rewrite that does not count where it was made.
+_IGNORED: Final = {
+    "modified_input": "ignored",
+    "modified_prompt": "ignored",
+    "modified_output": "ignored",
+    "modified_messages": "ignored_override_messages",
+}
 
 E = TypeVar("E", bound=PhaseEvent)
 A = TypeVar("A")
@@ -130,10 +145,10 @@ class Ring:
             if refusal is not None:
                 return refusal
             seen.append((hook, given))
-            if event.tool_input != given:
+            if not _same(event.tool_input, given):
                 self._check(tool, event, hook)
         for hook, seen_input in seen:
-            if seen_input != event.tool_input:
+            if not _same(seen_input, event.tool_input):
                 again = attrs.evolve(_own_copy(event), recheck=True)
                 _, refusal = await self._one(hook, again, rewrites=False)
                 if refusal is not None:
@@ -163,6 +178,7 @@ class Ring:
         """
         if not self._chain.row(Phase.AFTER_TOOL):
             return output
+        shown = copy_json(output.content)  # so that what a hook writes in place changes nothing
         event, _ = await self.decide(
             PostToolUseEvent(
                 session_id=self._context.run.session_id,
@@ -171,11 +187,11 @@ class Ring:
                 tool_name=call.name,
                 tool_input=copy_object(call.input),
                 tool_use_id=call.id,
-                tool_result=output.content,
+                tool_result=cast("str | JsonObject | list[JsonValue]", shown),
                 is_error=output.is_error,
             )
         )
-        if event.tool_result is output.content:
+        if event.tool_result is shown:
             return output
         return attrs.evolve(output, content=event.tool_result)
 
@@ -241,10 +257,12 @@ class Ring:
             if decision.stop and self.stopped is None:
                 self.stopped = (hook.phase, refusal)
             return event, refusal
-        if decision.modified_messages is not None and event.rewritten(decision) is event:
-            self._record(hook, "ignored_override_messages", started, decision.reason)
+        if not rewrites:
             return event, None
-        rewritten = event.rewritten(decision) if rewrites else event
+        rewritten = _rewritten(hook, event, decision)
+        for field, action in _IGNORED.items():
+            if getattr(decision, field) is not None and field != event.takes:
+                self._record(hook, action, started, decision.reason or f"{field} does not count")
         if rewritten is not event:
             self._record(hook, "replace", started, decision.reason)
         return rewritten, None
@@ -296,9 +314,10 @@ class Ring:
             )
         if not isinstance(found, kind):
             raise _wrong(hook, found, f"a {kind.__name__}")
-        if not inner or found is not inner[-1]:
+        replaced = not inner or found is not inner[-1]
+        if replaced:
             self._record(hook, "replace", started)
-        return found
+        return _sound(hook, found, replaced=replaced)
 
     def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
         run = self._context.run
@@ -331,6 +350,33 @@ class Ring:
                 duration=trio.current_time() - started,
             )
         )
+
+
+def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
+    try:
+        return event.rewritten(decision)
+    except ConfigError as error:
+        raise HookError(str(error), hook=hook.name, phase=hook.phase) from error
+
+
+def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
+    """What a hook gives back, if it can be sent and stored; of a result a copy of one's own."""
+    try:
+        if isinstance(found, ToolOutput):
+            # Written in place, a result is the same object as before.
+            plain = not replaced and isinstance(found.content, str) and found.data is None
+            return found if plain else cast(T, to_output(found))
+        if replaced:
+            to_json(found)
+    except TypeError as error:
+        raise HookError(
+            f"returned what is no JSON: {error}", hook=hook.name, phase=hook.phase
+        ) from error
+    return found
+
+
+def _same(one: JsonObject, other: JsonObject) -> bool:
+    return one is other or same_json(one, other)
 
 
 def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:

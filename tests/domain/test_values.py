@@ -20,7 +20,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.ids import Uuid7Ids
-from agent_actors.domain.json import JsonObject, copy_json, copy_object
+from agent_actors.domain.json import JsonObject, copy_json, copy_object, same_json
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelSettings
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
@@ -100,6 +100,24 @@ def test_a_copy_of_json_shares_nothing_that_can_change() -> None:
     copied["tuple"][0].append(3)
     assert value == {"list": [1, {"a": []}], "tuple": ([2],), "text": "x"}
     assert copy_json(None) is None
+
+
+SCALARS = [None, True, False, 0, 1, 0.0, 1.0, -0.0, float("nan"), "", "1"]
+
+
+@pytest.mark.parametrize("one", SCALARS)
+@pytest.mark.parametrize("other", SCALARS)
+def test_only_the_very_same_scalars_are_the_same_json(one: Any, other: Any) -> None:
+    same = one is other
+    assert same_json(one, other) is same
+    assert same_json({"a": [one]}, {"a": (other,)}) is same
+
+
+@pytest.mark.parametrize("other", [{}, {"a": 1}, {"a": [1, 2]}, {"b": [1]}, [1], "a", None])
+def test_json_of_another_shape_is_not_the_same(other: Any) -> None:
+    assert not same_json({"a": [1]}, other)
+    assert not same_json(other, {"a": [1]})
+    assert same_json(other, copy_json(other))
 
 
 # --- usage ----------------------------------------------------------------------------------------

@@ -120,12 +120,51 @@ def test_what_has_no_name_is_called_unnamed() -> None:
             {"pre_tool_use": HookMatcher("a", [look], deadline=0)},
             "a deadline must be above 0 seconds; got 0",
         ),
+        (
+            {"pre_tool_use": HookMatcher("a", [look], deadline=cast(float, "5"))},
+            "a deadline must be above 0 seconds; got '5'",
+        ),
+        (
+            {"pre_tool_use": HookMatcher(cast(str, ["a"]), [look])},
+            "a matcher is text such as 'Edit|Write'; got ['a']",
+        ),
+        (look, "a mapping from phases to functions, or several; got <function look"),
+        (Guard, "a mapping from phases to functions, or several; got <class"),
     ],
 )
 def test_a_mistake_is_told_where_it_is_made(hooks: object, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compile_hooks(cast(Hooks, hooks))
     assert says in str(caught.value)
+
+
+def test_a_matcher_may_stand_for_one_function() -> None:
+    assert names({"pre_tool_use": HookMatcher("a", look)}, Phase.BEFORE_TOOL) == ["look"]
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    hook = Guard()
+    hook.name = cast(str, 5)
+    with pytest.raises(ConfigError, match="a hook's name is text; got 5"):
+        compile_hooks(hook)
+
+
+def test_a_method_with_nearly_the_name_of_a_phase_is_a_slip() -> None:
+    class Slip(Hook):
+        async def befor_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
+            """Never called, whatever it would refuse."""
+
+    class Helped(Guard):
+        before_tools = ("a", "b")
+
+        def befor_tool(self) -> None:
+            """Beside the phase itself it is nobody's slip."""
+
+    with pytest.raises(
+        ConfigError, match="hook 'Slip': befor_tool is no phase; did you mean 'before_tool'"
+    ):
+        compile_hooks(Slip())
+    assert compile_hooks(Helped())
 
 
 def test_two_names_of_one_phase_on_one_hook_are_refused() -> None:

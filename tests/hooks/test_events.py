@@ -7,6 +7,7 @@ import pytest
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.errors import ConfigError
 from agent_actors.hooks import (
     AfterModelEvent,
     BeforeModelEvent,
@@ -41,8 +42,15 @@ def test_a_decision_that_rewrites_nothing_leaves_an_event_the_very_same(event: P
     assert event.rewritten(HookDecision()) is event
     rewritten = event.rewritten(EVERYTHING)
     assert (rewritten is event) == isinstance(event, StopEvent)
+    assert (rewritten is event) == (not event.takes)
     assert rewritten.tool == event.tool
     assert event.tool == ("f" if isinstance(event, PreToolUseEvent | PostToolUseEvent) else "")
+
+
+def test_an_answer_can_only_be_rewritten_as_text() -> None:
+    event = AfterModelEvent(answer=ModelFinished(()), text="said", iteration=1)
+    with pytest.raises(ConfigError, match="an answer is text; modified_output is a dict"):
+        event.rewritten(HookDecision(modified_output={}))
 
 
 async def test_a_hook_that_overrides_nothing_changes_nothing() -> None:

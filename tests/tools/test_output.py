@@ -115,6 +115,7 @@ def looped() -> list[object]:
         ({"a": {None: 1}}, r"a key of type NoneType is no JSON key \(at a\)"),
         (math.nan, "nan is no JSON number"),
         ([math.inf], r"inf is no JSON number \(at \[0\]\)"),
+        ({"a": 10**5_000}, r"a number of thousands of digits is no JSON number \(at a\)"),
         (Reading, "the class Reading is no JSON value"),
         (looped(), "list is nested too deeply for JSON, or contains itself"),
         (ToolOutput("", data=object()), "a value of type object is no JSON"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -76,8 +76,9 @@ class SanitisePrompt(Hook):
         if len(event.prompt) > self._max:
             return _refused(f"the prompt has {len(event.prompt)} characters, at most {self._max}")
         prompt = clean_prompt(event.prompt)
-        if event.prompt.strip() and not prompt.strip():
-            return _refused("nothing of the prompt can be seen")
+        if not prompt.strip():
+            blank = not event.prompt.strip()
+            return None if blank else _refused("nothing of the prompt can be seen")
         if any(pattern.search(prompt) for pattern in self._refuse):
             return _refused("the prompt asks for what is not allowed here")
         return None if prompt == event.prompt else HookDecision(modified_prompt=prompt)
