@@ -195,11 +195,14 @@ def fault_of(limits: object, session_limits: object, prices: object) -> str:
     """Why these cannot be an agent's, naming field and value; empty if they can."""
     for name, value in (("limits", limits), ("session_limits", session_limits)):
         if not isinstance(value, UsageLimits):
-            return f"{name} must be a UsageLimits; got {value!r}"
+            return (
+                f"{name} must be a UsageLimits, as in UsageLimits(requests=20); got {value!r:.80}"
+            )
         if value.cost is not None and prices is None:
             return f"{name}.cost is {value.cost}, and prices is missing; pass Prices(...)"
     if prices is not None and not isinstance(prices, Prices):
-        return f"prices must be a Prices, or None; got {prices!r}"
+        example = "Prices(input=1.0, output=2.0)"
+        return f"prices must be a Prices, as in {example}, or None; got {prices!r:.80}"
     return ""
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 
 import attrs
 import trio
@@ -28,7 +28,7 @@ from agent_actors.runtime.blocks import FaceBlock
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.runtime.opening import seen_after
-from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.options import AgentOptions, as_agent
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.runtime import Runtime, open_runtime
 from agent_actors.runtime.session import FaceSession, SessionView, view_of
@@ -95,7 +95,7 @@ class Client:
         session_id: A name for the session; it may be there, and need not.
 
     Raises:
-        ConfigError: `resume` and `session_id` name two sessions.
+        ConfigError: `resume` and `session_id` name two sessions, or the options are none.
     """
 
     def __init__(
@@ -110,8 +110,7 @@ class Client:
             raise ConfigError(
                 f"resume={resume!r} and session_id={session_id!r} name two sessions; pass one"
             )
-        # What the answer has to be nobody here depends on.
-        self._options = cast(AgentOptions, options)
+        self._options = as_agent(options)
         self._given = runtime
         self._resume = resume
         self._wanted = session_id
@@ -172,6 +171,17 @@ class Client:
         replaces = read if head is None else read[1:]
         seen_after(replaces)  # refuses what no session can hold, before anything is changed
         self._head, self._replaces = head, replaces
+
+    @property
+    def open_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that wait for `add_tool_result`, also those from before a `resume=`, in order.
+
+        None while a turn is under way.
+        """
+        if self._turn is not None and not self._turn.run.left:
+            return ()
+        waiting = (call for call in self._view().open_calls if call.id not in self._adding)
+        return tuple(map(self._as_handed, waiting))
 
     @property
     def turn_count(self) -> int:
@@ -445,8 +455,11 @@ class Client:
             raise ClientError(f"call {call_id!r} {what}; open are: {known}")
         if name is not None and name != call.name:
             raise ClientError(f"call {call_id!r} is one of {call.name!r}, not of {name!r}")
+        return self._as_handed(call)
+
+    def _as_handed(self, call: ToolUseBlock) -> ToolUseBlock:
         # As hooks rewrote it, where it was handed out here.
-        return call if self._face is None else self._face.handed.get(call_id, call)
+        return call if self._face is None else self._face.handed.get(call.id, call)
 
     # Keeping it in order.
 

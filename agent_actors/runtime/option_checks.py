@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NONE: Final = type(None)
 _SHOWN: Final = 80  # characters of what came
+_TAKEN_IN: Final = 16  # names; a list of more hides the one that was meant
 
 # Which types a field may have, and how that is put.
 _TEXT: Final = ((str,), "a text")
@@ -89,6 +90,10 @@ _values_of: Final = attrgetter(*_NAMES)
 _SECRET: Final = frozenset({"api_key", "headers"})
 _FROM_ENVIRONMENT: Final = frozenset({"model", "base_url", "api_key"})
 
+_NO_HEADER: Final = (
+    "must be printable ASCII without line breaks; look for a stray newline or quotation mark"
+)
+
 # What OpenAI's chat completions take; what an endpoint takes beyond goes into `extra_body`.
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "temperature": (0, 2),
@@ -139,6 +144,9 @@ def _hint(name: str, value: object) -> str:
         return ", which stands for nothing here: leave it out to take it from the environment"
     if value is None and name in TIMEOUTS:
         return "; math.inf is no limit"
+    if name == "permissions" and isinstance(value, Mapping):
+        fields = ", ".join(f"{key}=…" for key in cast("Mapping[object, object]", value))
+        return f"; write PermissionPolicy({fields})"
     return ""
 
 
@@ -146,10 +154,18 @@ def _fault_of_texts(headers: Mapping[object, object], stop: Iterable[object]) ->
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             return f"headers must map texts to texts; that of {name!r:.80} is none"
+        if not (name and _goes_into_a_header(name) and " " not in name):
+            return f"headers: {name!r:.80} is no name of an HTTP header"
+        if not _goes_into_a_header(value):
+            return f"headers: the value of {name!r:.80} {_NO_HEADER}"
     for text in stop:
         if not isinstance(text, str) or not text:
             return f"stop must hold texts that are not empty; got {text!r:.80}"
     return ""
+
+
+def _goes_into_a_header(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def _fault_of_objects(can_use_tool: object, client: object) -> str:
@@ -167,6 +183,9 @@ def fault_of(options: "AgentOptions[object]") -> str:
             "model is missing; pass the model's name as the endpoint knows it, or set "
             "AGENT_ACTORS_MODEL"
         )
+    key = options.api_key if options.resolved is None else options.resolved.api_key
+    if key and not _goes_into_a_header(key):
+        return f"api_key {_NO_HEADER}"
     return _fault_of_url(options) or _fault_of_numbers(options) or _fault_of_names(options)
 
 
@@ -255,8 +274,10 @@ def fault_of_keywords(given: Iterable[str], known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The name that is probably meant, and all that there are."""
+    """The name that is probably meant, and all that there are, if they can be taken in."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
+    if near and len(names) > _TAKEN_IN:
+        return f"did you mean {near[0]!r}?"
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}Known: {', '.join(names)}"

@@ -365,6 +365,20 @@ class AgentOptions(Generic[OutputT_co]):
         return None if self.output is None else self.output_retries
 
 
+def as_agent(options: object) -> AgentOptions:
+    """Options as all that is inside of a face takes them: nothing there knows the output's type.
+
+    Raises:
+        ConfigError: They are something else, of which only the type is told: it may hold a key.
+    """
+    if not isinstance(options, AgentOptions):
+        raise ConfigError(
+            f"options must be AgentOptions; got a value of type {type(options).__name__}; write "
+            "AgentOptions(model='qwen3-32b', base_url='http://localhost:1234/v1'), for example"
+        )
+    return cast(AgentOptions, options)
+
+
 _FIELDS: Final = frozenset(field.name for field in attrs.fields(AgentOptions) if field.init)
 
 

@@ -6,12 +6,11 @@ bare `async for` therefore works only where an open runtime takes the run; an it
 dropped there cancels it, and the runtime sees to its end.
 """
 
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Final, Literal, Protocol, Self, TypeVar, cast
+from typing import Final, Literal, Self, TypeVar
 
 import attrs
 import trio
@@ -20,11 +19,11 @@ from agent_actors.domain.run import RunResult
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ClientError
 from agent_actors.protocol.turn import UserInput
-from agent_actors.runtime.ambient import runtime_around
+from agent_actors.runtime.ambient import asyncio_runs, runtime_around
 from agent_actors.runtime.blocks import FaceBlock
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.face_turn import FaceTurn
-from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.options import AgentOptions, as_agent
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.runtime import Runtime, open_runtime
 
@@ -71,9 +70,9 @@ def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
         options: The agent.
 
     Raises:
-        ConfigError: The prompt says nothing.
+        ConfigError: The prompt says nothing, or the options are none.
     """
-    return Query(user_input(prompt), cast(AgentOptions, options))
+    return Query(user_input(prompt), as_agent(options))
 
 
 class Query:
@@ -261,25 +260,9 @@ def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Output
         raise RuntimeError(
             "run_sync() cannot run inside of trio: it would block it; use `await run(...)`"
         )
-    if _asyncio_runs():
+    if asyncio_runs():
         raise RuntimeError(
             "run_sync() cannot run inside of asyncio: it would block it; use "
             "`await asyncio.to_thread(run_sync, ...)`"
         )
     return trio.run(partial(run, prompt, options))
-
-
-class _Asyncio(Protocol):
-    """What is asked of asyncio, which only a program that uses it has loaded."""
-
-    def get_running_loop(self) -> object: ...
-
-
-def _asyncio_runs() -> bool:
-    loaded = cast("_Asyncio | None", sys.modules.get("asyncio"))
-    if loaded is None:
-        return False
-    with suppress(RuntimeError):
-        loaded.get_running_loop()
-        return True
-    return False

@@ -31,7 +31,7 @@ from agent_actors.domain.sessions import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.ambient import current_runtime
+from agent_actors.runtime.ambient import current_runtime, trio_around
 from agent_actors.runtime.busy import Busy
 from agent_actors.runtime.config import (
     DRAIN,
@@ -43,7 +43,7 @@ from agent_actors.runtime.config import (
 from agent_actors.runtime.driver import Driver
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.observing import Observed
-from agent_actors.runtime.options import AgentOptions
+from agent_actors.runtime.options import AgentOptions, as_agent
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.reader import EventMailbox
@@ -233,7 +233,7 @@ class Runtime(Observed, Busy, Stored):
         """
         if self._token is not None:
             raise RuntimeFailure("a runtime is opened once; call open_runtime() again")
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = trio_around()
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
         self._body.__enter__()
@@ -426,7 +426,7 @@ class Runtime(Observed, Busy, Stored):
 
 def _with_model(options: AgentOptions[object], model: str | None) -> AgentOptions:
     # Only the face tells the output's type: inside, nothing depends on it.
-    asked = cast(AgentOptions, options)
+    asked = as_agent(options)
     if model is None:
         return asked
     if not model.strip():

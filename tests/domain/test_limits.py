@@ -87,11 +87,20 @@ def test_only_what_a_cache_costs_may_be_left_open() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (({"requests": 3}, NO_LIMITS, None), "limits must be a UsageLimits; got {'requests': 3}"),
-        ((NO_LIMITS, None, None), "session_limits must be a UsageLimits; got None"),
+        (
+            ({"requests": 3}, NO_LIMITS, None),
+            "limits must be a UsageLimits, as in UsageLimits(requests=20); got {'requests': 3}",
+        ),
+        (
+            (NO_LIMITS, None, None),
+            "session_limits must be a UsageLimits, as in UsageLimits(requests=20); got None",
+        ),
         ((UsageLimits(cost=0.5), NO_LIMITS, None), "limits.cost is 0.5, and prices is missing"),
         ((NO_LIMITS, UsageLimits(cost=2), None), "session_limits.cost is 2, and prices is missing"),
-        ((NO_LIMITS, NO_LIMITS, 3), "prices must be a Prices, or None; got 3"),
+        (
+            (NO_LIMITS, NO_LIMITS, 3),
+            "prices must be a Prices, as in Prices(input=1.0, output=2.0), or None; got 3",
+        ),
         ((NO_LIMITS, NO_LIMITS, None), ""),
         ((UsageLimits(cost=1), NO_LIMITS, Prices(input=1, output=1)), ""),
     ],

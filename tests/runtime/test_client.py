@@ -374,6 +374,28 @@ async def test_a_session_is_resumed_with_its_history_and_its_open_calls() -> Non
         assert roles(model.requests[1]) == ["user", "assistant", "tool"]
 
 
+async def test_a_client_that_resumes_sees_which_calls_wait_for_it() -> None:
+    options, model = agent([call("add", {"a": 1, "b": 2}), call("add", {"a": 3, "b": 4})], "Done.")
+    async with open_runtime() as runtime:
+        async with Client(options, runtime=runtime, session_id="s") as first:
+            assert first.open_calls == ()
+            await first.query("Sums?")
+            assert first.open_calls == (), "a turn is under way"
+            blocks = await read(first)
+            assert first.open_calls == tuple(calls_of(blocks))
+        assert first.open_calls == tuple(calls_of(blocks)), "they are open when it is left"
+        async with Client(options, runtime=runtime, resume="s") as second:
+            for use in second.open_calls:
+                await second.add_tool_result(use.id, await add.execute(use.input))
+                assert use not in second.open_calls
+            assert await ask(second, "") == [TextBlock("Done.")]
+    told = [message.blocks[0] for message in model.requests[1].messages[-2:]]
+    assert [one.content for one in told if isinstance(one, ToolResultBlock)] == [
+        {"sum": 3},
+        {"sum": 7},
+    ]
+
+
 async def test_what_cannot_be_resumed_is_told_where_the_client_is_entered() -> None:
     options, _ = agent("x")
     async with open_runtime() as runtime:

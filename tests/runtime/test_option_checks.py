@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent_actors import AgentOptions, Prices, UsageLimits, tool
 from agent_actors.errors import ConfigError
 from agent_actors.runtime import options as options_module
-from agent_actors.runtime.option_checks import KINDS
+from agent_actors.runtime.option_checks import KINDS, nearest
 from agent_actors.runtime.option_fields import OptionFields
 from agent_actors.runtime.options_file import FIELDS
 
@@ -99,7 +99,12 @@ def test_a_shell_shows_the_fields_and_not_what_checks_them() -> None:
         ({"http_client": "x"}, "http_client must be an httpx.AsyncClient, or None; got 'x'"),
         ({"on_ask": "later"}, "on_ask must be 'wait' or 'suspend'; got 'later'"),
         ({"on_suspended": "go"}, "on_suspended must be 'raise' or 'deny'; got 'go'"),
-        ({"limits": 5}, "limits must be a UsageLimits; got 5"),
+        ({"limits": 5}, "limits must be a UsageLimits, as in UsageLimits(requests=20); got 5"),
+        ({"permissions": {"deny": [], "mode": "plan"}}, "write PermissionPolicy(deny=…, mode=…)"),
+        ({"headers": {"a b": "c"}}, "headers: 'a b' is no name of an HTTP header"),
+        ({"headers": {"": "c"}}, "headers: '' is no name of an HTTP header"),
+        ({"headers": {"ä": "c"}}, "headers: 'ä' is no name of an HTTP header"),
+        ({"headers": {"x-a": "c\r\nd: e"}}, "headers: the value of 'x-a' must be printable ASCII"),
     ],
 )
 def test_a_value_of_a_wrong_type_is_told(fields: Mapping[str, object], told: str) -> None:
@@ -174,6 +179,24 @@ def test_a_key_is_never_shown(value: object) -> None:
         assert value is None or repr(value) not in message.partition("got")[2] or value in ([], 0)
 
 
+@pytest.mark.parametrize("key", ["sk-secret\n", "sk-sécret", "“sk-secret”"])
+def test_a_key_that_no_header_can_hold_is_told_where_it_is_given(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "api_key must be printable ASCII without line breaks; look for a stray newline"
+    assert told in refused(api_key=key)
+    assert "cret" not in refused(api_key=key)
+    monkeypatch.setenv("AGENT_ACTORS_API_KEY", f"{key}|")  # blanks at its end are taken off
+    assert told in refused()
+
+
+def test_where_there_are_few_names_all_are_told() -> None:
+    few = [f"name_{n}" for n in range(16)]
+    assert nearest("nam_1", few).startswith("did you mean 'name_1'? Known: name_0, ")
+    assert nearest("nam_1", [*few, "x"]) == "did you mean 'name_1'?"
+    assert nearest("zzz", [*few, "x"]).startswith("Known: name_0, ")
+
+
 def test_a_value_that_is_long_is_cut() -> None:
     assert len(refused(temperature="x" * 10_000)) < 200
 
@@ -181,7 +204,7 @@ def test_a_value_that_is_long_is_cut() -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"temprature": 0}, "there is no field 'temprature'; did you mean 'temperature'? Known: "),
+        ({"temprature": 0}, "there is no field 'temprature'; did you mean 'temperature'?"),
         ({"base-url": URL}, "there is no field 'base-url'; did you mean 'base_url'?"),
         ({"zzz": 1}, "there is no field 'zzz'; Known: agent_name, "),
         ({"settings": 1}, "there is no field 'settings'; "),

@@ -153,7 +153,7 @@ def test_secrets_come_from_the_environment(
         ("api_key: '${}'", "environment variable '', which is not set"),
         ("api_key: 5", "api_key must be a text; got a value of type int"),
         ("headers: [5]", "headers must be a mapping; got a value of type list"),
-        ("modell: m", "there is no field 'modell'; did you mean 'model'? Known: "),
+        ("modell: m", "there is no field 'modell'; did you mean 'model'?"),
         ("5: m", "there is no field 5; Known: "),
         ("tools: [add]", "tools holds objects of Python, which no file can; pass it beside"),
         ("output_type: int", "as in AgentOptions.from_file(…, output_type=…)"),

@@ -1,0 +1,92 @@
+"""What is said where there is no trio, and where options are none: what to write."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import pytest
+import trio
+
+from agent_actors import AgentOptions, Client, open_runtime, query, run, run_sync
+from agent_actors.errors import ConfigError
+from agent_actors.runtime.ambient import trio_around
+from tests.runtime.facekit import agent
+
+
+async def opens(options: AgentOptions) -> None:
+    async with open_runtime():
+        raise AssertionError
+
+
+async def runs(options: AgentOptions) -> None:
+    await run("Hi.", options)
+
+
+async def asks(options: AgentOptions) -> None:
+    async with query("Hi.", options):
+        raise AssertionError
+
+
+async def talks(options: AgentOptions) -> None:
+    async with Client(options):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("use", [opens, runs, asks, talks])
+def test_a_program_of_asyncios_is_told_what_to_write(
+    use: Callable[[AgentOptions], Awaitable[None]],
+) -> None:
+    async def main() -> None:
+        await use(agent("Hello.")[0])
+
+    with pytest.raises(
+        RuntimeError, match=r"trio\.run\(main\).*await asyncio\.to_thread\(run_sync"
+    ):
+        asyncio.run(main())
+
+
+def test_no_loop_at_all_is_told_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match=r"not running: use `trio\.run\(main\)`"):
+        trio_around()
+    monkeypatch.delitem(sys.modules, "asyncio")
+    with pytest.raises(RuntimeError, match=r"not running: use `trio\.run\(main\)`"):
+        trio_around()
+
+
+async def test_inside_of_trio_it_is_trios() -> None:
+    assert trio_around() is trio.lowlevel.current_trio_token()
+
+
+SECRET = {"model": "m", "api_key": "sk-secret"}
+WRONG = (SECRET, "qwen3", None, AgentOptions)
+
+
+async def tried(use: Callable[..., object], wrong: object) -> None:
+    made = use(wrong)
+    assert isinstance(made, Awaitable)
+    await made
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_what_are_no_options_is_told_wherever_options_go(wrong: object) -> None:
+    async with open_runtime() as runtime:
+
+        def streams(options: AgentOptions) -> object:
+            return runtime.stream("Hi.", options)
+
+        async def runs_there(options: AgentOptions) -> None:
+            await runtime.run("Hi.", options)
+
+        uses: tuple[Callable[..., object], ...] = (Client, asks, runs, streams, runs_there)
+        for use in uses:
+            with pytest.raises(ConfigError, match=r"^options must be AgentOptions; got a value of"):
+                await tried(use, wrong)
+            assert runtime.statistics().runs_started == 0
+
+
+def test_a_script_is_told_of_them_without_what_may_be_secret() -> None:
+    wrong = cast("Callable[..., object]", run_sync)
+    with pytest.raises(ConfigError, match="of type dict; write AgentOptions") as caught:
+        wrong("Hi.", SECRET)
+    assert "secret" not in str(caught.value)
