@@ -1,6 +1,7 @@
-"""Hold a chat in a terminal and write what it shows into its how-to page; `--check` compares.
+"""Hold a chat in a terminal; write what it shows into its how-to page, and draw it.
 
-The endpoint is a scripted one, so that the same is said every time; times are those of no machine.
+`--check` compares. The endpoint is a scripted one, so that the same is said every time; times are
+those of no machine.
 """
 
 import os
@@ -17,14 +18,17 @@ from agent_actors.testing import (
     ScriptedEndpoint,
     call,
     hang,
-    interleave,
     reply,
     say,
     usage,
 )
 from scripts.pseudo_terminal import CTRL_C, CTRL_D, ENTER, Session, in_terminal
+from scripts.screen import Cell
+from scripts.terminal_picture import picture
 
-PAGE: Final = Path(__file__).parents[1] / "docs/how-to/chat.md"
+DOCS: Final = Path(__file__).parents[1] / "docs"
+PAGE: Final = DOCS / "how-to/chat.md"
+PICTURE: Final = DOCS / "assets/chat.svg"
 
 _CAPTURE: Final = re.compile(
     r"(<!-- captured by scripts/docs_chat\.py -->\n```text\n).*?(```\n)", re.DOTALL
@@ -32,7 +36,12 @@ _CAPTURE: Final = re.compile(
 _TIMES: Final = re.compile(r"\b\d+(?:\.\d)? m?s\b")
 _PATIENCE: Final = 60.0
 _WIDTH: Final = 84
-_HEIGHT: Final = 30
+# So high that nothing scrolls away.
+_HEIGHT: Final = 70
+_ABOUT: Final = (
+    "A chat in a terminal: an answer with a list and a table, two tools, one of which is asked"
+    " about, an answer that is interrupted and taken back, and what the session used."
+)
 
 _SCRIPT: Final[list[ReplyTurn]] = [
     reply(
@@ -44,20 +53,17 @@ _SCRIPT: Final[list[ReplyTurn]] = [
         ),
         usage(412, 58),
     ),
-    [
-        interleave(
-            call("calculate", {"formula": "6 * 4"}), call("take_note", {"text": "24 g of tea"})
-        ),
-        usage(498, 41),
-    ],
+    # One after the other: of two calls at once either may be shown first.
+    [call("calculate", {"formula": "6 * 4"}), usage(498, 21)],
+    [call("take_note", {"text": "24 g of tea"}), usage(531, 22)],
     reply(say("For six cups you need **24 g**. I made a note of it."), usage(560, 17)),
     reply(say("Once upon a time, in the hills of "), hang()),
     reply(say("Steep, sip, smile."), usage(604, 6)),
 ]
 
 
-async def captured() -> str:
-    """What somebody sees who holds this chat."""
+async def captured() -> list[list[Cell]]:
+    """What somebody sees who holds this chat, line by line."""
     with trio.fail_after(_PATIENCE), tempfile.TemporaryDirectory() as home:
         async with ScriptedEndpoint(_SCRIPT) as endpoint:
             environment = {
@@ -70,7 +76,7 @@ async def captured() -> str:
             command = [sys.executable, "-m", "agent_actors", "chat", *where, "--demo-tools"]
             async with in_terminal(command, environment, width=_WIDTH, height=_HEIGHT) as it:
                 await _talk(it)
-                return _page_text(it.screen.text)
+                return [_timeless(row) for row in _filled(it.screen.cells)]
 
 
 async def _talk(it: Session) -> None:
@@ -102,27 +108,42 @@ async def _prompt(it: Session) -> None:
     await it.until_true(lambda: it.screen.lines[it.screen.cursor[0]] == ">")
 
 
-def _page_text(shown: str) -> str:
-    text = _TIMES.sub("12 ms", shown)
-    return "\n".join(line.rstrip() for line in text.rstrip().split("\n")) + "\n"
+def _filled(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """Without the blank lines at the end."""
+    return rows[: max(number for number, row in enumerate(rows, 1) if _text(row))]
 
 
-def page() -> str:
-    """The page with a new capture."""
-    text = trio.run(captured)
-    return _CAPTURE.sub(lambda found: found[1] + text + found[2], PAGE.read_text(encoding="utf-8"))
+def _timeless(row: list[Cell]) -> list[Cell]:
+    """With the same time in place of each; nothing that stands before one is wide."""
+    for found in reversed(list(_TIMES.finditer(_text(row)))):
+        pen = row[found.start()][1]
+        row[found.start() : found.end()] = [(character, pen) for character in "12 ms"]
+    return row
+
+
+def _text(row: list[Cell]) -> str:
+    return "".join(text for text, _ in row).rstrip()
+
+
+def made() -> dict[Path, str]:
+    """The page with a new capture, and the picture of it."""
+    rows = trio.run(captured)
+    text = "".join(f"{_text(row)}\n" for row in rows)
+    before = PAGE.read_text(encoding="utf-8")
+    page = _CAPTURE.sub(lambda found: found[1] + text + found[2], before)
+    return {PAGE: page, PICTURE: picture([row[:_WIDTH] for row in rows], _ABOUT)}
 
 
 def main() -> int:
     """Write the capture, or compare it."""
-    found = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(found, encoding="utf-8")
-        return 0
-    if PAGE.read_text(encoding="utf-8") == found:
-        return 0
-    sys.stderr.write(f"{PAGE.name} does not show what the chat shows; run `make docs`\n")
-    return 1
+    stale = False
+    for path, text in made().items():
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"{path.name} does not show what the chat shows; run `make docs`\n")
+            stale = True
+    return int(stale)
 
 
 if __name__ == "__main__":

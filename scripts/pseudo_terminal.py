@@ -69,8 +69,12 @@ class Session:
     async def until_true(self, condition: Callable[[], bool]) -> None:
         """Wait for what the screen shows to be so; it fails if the program ends before."""
         while not condition():
-            if not await self._read():
-                raise EOFError(f"the program ended, and showed:\n{self.screen.text}")
+            await self.read()
+
+    async def read(self) -> None:
+        """Wait for the program to write, and show it; it fails if the program ends before."""
+        if not await self._read():
+            raise EOFError(f"the program ended, and showed:\n{self.screen.text}")
 
     async def until_raw(self) -> None:
         """Wait until the program reads keys."""

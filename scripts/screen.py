@@ -1,13 +1,14 @@
 """A terminal without a window: what a program writes to one, as the text that somebody would see.
 
 It knows what chats and their editors write: text of any width, the cursor's movements, erasing, and
-questions for the cursor's place, which it answers as terminals do. Colours are passed over. For
-tests, and for the captures in the documentation.
+questions for the cursor's place, which it answers as terminals do. How each character is drawn is
+kept as its pen, which `terminal_picture` reads. For tests, and for the captures in the
+documentation.
 """
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 from rich.cells import cell_len
@@ -17,6 +18,10 @@ _ESCAPE: Final = re.compile(
     "\x1b(?:\\[([?>=]?)([0-9;]*)([A-Za-z])|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|([^\\[\\]]))"
 )
 _UNFINISHED: Final = re.compile("\x1b(?:\\[[?>=]?[0-9;]*|\\][^\x07\x1b]*\x1b?)?$")
+
+Cell: TypeAlias = tuple[str, str]
+"""What stands in a place, and its pen: what a terminal is told of colours and weight, as `1;31`."""
+_PLAIN: Final = 0
 
 
 @attrs.define(eq=False)
@@ -36,7 +41,8 @@ class Screen:
     height: int
     answer: Callable[[str], object] = attrs.field(default=lambda _: None)
     scrolled: list[str] = attrs.field(factory=list[str], init=False)
-    _cells: list[list[str]] = attrs.field(init=False)
+    _cells: list[list[Cell]] = attrs.field(init=False)
+    _pen: str = attrs.field(default="", init=False)
     _row: int = attrs.field(default=0, init=False)
     _column: int = attrs.field(default=0, init=False)
     _rest: str = attrs.field(default="", init=False)
@@ -53,6 +59,11 @@ class Screen:
     def lines(self) -> list[str]:
         """The lines that are on the screen."""
         return [_line(row) for row in self._cells]
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """The places of the lines on the screen; the second half of a wide character is empty."""
+        return [list(row) for row in self._cells]
 
     @property
     def cursor(self) -> tuple[int, int]:
@@ -97,15 +108,16 @@ class Screen:
         size = cell_len(character)
         if size == 0:
             if self._column:
-                self._cells[self._row][self._column - 1] += character
+                text, pen = self._cells[self._row][self._column - 1]
+                self._cells[self._row][self._column - 1] = text + character, pen
             return
         if self._column + size > self.width:
             self._column = 0
             self._line_feed()
         row = self._cells[self._row]
-        row[self._column] = character
+        row[self._column] = character, self._pen
         # The second half of a wide character.
-        row[self._column + 1 : self._column + size] = [""] * (size - 1)
+        row[self._column + 1 : self._column + size] = [("", self._pen)] * (size - 1)
         self._column += size
 
     def _line_feed(self) -> None:
@@ -137,11 +149,17 @@ class Screen:
                 self._erase_below(numbers[0])
             case "K":
                 self._erase_line(numbers[0])
+            case "m":
+                self._take_pen(numbers)
             case "n":
                 column = min(self._column, self.width - 1)
                 self.answer(f"\x1b[{self._row + 1};{column + 1}R")
             case _:
                 pass
+
+    def _take_pen(self, numbers: list[int]) -> None:
+        for number in numbers:
+            self._pen = "" if number == _PLAIN else f"{self._pen};{number}".removeprefix(";")
 
     def _erase_below(self, how: int) -> None:
         if how == 0:
@@ -157,11 +175,11 @@ class Screen:
         # On the last column a terminal that waits to fold erases the last character.
         start = 0 if how else min(self._column, self.width - 1)
         end = self._column + 1 if how == 1 else self.width
-        row[start:end] = [" "] * (end - start)
+        row[start:end] = [(" ", "")] * (end - start)
 
-    def _blank(self) -> list[str]:
-        return [" "] * self.width
+    def _blank(self) -> list[Cell]:
+        return [(" ", "")] * self.width
 
 
-def _line(row: list[str]) -> str:
-    return "".join(row).rstrip()
+def _line(row: list[Cell]) -> str:
+    return "".join(text for text, _ in row).rstrip()
