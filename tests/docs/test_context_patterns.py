@@ -35,14 +35,14 @@ def lengths(requests: list[EndpointRequest]) -> list[int]:
     return [len([one for one in r.messages if one["role"] != "system"]) for r in requests]
 
 
-@pytest.mark.feature("OAS-089")
+@pytest.mark.feature("OAS-089", "OAS-120")
 async def test_stateless_agents_send_one_message_each() -> None:
     requests, printed = await requests_of("context_stateless.py", lambda _: reply("bug"))
     assert lengths(requests) == [1, 1, 1]
     assert printed.splitlines()[0] == "101 bug (2 messages)"
 
 
-@pytest.mark.feature("OAS-090")
+@pytest.mark.feature("OAS-090", "OAS-120")
 async def test_truncation_at_breakpoints_sends_no_more_than_a_chapter_and_a_summary() -> None:
     requests, printed = await requests_of("context_truncation.py", lambda _: reply("So it is."))
     assert lengths(requests) == [1, 3, 5, 3, 5, 7, 3, 5, 7]
@@ -53,7 +53,7 @@ async def test_truncation_at_breakpoints_sends_no_more_than_a_chapter_and_a_summ
     ]
 
 
-@pytest.mark.feature("OAS-091")
+@pytest.mark.feature("OAS-091", "OAS-120")
 async def test_a_budget_bounds_what_is_sent_and_loses_nothing_of_what_is_kept() -> None:
     requests, printed = await requests_of(
         "context_budget.py", lambda _: reply(say("It is a fact that " * 15))
@@ -64,7 +64,7 @@ async def test_a_budget_bounds_what_is_sent_and_loses_nothing_of_what_is_kept() 
     assert printed.splitlines()[-1].startswith("12 kept, about ")
 
 
-@pytest.mark.feature("OAS-092")
+@pytest.mark.feature("OAS-092", "OAS-120")
 async def test_what_stands_elsewhere_is_looked_up() -> None:
     def script(request: EndpointRequest) -> ReplyTurn:
         if request.new_results:

@@ -46,6 +46,7 @@ def run(example: Path, base_url: str) -> str:
     return done.stdout
 
 
+@pytest.mark.feature("OAS-119")
 def test_the_first_agent_runs_as_printed_but_for_its_endpoint(
     endpoint_url: str, tmp_path: Path
 ) -> None:

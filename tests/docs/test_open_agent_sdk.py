@@ -1,0 +1,130 @@
+"""What the docs say of open-agent-sdk 0.4.2 holds with the package itself, where it is installed.
+
+`python -m benchmarks.peers_setup` installs it, into an environment of its own; it runs asyncio, in
+processes of its own, against our scripted endpoint.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+
+from agent_actors.domain.json import JsonObject
+from agent_actors.testing import (
+    EndpointRequest,
+    ReplyTurn,
+    ScriptedEndpoint,
+    call,
+    chunk,
+    hang,
+    pause,
+    reply,
+    say,
+)
+from benchmarks.peers_setup import python_of
+from tests.docs.portkit import CALCULATOR, HELP_DESK, Port
+
+PYTHON = python_of("open_agent_sdk")
+SURPRISES = Path(__file__).parent / "open_agent_sdk_surprises.txt"
+# Seconds, far above what one of them takes, so that a hang is a failure.
+PATIENCE = 60
+
+pytestmark = pytest.mark.skipif(
+    not PYTHON.exists(), reason="`python -m benchmarks.peers_setup` installs open-agent-sdk"
+)
+
+
+@pytest.mark.parametrize("port", [CALCULATOR, HELP_DESK], ids=lambda port: port.after.stem)
+async def test_an_agent_says_the_same_under_either(port: Port) -> None:
+    with trio.fail_after(PATIENCE):
+        assert await port.output(PYTHON) == await port.output()
+
+
+async def test_each_row_about_open_agent_sdk_holds() -> None:
+    with trio.fail_after(PATIENCE):
+        async with ScriptedEndpoint(surprising) as endpoint:
+            done = await trio.run_process(
+                [str(PYTHON), str(SURPRISES)],
+                env={**os.environ, "BASE_URL": endpoint.base_url},
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+            )
+    assert done.returncode == 0, done.stderr.decode()
+    told = cast("JsonObject", json.loads(done.stdout))
+    runs = told.pop("two runs"), told.pop("two runs, errors")
+    # Which of the two comes to grief depends on which answer begins first.
+    assert runs in (
+        (["a", "b", "a.."], ["NoneType", "AttributeError"]),
+        (["a", "b", "b.."], ["AttributeError", "NoneType"]),
+    )
+    assert told == {
+        "tools": ["begins", "ends", "begins", "ends"],
+        "first block": "waits for the last",
+        "interrupt, tool": "still runs",
+        "interrupt, open calls": 2,
+        "blocked, history": [
+            {"role": "user", "content": "Do both."},
+            {"role": "assistant", "content": ""},
+        ],
+        "turns of at most 1": 2,
+        "answers of at most 2": 3,
+        "after the last, open calls": 1,
+        "ha, ha, !": "ha!",
+        "text and call": ["text"],
+        "object arguments": ["{}"],
+        "goes on with": ["user ''"],
+        "sent": ["system system user"],
+        "results of two calls": 4,
+        "beats while a sync tool runs": 0,
+        "cut to two": ["tool", "assistant"],
+    }
+
+
+def surprising(request: EndpointRequest) -> ReplyTurn:
+    """What the program's rows need; the model names the row."""
+    last = request.messages[-1]
+    if request.model == "always-calls":
+        return call("slow", {})
+    if request.model == "tells-the-last-role" and len(request.messages) > 2:
+        return f"{last['role']} {last['content']!r}"
+    if any(message["role"] == "tool" for message in request.messages):
+        return "Done."
+    match request.model:
+        case "two-slow":
+            return [call("slow", {}), call("slow", {})]
+        case "says-and-hangs":
+            return [say("one"), hang()]
+        case "echoes-slowly":
+            return [say(request.last_content, "."), pause(0.1), say(".")]
+        case "ha-ha":
+            return say("ha", "ha", "!")
+        case "text-and-call":
+            return reply(chunk(delta("Look.", "slow", "{}")))
+        case "object-arguments":
+            return reply(chunk(delta("", "add", {"a": 1})))
+        case "tells-the-last-role":
+            return call("add", {"a": 1})
+        case "tells-the-roles":
+            return " ".join(str(message["role"]) for message in request.messages)
+        case _:
+            return "Fine."
+
+
+def delta(text: str, name: str, arguments: str | JsonObject) -> JsonObject:
+    """A chunk with text and a call at once."""
+    entry: JsonObject = {
+        "index": 0,
+        "id": "c",
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+    choice: JsonObject = {
+        "index": 0,
+        "delta": {"role": "assistant", "content": text, "tool_calls": [entry]},
+        "finish_reason": "tool_calls",
+    }
+    return {"id": "x", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}
