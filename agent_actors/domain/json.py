@@ -1,4 +1,4 @@
-"""The type of JSON values, copies of them that share nothing, and when two are the same."""
+"""The type of JSON values, copies of them that share nothing; their depth, and their sameness."""
 
 from collections.abc import Mapping
 from typing import TypeAlias, Union
@@ -43,3 +43,12 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
     if isinstance(one, float):  # by their text: `-0.0` is another than `0.0`, and `nan` is `nan`
         return isinstance(other, float) and repr(one) == repr(other)
     return type(one) is type(other) and one == other
+
+
+def is_deeper(value: JsonValue, levels: int) -> bool:
+    """Whether lists and objects stand within each other on more levels than these."""
+    if isinstance(value, dict):
+        return levels < 1 or any(is_deeper(item, levels - 1) for item in value.values())
+    if isinstance(value, list | tuple):
+        return levels < 1 or any(is_deeper(item, levels - 1) for item in value)
+    return False

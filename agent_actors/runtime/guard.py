@@ -7,12 +7,13 @@ the hooks, which may then only refuse, and to the deny rules. Nothing gets aroun
 
 from collections.abc import Awaitable, Callable
 from pathlib import PurePath
+from typing import Final
 
 import attrs
 import trio
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonValue, copy_object, same_json
+from agent_actors.domain.json import JsonValue, copy_object, is_deeper, same_json
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Refusal
@@ -23,6 +24,10 @@ from agent_actors.runtime.memory import Memory
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 from agent_actors.tools.output import ToolOutput
+
+# Levels of arguments: what hooks, rules and people look at has to be copied, compared and written,
+# and no honest call comes near. What is deeper could end a run in Python's own limit.
+MAX_LEVELS: Final = 100
 
 
 @attrs.frozen(eq=False)
@@ -55,6 +60,8 @@ class RunGuard:
 
         Cancellation: safe; a question is closed.
         """
+        if is_deeper(call.input, MAX_LEVELS):
+            return _denied(f"its arguments are nested more than {MAX_LEVELS} levels deep")
         if self.hooked is not None:
             admitted = await self.hooked.admit(call, tool, self.messages())
             if isinstance(admitted, ToolOutput):

@@ -20,7 +20,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.ids import Uuid7Ids
-from agent_actors.domain.json import JsonObject, copy_json, copy_object, same_json
+from agent_actors.domain.json import JsonObject, copy_json, copy_object, is_deeper, same_json
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelSettings
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
@@ -100,6 +100,15 @@ def test_a_copy_of_json_shares_nothing_that_can_change() -> None:
     copied["tuple"][0].append(3)
     assert value == {"list": [1, {"a": []}], "tuple": ([2],), "text": "x"}
     assert copy_json(None) is None
+
+
+def test_the_depth_of_json_is_told_up_to_a_bound() -> None:
+    assert not is_deeper("text", 0)
+    assert is_deeper({}, 0)
+    assert is_deeper([], 0)
+    assert not is_deeper({"a": 1, "b": [2]}, 2)
+    assert is_deeper({"a": 1, "b": [([],)]}, 3)
+    assert not is_deeper({"a": 1, "b": [([],)]}, 4)
 
 
 SCALARS = [None, True, False, 0, 1, 0.0, 1.0, -0.0, float("nan"), "", "1"]

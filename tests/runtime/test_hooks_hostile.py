@@ -151,3 +151,27 @@ async def test_a_rewrite_that_does_not_count_where_it_is_made_is_told() -> None:
         ("confused", "before_tool", "replace"),
     ]
     assert result.hook_events[0].reason == "modified_output does not count"
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["a hook", "a policy"])
+async def test_a_call_too_deep_to_be_judged_is_told_so_and_ends_no_run(looks: bool) -> None:
+    async def look(event: PreToolUseEvent) -> None:
+        ran.append("seen")
+
+    async def handle(arguments: dict[str, object]) -> str:
+        return "done"  # pragma: no cover - it is never called
+
+    deep = '{"a":' * 600 + "1" + "}" * 600
+    policy = None if looks else PermissionPolicy(mode="bypass", deny=["deep(b=c)"])
+    options = AgentOptions(
+        model="m",
+        provider=ScriptedModel([call("deep", deep), "Done."]),
+        tools=[Tool("deep", "Any.", {"type": "object"}, handle)],
+        hooks={"before_tool": look} if looks else (),
+        permissions=policy,
+    )
+    result = await run(options)
+    assert ran == []
+    assert results(result) == [
+        "the call was not permitted: its arguments are nested more than 100 levels deep"
+    ]

@@ -7,7 +7,8 @@ the text, whatever a stranger has written there: none begins in the middle of wh
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Final, cast
+from itertools import groupby
+from typing import Final, TypeAlias, cast
 
 import attrs
 
@@ -104,7 +105,8 @@ ASSIGNED_SECRET: Final = SecretShape(
 )
 """Whatever is assigned to a name such as `password`; it finds more, and much that is none."""
 
-_MEDIA: Final = ("image", "file")
+_BYTES: Final = re.compile(r"data:[^,\s]{0,256};base64,[A-Za-z0-9+/=]*")
+_Content: TypeAlias = str | JsonObject | list[JsonValue]
 
 
 class RedactSecrets(Hook):
@@ -128,19 +130,17 @@ class RedactSecrets(Hook):
     ) -> ToolOutput:
         """Clean what the tool gives back, its `data` included."""
         output = await call_next(call)
-        content, data = self.clean(output.content), self.clean(output.data)
+        content, data = self._clean_content(output.content), self.clean(output.data)
         if content == output.content and data == output.data:
             return output
-        told = cast("str | JsonObject | list[JsonValue]", content)
-        return attrs.evolve(output, content=told, data=data)
+        return attrs.evolve(output, content=content, data=data)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
         """Clean what hooks further in have made of a result."""
-        content = self.clean(event.tool_result)
+        content = self._clean_content(event.tool_result)
         if content == event.tool_result:
             return None
-        told = cast("str | JsonObject | list[JsonValue]", content)
-        return HookDecision(modified_output=told, reason="secrets")
+        return HookDecision(modified_output=content, reason="secrets")
 
     async def after_model(self, event: AfterModelEvent, ctx: HookContext) -> HookDecision | None:
         """Clean an answer."""
@@ -158,9 +158,28 @@ class RedactSecrets(Hook):
     def clean(self, value: JsonValue) -> JsonValue:
         """The JSON without secrets: every text in it, names of fields included.
 
-        Data of images and files is left as it is.
+        The bytes of images and files are left as they are.
         """
         return _mapped(value, self.redact)
+
+    def _clean_content(self, content: _Content) -> _Content:
+        if not isinstance(content, list):
+            return cast(_Content, self.clean(content))
+        # A model is told neighbouring texts as one: a secret may stand across two of them.
+        parts: list[JsonValue] = []
+        for is_text, run in groupby(content, _is_text):
+            found = list(run)
+            whole = "".join(str(cast(JsonObject, part)["text"]) for part in found if is_text)
+            cleaned = cast(list[JsonValue], self.clean(found))
+            told = "".join(str(cast(JsonObject, part)["text"]) for part in cleaned if is_text)
+            redacted = self.redact(whole)
+            whole_part: JsonObject = {"type": "text", "text": redacted}
+            parts.extend(cleaned if told == redacted else (whole_part,))
+        return parts
+
+
+def _is_text(part: JsonValue) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and "text" in part
 
 
 def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
@@ -168,6 +187,14 @@ def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
         return change(value)
     if isinstance(value, list | tuple):
         return [_mapped(item, change) for item in value]
-    if not isinstance(value, dict) or value.get("type") in _MEDIA:
+    if not isinstance(value, dict):
         return value
-    return {change(key): _mapped(item, change) for key, item in value.items()}
+    return {
+        change(key): item if _is_bytes(key, item) else _mapped(item, change)
+        for key, item in value.items()
+    }
+
+
+def _is_bytes(key: str, value: JsonValue) -> bool:
+    # Of an image or a file: in base64 a key is not to be told from chance.
+    return key == "source" and isinstance(value, str) and _BYTES.fullmatch(value) is not None

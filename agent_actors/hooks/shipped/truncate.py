@@ -5,10 +5,12 @@ It has no state. Register it last: what comes after it may make a result long ag
 
 import json
 from collections.abc import Collection
-from typing import Final, cast
+from typing import Final
 
+from agent_actors.codec.blocks import load_block
+from agent_actors.domain.blocks import TextBlock
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.errors import ConfigError
+from agent_actors.errors import ConfigError, MessageError
 from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import PostToolUseEvent
 from agent_actors.hooks.hook import Hook, HookContext
@@ -31,8 +33,6 @@ SELF_BOUNDED: Final = (
     "write",
     "write_file",
 )
-
-_MEDIA: Final = ("image", "file", "opaque")
 
 
 class TruncateOutput(Hook):
@@ -96,16 +96,17 @@ def _text_and_media(content: str | JsonObject | list[JsonValue]) -> tuple[str, l
         return content, []
     if isinstance(content, dict):
         return _as_json(content), []
-    media = [part for part in content if _type_of(part) in _MEDIA]
-    others = [part for part in content if _type_of(part) not in _MEDIA]
-    if others and all(_type_of(part) == "text" for part in others):
-        texts = [str(cast(JsonObject, part).get("text", "")) for part in others]
-        return "".join(texts), media
-    return _as_json(others), media
-
-
-def _type_of(part: JsonValue) -> JsonValue:
-    return part.get("type") if isinstance(part, dict) else None
+    try:
+        blocks = [load_block(part) for part in content]
+    except MessageError:  # a list of anything, whatever its items say that they are
+        return _as_json(content), []
+    text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    media = [
+        part
+        for part, block in zip(content, blocks, strict=True)
+        if not isinstance(block, TextBlock)
+    ]
+    return text, media
 
 
 def _as_json(value: JsonValue) -> str:

@@ -1,6 +1,6 @@
 """Keys of common shapes are taken out, other text is left alone, and no text takes long."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from agent_actors.tools.output import ToolOutput
 from tests.hooks.shipped.kit import after, context
 
 if TYPE_CHECKING:
-    from agent_actors.domain.json import JsonValue
+    from agent_actors.domain.json import JsonObject, JsonValue
 
 # Put together here, so that no scanner takes them for keys.
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
@@ -110,9 +110,31 @@ MARK = "[redacted GitHub token]"
 
 
 def test_every_text_of_json_is_cleaned_but_for_the_bytes_of_images() -> None:
-    image: JsonValue = {"type": "image", "source": f"data:;base64,{KEY}"}
+    image: JsonValue = {"type": "image", "source": f"data:;base64,{KEYS['AWS access key']}"}
     value: JsonValue = {"a": [KEY, 1, None, (True, KEY)], KEY: image}
     assert HOOK.clean(value) == {"a": [MARK, 1, None, [True, MARK]], MARK: image}
+
+
+@pytest.mark.parametrize("kind", ["file", "image"])
+def test_what_only_calls_itself_a_file_is_cleaned_like_any_json(kind: str) -> None:
+    listed: JsonValue = {"type": kind, "content": KEY, "source": f"data:,{KEY}"}
+    assert HOOK.clean([listed]) == [{"type": kind, "content": MARK, "source": f"data:,{MARK}"}]
+
+
+def text_of(text: str) -> "JsonObject":
+    return {"type": "text", "text": text}
+
+
+@pytest.mark.parametrize("at", [0, 4, 39])
+async def test_a_key_in_two_texts_that_a_model_is_told_as_one_is_taken_out(at: int) -> None:
+    image: JsonValue = {"type": "image", "source": "https://a.example/b.png"}
+    around: list[JsonValue] = [text_of("before "), image, text_of("fine"), 7]
+    split: list[JsonValue] = [text_of(f"is {KEY[:at]}"), text_of(f"{KEY[at:]}.")]
+    decision = await HOOK.after_tool(after([*around, *split]), context())
+    assert decision is not None
+    found = cast("list[JsonObject]", decision.modified_output)
+    assert found[:4] == around
+    assert "".join(str(part["text"]) for part in found[4:]) == f"is {MARK}."
 
 
 async def test_results_are_clean_before_anybody_sees_them() -> None:

@@ -73,6 +73,14 @@ async def test_images_stay_and_do_not_count() -> None:
     assert await told(SHORT, many) == [{"type": "text", "text": cut}, image]
 
 
+@pytest.mark.parametrize("kind", ["file", "image", "opaque", "text"])
+async def test_what_only_calls_itself_a_file_counts_like_any_json(kind: str) -> None:
+    listed: list[JsonValue] = [{"type": kind, "content": "x" * 90}]
+    found = await told(SHORT, listed)
+    assert isinstance(found, str)
+    assert found.startswith('[{"ty\n... (truncated')
+
+
 @given(st.text(max_size=60), st.integers(0, 10))
 def test_nothing_is_lost_but_the_middle(text: str, keep: int) -> None:
     cut = TruncateOutput(limit=20, keep=keep).cut(text)
