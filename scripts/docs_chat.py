@@ -22,6 +22,7 @@ from agent_actors.testing import (
     say,
     usage,
 )
+from scripts.generated import write_or_compare
 from scripts.pseudo_terminal import CTRL_C, CTRL_D, ENTER, Session, in_terminal
 from scripts.screen import Cell
 from scripts.terminal_picture import picture
@@ -134,17 +135,5 @@ def made() -> dict[Path, str]:
     return {PAGE: page, PICTURE: picture([row[:_WIDTH] for row in rows], _ABOUT)}
 
 
-def main() -> int:
-    """Write the capture, or compare it."""
-    stale = False
-    for path, text in made().items():
-        if "--check" not in sys.argv[1:]:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            sys.stderr.write(f"{path.name} does not show what the chat shows; run `make docs`\n")
-            stale = True
-    return int(stale)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_compare(made(), "the chat"))

@@ -1,4 +1,4 @@
-"""Write the reference page of hooks' phases from their table; `--check` fails if it is stale."""
+"""Write the page of hooks' phases from their table, and draw it; `--check` compares both."""
 
 import sys
 from collections.abc import Iterator
@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from agent_actors.hooks.phases import ALIASES, PHASES, Phase
+from scripts.diagram import Box, Way, diagram
+from scripts.generated import write_or_compare
 
-PAGE: Final = Path(__file__).parents[1] / "docs/reference/hook-phases.md"
+DOCS: Final = Path(__file__).parents[1] / "docs"
+PAGE: Final = DOCS / "reference/hook-phases.md"
+PICTURE: Final = DOCS / "assets/hook-phases.svg"
 
 _INTRO: Final = """\
 # The phases of hooks
@@ -19,7 +23,8 @@ This page is made from `PHASES` in `agent_actors/hooks/phases.py` by `make docs`
 
 """
 
-_PICTURE: Final = (
+_ABOUT: Final = "The phases of hooks, from the start of a session to its end."
+_ARROWS: Final = (
     (Phase.SESSION_START, "", Phase.USER_PROMPT_SUBMIT),
     (Phase.USER_PROMPT_SUBMIT, "", Phase.BEFORE_AGENT),
     (Phase.BEFORE_AGENT, "", Phase.MODIFY_REQUEST),
@@ -38,26 +43,45 @@ _PICTURE: Final = (
     (Phase.ON_COMPACT, "", Phase.MODIFY_REQUEST),
 )
 """What leads to what, and by what; the rows of the table have no place for a way back."""
+_PLACES: Final = {
+    Phase.SESSION_START: (330, 45),
+    Phase.USER_PROMPT_SUBMIT: (330, 115),
+    Phase.BEFORE_AGENT: (330, 185),
+    Phase.MODIFY_REQUEST: (330, 255),
+    Phase.BEFORE_MODEL: (330, 325),
+    Phase.WRAP_MODEL_CALL: (330, 395),
+    Phase.AFTER_MODEL: (330, 475),
+    Phase.BEFORE_TOOL: (620, 475),
+    Phase.WRAP_TOOL_CALL: (620, 395),
+    Phase.AFTER_TOOL: (620, 315),
+    Phase.ON_STOP: (330, 555),
+    Phase.ON_COMPACT: (110, 255),
+    Phase.SUBAGENT_START: (940, 395),
+    Phase.SUBAGENT_STOP: (940, 475),
+    Phase.AFTER_AGENT: (330, 625),
+    Phase.SESSION_END: (330, 705),
+}
+_WAYS: Final[dict[tuple[str, str], Way]] = {
+    (Phase.AFTER_TOOL, Phase.MODIFY_REQUEST): Way(via=((620, 255),)),
+}
 
 
 def page() -> str:
     """The page as the table has it."""
-    missing = set(PHASES) - {phase for arrow in _PICTURE for phase in (arrow[0], arrow[2])}
-    if missing:
-        raise ValueError(f"the picture has no place for {', '.join(sorted(missing))}")
-    return _INTRO + "\n".join([*_picture(), "", *_table(), ""])
+    shown = f"![{_ABOUT}](../{PICTURE.relative_to(DOCS).as_posix()})"
+    about = "A hexagon stands around its step, and calls it itself."
+    return _INTRO + "\n".join([shown, "", about, "", *_table(), ""])
 
 
-def _picture() -> Iterator[str]:
-    yield "```mermaid"
-    yield "flowchart TD"
-    for phase, info in PHASES.items():
-        yield f"    {phase}{{{{{phase}}}}}" if info.wraps else f"    {phase}[{phase}]"
-    for start, by, end in _PICTURE:
-        yield f"    {start} -->{f'|{by}|' if by else ''} {end}"
-    yield "```"
-    yield ""
-    yield "A hexagon stands around its step, and calls it itself."
+def drawn() -> str:
+    """The phases as a picture."""
+    arrows: dict[tuple[str, str], list[str]] = {(start, end): [by] for start, by, end in _ARROWS}
+    if lost := set(PHASES) - {phase for ends in arrows for phase in ends}:
+        raise ValueError(f"nothing leads to or from {', '.join(sorted(lost))}")
+    boxes: dict[str, Box] = {
+        phase: Box(at, hexagon=PHASES[phase].wraps) for phase, at in _PLACES.items()
+    }
+    return diagram(boxes, arrows, _WAYS, _ABOUT, size=(1050, 750))
 
 
 def _table() -> Iterator[str]:
@@ -69,17 +93,5 @@ def _table() -> Iterator[str]:
         yield f"| {number} | `{phase}` | {also} | {info.when} | {info.may} | {matcher} |"
 
 
-def main() -> int:
-    """Write the page, or compare it."""
-    if "--check" not in sys.argv[1:]:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write(f"{PAGE.name} is not what the table says; run `make docs`\n")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_compare({PAGE: page(), PICTURE: drawn()}, "the table of phases"))
