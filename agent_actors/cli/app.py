@@ -33,7 +33,8 @@ _Text = Annotated[str, Parameter(show_default=False)]
 _Url = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_BASE_URL")]
 _Model = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_MODEL")]
 _Key = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_API_KEY")]
-_Provider = Annotated[str | None, Parameter(show_default=False)]
+_Named = Annotated[str | None, Parameter(show_default=False)]
+_Provider = Annotated[_Named, Parameter(env_var="AGENT_ACTORS_PROVIDER")]
 _AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 _Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
@@ -60,7 +61,7 @@ async def demo(
     sessions: _AtLeastOne = 100,
     tools: _NotNegative = 8,
     turns: _AtLeastOne = 1,
-    provider: _Provider = None,
+    provider: _Named = None,
     base_url: _Text = "",
     model: _Text = "",
     api_key: _Key = "",
@@ -148,7 +149,7 @@ async def run(
         options = AgentOptions(
             model=model,
             base_url=base_url,
-            provider=provider,
+            provider=provider or None,
             system_prompt=system,
             api_key=api_key or NO_API_KEY,
             api_key_header=api_key_header,
@@ -176,7 +177,7 @@ async def chat(
     demo_tools: _Flag = False,
     permissions: Annotated[PermissionMode, Parameter(show_default=True)] = PermissionMode.DEFAULT,
     session: str | None = None,
-    store: _Text = "",
+    store: _Store = "",
     show_thinking: _Flag = False,
     plain: _Flag = False,
 ) -> int:
@@ -201,11 +202,14 @@ async def chat(
     """
     missing = _missing(provider, base_url, model)
     if not missing and session is not None and not store:
-        missing = "--session needs --store PATH: without it a session ends with the chat"
+        missing = (
+            "--session needs --store PATH, or AGENT_ACTORS_STORE: without it a session ends with "
+            "the chat"
+        )
     if missing:
         return fail(missing, MISUSED)
     wanted = Wanted(
-        provider=provider,
+        provider=provider or None,
         base_url=base_url,
         model=model,
         system=system,
@@ -256,7 +260,7 @@ async def doctor(
         options = AgentOptions(
             model=model,
             base_url=base_url,
-            provider=provider,
+            provider=provider or None,
             api_key=api_key or NO_API_KEY,
             api_key_header=api_key_header,
         )
@@ -267,12 +271,12 @@ async def doctor(
 
 def _missing(provider: str | None, base_url: str, model: str) -> str:
     """What has to be said of the endpoint still, in words; empty: nothing."""
-    if provider is not None:
+    if provider:
         return ""  # its profile may name both, and tells what it does not
     if not base_url:
         return (
             "no endpoint to ask: pass --base-url URL or --provider NAME, "
-            "or set AGENT_ACTORS_BASE_URL"
+            "or set AGENT_ACTORS_BASE_URL or AGENT_ACTORS_PROVIDER"
         )
     return "" if model else "no model to ask: pass --model NAME, or set AGENT_ACTORS_MODEL"
 

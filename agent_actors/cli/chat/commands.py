@@ -1,7 +1,7 @@
 """What a line that somebody typed means: something to say, or a command. Pure.
 
-A command is a slash and a word, and a path such as `/etc/hosts` is none. Two slashes in front say
-a text that begins with one.
+A command is a slash and a word, and a path such as `/etc/hosts` is none; a slash alone asks which
+there are. Two slashes in front say a text that begins with one.
 """
 
 import difflib
@@ -101,6 +101,8 @@ def parse(text: str) -> Line:
     text = text.strip()
     if not text:
         return Nothing()
+    if text == "/":
+        return Command(Name.HELP)
     if text.startswith(_ESCAPE):
         return Say(text[1:])
     found = _COMMAND.fullmatch(text)

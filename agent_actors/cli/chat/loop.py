@@ -313,6 +313,7 @@ class Chat:
         await self._face.tell(Said(text, "dim"))
 
     async def _mistake(self, message: str) -> None:
+        self._failed = True
         await self._face.tell(Said(message, "error"))
 
 

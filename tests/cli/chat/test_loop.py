@@ -222,7 +222,7 @@ class FailingStore(MemoryStore):
 
 async def test_a_store_that_fails_is_told_and_the_chat_goes_on() -> None:
     face = FakeFace(["/tokens", "/model"], can_ask=False)
-    assert (await hold(face, store=FailingStore(), session_id="s")).status == 0
+    assert (await hold(face, store=FailingStore(), session_id="s")).status == 1
     failed, model = face.told
     assert failed.kind == "error"
     assert "the disk is full" in failed.text

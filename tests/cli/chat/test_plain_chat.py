@@ -1,6 +1,7 @@
 """`agent-actors chat` through pipes: a line in, an answer out."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 import trio
@@ -48,6 +49,35 @@ async def test_an_error_is_told_the_chat_goes_on_and_the_status_says_so() -> Non
     assert refused.startswith(f"error: {endpoint.base_url}: HTTP 401: no")
     assert unknown.startswith("error: there is no command /quti; did you mean /quit?")
     assert "\x1b" not in ended.err
+
+
+@pytest.mark.parametrize("line", [b"/quti", b"/rewind", b"/save", b"/save x.txt", b"/history x"])
+async def test_a_line_that_means_nothing_is_an_error_to_a_script(line: bytes) -> None:
+    async with ScriptedEndpoint(["Fine."]) as endpoint:
+        ended = await agent_actors("chat", *at(endpoint), stdin=line + b"\none\n")
+    assert (ended.status, ended.out) == (1, "Fine.\n")
+    assert ended.err.startswith("error: ")
+
+
+async def test_what_the_environment_names_need_not_be_said(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(["One.", "Two."]) as endpoint:
+        env = {
+            "AGENT_ACTORS_PROVIDER": "vllm",
+            "VLLM_BASE_URL": endpoint.base_url,
+            "AGENT_ACTORS_MODEL": "m",
+            "AGENT_ACTORS_STORE": str(tmp_path / "chats.db"),
+        }
+        for prompt in (b"one\n", b"two\n"):
+            ended = await agent_actors("chat", "--session", "s", stdin=prompt, env=env)
+            assert (ended.status, ended.err) == (0, "")
+    assert [m["content"] for m in endpoint.requests[1].messages] == ["one", "One.", "two"]
+
+
+async def test_a_blank_variable_names_no_provider() -> None:
+    blank = {"AGENT_ACTORS_PROVIDER": ""}
+    async with ScriptedEndpoint(["One."]) as endpoint:
+        ended = await agent_actors("chat", *at(endpoint), stdin=b"one\n", env=blank)
+    assert (ended.status, ended.out) == (0, "One.\n")
 
 
 async def test_where_nobody_can_be_asked_the_answer_is_no() -> None:
