@@ -2,7 +2,8 @@
 
 A tool message of several results becomes one dict per result, as the wire wants it. What a block
 keeps in `extra` goes back to where it came from: a call's into the call's dict, any other block's
-into the message's. Thinking has no field of its own on this wire, and is sent only by its `extra`.
+into the message's; but what an endpoint of another protocol gave is left out, since nobody here
+could read it. Thinking has no field of its own on this wire, and is sent only by its `extra`.
 Images and files are parts of the content, in tool messages too, so that nothing is lost there and
 back; what is sent to an endpoint, of which some take only text from tools, is made in `providers/`.
 Reading takes the short shape of calls (`{"id", "name", "args"}`) as well as the wire's.
@@ -27,6 +28,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.messages import ROLES, Message, Messages, Role
+from agent_actors.domain.origin import MarkedBlock, Origin
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import MessageError
 
@@ -115,6 +117,8 @@ class MessageDict(TypedDict):
 PROVIDER: Final = "openai"
 """Whose form an `OpaqueBlock` has that is sent as a part on this wire."""
 
+_HERE: Final = Origin(PROVIDER)
+
 # Kinds of parts that are kept as they are: sound, video, and files that the endpoint holds.
 _OWN_PARTS: Final = frozenset({"input_audio", "video_url", "file"})
 
@@ -147,8 +151,13 @@ def message_to_openai(message: Message) -> list[MessageDict]:
         sent["tool_calls"] = calls
     for block in message.blocks:
         if not isinstance(block, ToolUseBlock | ToolUseError):
-            cast(dict[str, JsonValue], sent).update(block.extra)
+            cast(dict[str, JsonValue], sent).update(_extra(block))
     return [sent]
+
+
+def _extra(block: ContentBlock) -> Mapping[str, JsonValue]:
+    foreign = isinstance(block, MarkedBlock) and not _HERE.speaks(block.origin)
+    return {} if foreign else block.extra
 
 
 def _calls(message: Message) -> list[ToolUseBlock]:
@@ -165,7 +174,7 @@ def _call_to_openai(call: ToolUseBlock) -> ToolCallDict:
         "type": "function",
         "function": {"name": call.name, "arguments": _arguments_text(call)},
     }
-    cast(dict[str, JsonValue], sent).update(call.extra)
+    cast(dict[str, JsonValue], sent).update(_extra(call))
     return sent
 
 

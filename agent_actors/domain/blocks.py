@@ -1,6 +1,8 @@
 """Content blocks: the parts of a message, in the shapes every provider is mapped onto.
 
-`extra` holds, unread, what a provider wants echoed back with a block (signatures and the like).
+`extra` holds, unread, what a provider wants echoed back with a block (signatures and the like), or
+what a caller wants sent with it. `origin` marks who gave it, where something is to be echoed
+(`domain/origin.py` says what follows); empty: nobody did, and it is sent to whoever is asked.
 Blocks are values: nothing here or above changes one, dicts inside them included.
 """
 
@@ -28,6 +30,7 @@ class TextBlock:
 
     text: str
     extra: Mapping[str, JsonValue] = attrs.field(default=_NO_EXTRA, kw_only=True)
+    origin: str = attrs.field(default="", kw_only=True)
     type: ClassVar[Literal["text"]] = "text"
 
 
@@ -43,6 +46,7 @@ class ThinkingBlock:
     thinking: str
     signature: str = ""
     extra: Mapping[str, JsonValue] = attrs.field(default=_NO_EXTRA, kw_only=True)
+    origin: str = attrs.field(default="", kw_only=True)
     type: ClassVar[Literal["thinking"]] = "thinking"
 
 
@@ -64,6 +68,7 @@ class ToolUseBlock:
     raw_arguments: str = ""
     repaired: bool = attrs.field(default=False, kw_only=True)
     extra: Mapping[str, JsonValue] = attrs.field(default=_NO_EXTRA, kw_only=True)
+    origin: str = attrs.field(default="", kw_only=True)
     type: ClassVar[Literal["tool_use"]] = "tool_use"
 
     @property
@@ -92,11 +97,13 @@ class ToolUseError:
     id: str = ""
     name: str = ""
     extra: Mapping[str, JsonValue] = attrs.field(default=_NO_EXTRA, kw_only=True)
+    origin: str = attrs.field(default="", kw_only=True)
     type: ClassVar[Literal["tool_use_error"]] = "tool_use_error"
 
     def as_tool_use(self) -> ToolUseBlock:
         """The call as the history holds it: with empty arguments, and always with a name."""
-        return ToolUseBlock(self.id, self.name or INVALID_CALL_NAME, {}, extra=self.extra)
+        name = self.name or INVALID_CALL_NAME
+        return ToolUseBlock(self.id, name, {}, extra=self.extra, origin=self.origin)
 
 
 @attrs.frozen

@@ -68,6 +68,10 @@ def with_unique_ids(
 def _renamed(block: ToolUseBlock | ToolUseError, call_id: str) -> ToolUseBlock | ToolUseError:
     if isinstance(block, ToolUseBlock) and not block.name:
         return ToolUseError(
-            "the call names no tool", block.raw_arguments or None, call_id, extra=block.extra
+            "the call names no tool",
+            block.raw_arguments or None,
+            call_id,
+            extra=block.extra,
+            origin=block.origin,
         )
     return block if block.id == call_id else attrs.evolve(block, id=call_id)

@@ -117,7 +117,8 @@ def _texts(block: ContentBlock) -> list[str]:
         case TextBlock():
             return [block.text]
         case ThinkingBlock():
-            # Only thoughts that an endpoint wants back are sent again.
+            # Only thoughts that an endpoint wants back are sent again; which one will be asked is
+            # not known here, so those that it would not get count too.
             return [block.thinking] if block.signature or block.extra else []
         case ToolUseBlock():
             return [block.name, block.arguments_text]

@@ -26,11 +26,13 @@ from tests.codec.values import json_objects, json_values, texts
 
 _contents: Final = texts | json_objects | st.lists(json_values, max_size=3)
 _block_strategies: Final[dict[Any, st.SearchStrategy[Any]]] = {
-    TextBlock: st.builds(TextBlock, texts, extra=json_objects),
-    ThinkingBlock: st.builds(ThinkingBlock, texts, texts, extra=json_objects),
-    ToolUseBlock: st.builds(ToolUseBlock, texts, texts, json_objects, texts, extra=json_objects),
+    TextBlock: st.builds(TextBlock, texts, extra=json_objects, origin=texts),
+    ThinkingBlock: st.builds(ThinkingBlock, texts, texts, extra=json_objects, origin=texts),
+    ToolUseBlock: st.builds(
+        ToolUseBlock, texts, texts, json_objects, texts, extra=json_objects, origin=texts
+    ),
     ToolUseError: st.builds(
-        ToolUseError, texts, st.none() | texts, texts, texts, extra=json_objects
+        ToolUseError, texts, st.none() | texts, texts, texts, extra=json_objects, origin=texts
     ),
     ToolResultBlock: st.builds(
         ToolResultBlock, texts, _contents, st.booleans(), texts, extra=json_objects

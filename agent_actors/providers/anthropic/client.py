@@ -20,6 +20,7 @@ from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.origin import Origin, marked
 from agent_actors.errors import (
     ProviderProtocolError,
 )
@@ -32,6 +33,7 @@ from agent_actors.providers.anthropic.encode import (
     encode_request,
 )
 from agent_actors.providers.anthropic.failure import in_band
+from agent_actors.providers.anthropic.parts import PROVIDER
 from agent_actors.providers.endpoint import (
     checked_headers,
     keyed_headers,
@@ -164,6 +166,7 @@ class AnthropicMessages:
                 break
             more, paused = await self._ask(_continued(request, answer), sink)
             answer = _joined(answer, more)
+        answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
         return answer if tool is None else tool.answer(answer)
 
     async def complete(self, request: ModelRequest) -> ModelFinished:
@@ -185,7 +188,7 @@ class AnthropicMessages:
         Cancellation: closes the connection.
         """
         reading = Reading(endpoint=self._name)
-        body = encode_count(request, self._options)
+        body = encode_count(request, self._options, self._name)
         await self._exchange.exchange(HttpRequest(self._count_url, self._headers, body), reading)
         return _count_of(reading.document(), endpoint=self._name)
 
@@ -200,7 +203,7 @@ class AnthropicMessages:
 
     async def _ask(self, request: ModelRequest, sink: ModelSink) -> tuple[ModelFinished, bool]:
         """One request: its answer, and whether the endpoint paused in it."""
-        body = encode_request(request, self._options)
+        body = encode_request(request, self._options, self._name)
 
         def reader(content_type: str) -> AnswerReader:
             return AnswerReader(request, endpoint=self._name, content_type=content_type)

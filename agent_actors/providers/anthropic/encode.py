@@ -11,8 +11,9 @@ Owns what is sent, and the rules by which this protocol refuses a conversation t
 - a thought without its seal is refused, and so left out.
 
 What a block keeps in `extra` stands in the block that is sent, `cache_control` included, and wins
-over what is made here. Opaque blocks are sent as they came. Nothing in here changes the
-conversation.
+over what is made here; but what another endpoint gave to be echoed is left out, as far as it is not
+of this protocol (`domain/origin.py`). Opaque blocks are sent as they came. Nothing in here changes
+the conversation.
 """
 
 import re
@@ -35,6 +36,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.origin import Origin
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.text import mend_surrogates
 from agent_actors.providers.anthropic.media import media_part, result_content
@@ -57,6 +59,9 @@ _NOT_COUNTED: Final = frozenset(
 
 _FOREIGN: Final = frozenset({"extra_content", "reasoning_content"})
 """What other protocols want echoed; this one refuses a field that it does not know."""
+
+_SHARED: Final = frozenset({"citations", "caller"})
+"""Fields of blocks that belong to the protocol, and go to every endpoint that speaks it."""
 
 _UNCACHED: Final = frozenset({"thinking", "redacted_thinking"})
 """Blocks that may not be marked for the cache."""
@@ -87,14 +92,20 @@ class EncodeOptions:
     echo_unsigned_thinking: bool = False
 
 
-def encode_request(request: ModelRequest, options: EncodeOptions) -> bytes:
-    """The body of a request for an answer, streamed."""
-    return _encoded(_body(request, options))
+def encode_request(request: ModelRequest, options: EncodeOptions, endpoint: str = "") -> bytes:
+    """The body of a request for an answer, streamed.
+
+    Args:
+        request: What is asked.
+        options: How it is put.
+        endpoint: Who is asked, by name: what it gave to be echoed is sent back.
+    """
+    return _encoded(_body(request, options, endpoint))
 
 
-def encode_count(request: ModelRequest, options: EncodeOptions) -> bytes:
+def encode_count(request: ModelRequest, options: EncodeOptions, endpoint: str = "") -> bytes:
     """The body of a request for the count of what `encode_request` would send."""
-    body = _body(request, options)
+    body = _body(request, options, endpoint)
     return _encoded({key: value for key, value in body.items() if key not in _NOT_COUNTED})
 
 
@@ -105,11 +116,12 @@ def _encoded(body: JsonObject) -> bytes:
         return msgspec.json.encode(_mended(body))
 
 
-def _body(request: ModelRequest, options: EncodeOptions) -> JsonObject:
+def _body(request: ModelRequest, options: EncodeOptions, endpoint: str) -> JsonObject:
     settings = request.settings
-    system = list(_system(request))
+    asked = Origin(PROVIDER, endpoint, settings.model)
+    system = list(_system(request, asked))
     tools = list(_tools(request.tools, options))
-    messages = _Conversation(options).turns(request.messages)
+    messages = _Conversation(options, asked).turns(request.messages)
     _mark(system, tools, messages, options)
     fields: JsonObject = {
         "model": settings.model,
@@ -134,7 +146,7 @@ def _short(parts: Sequence[JsonObject]) -> JsonValue:
     return list(parts) or None
 
 
-def _system(request: ModelRequest) -> Iterator[JsonObject]:
+def _system(request: ModelRequest, asked: Origin) -> Iterator[JsonObject]:
     """The system prompt, and what the system says among the messages."""
     if request.system_prompt.strip():
         yield {"type": "text", "text": request.system_prompt}
@@ -142,7 +154,7 @@ def _system(request: ModelRequest) -> Iterator[JsonObject]:
         if message.role == "system":
             for block in message.blocks:
                 if isinstance(block, TextBlock) and block.text.strip():
-                    yield {"type": "text", "text": block.text, **_extra(block)}
+                    yield {"type": "text", "text": block.text, **_extra(block, asked)}
 
 
 def _tools(specs: Iterable[ToolSpec], options: EncodeOptions) -> Iterator[JsonObject]:
@@ -174,8 +186,9 @@ def _tool_choice(settings: ModelSettings) -> JsonValue:
 class _Conversation:
     """Puts the messages of one request."""
 
-    def __init__(self, options: EncodeOptions) -> None:
+    def __init__(self, options: EncodeOptions, asked: Origin) -> None:
         self._options = options
+        self._asked = asked
         # The ids that are sent, by those of the history.
         self._ids: dict[str, str] = {}
         self._given: set[str] = set()
@@ -205,7 +218,7 @@ class _Conversation:
     def _parts(self, block: ContentBlock, role: str, answered: set[str]) -> Iterator[JsonObject]:
         if isinstance(block, TextBlock):
             if block.text.strip():
-                yield {"type": "text", "text": block.text, **_extra(block)}
+                yield {"type": "text", "text": block.text, **self._extra(block)}
         elif isinstance(block, ThinkingBlock):
             if role == "assistant":
                 yield from self._thinking(block)
@@ -217,25 +230,26 @@ class _Conversation:
         elif isinstance(block, ToolResultBlock):
             yield self._result(block)
         elif isinstance(block, ImageBlock | FileBlock):
-            yield {**media_part(block), **_extra(block)}
+            yield {**media_part(block), **self._extra(block)}
         elif block.provider == PROVIDER:
-            yield {**block.data, **_extra(block)}
+            yield {**block.data, **self._extra(block)}
 
     def _thinking(self, block: ThinkingBlock) -> Iterator[JsonObject]:
-        if block.signature:
+        # Another protocol's seal is none here, and the thought is as one without.
+        if block.signature and self._asked.speaks(block.origin):
             yield {
                 "type": "thinking",
                 "thinking": block.thinking,
                 "signature": block.signature,
-                **_extra(block),
+                **self._extra(block),
             }
         elif self._options.echo_unsigned_thinking and block.thinking:
-            yield {"type": "thinking", "thinking": block.thinking, **_extra(block)}
+            yield {"type": "thinking", "thinking": block.thinking, **self._extra(block)}
 
     def _call(self, call: ToolUseBlock) -> JsonObject:
         name = _NOT_IN_ID.sub("_", call.name)
         made: JsonObject = {"type": "tool_use", "id": self._id(call.id), "name": name}
-        return {**made, "input": call.input, **_extra(call)}
+        return {**made, "input": call.input, **self._extra(call)}
 
     def _result(self, result: ToolResultBlock) -> JsonObject:
         made: JsonObject = {"type": "tool_result", "tool_use_id": self._id(result.tool_use_id)}
@@ -244,7 +258,10 @@ class _Conversation:
             made["content"] = content
         if result.is_error:
             made["is_error"] = True
-        return {**made, **_extra(result)}
+        return {**made, **self._extra(result)}
+
+    def _extra(self, block: ContentBlock) -> JsonObject:
+        return _extra(block, self._asked)
 
     def _id(self, known: str) -> str:
         sent = self._ids.get(known)
@@ -274,8 +291,9 @@ def _results_first(parts: list[JsonObject]) -> list[JsonObject]:
     return [*results, *(part for part in parts if part.get("type") != "tool_result")]
 
 
-def _extra(block: ContentBlock) -> JsonObject:
-    return {key: value for key, value in block.extra.items() if key not in _FOREIGN}
+def _extra(block: ContentBlock, asked: Origin) -> JsonObject:
+    owed = asked.owed(block, _SHARED)
+    return {key: value for key, value in owed.items() if key not in _FOREIGN}
 
 
 def _mark(

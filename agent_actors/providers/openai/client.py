@@ -10,7 +10,9 @@ from typing import Final
 from urllib.parse import SplitResult, urlunsplit
 
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
+from agent_actors.codec.openai import PROVIDER
 from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.origin import Origin, marked
 from agent_actors.errors import ProviderStatusError
 from agent_actors.providers.endpoint import (
     checked_headers,
@@ -95,7 +97,7 @@ class OpenAIChat:
         """
         asked = ask_for_output(request, sink, self._dialect)
         request, sink = asked.request, asked.sink
-        body = encode_request(request, self._dialect)
+        body = encode_request(request, self._dialect, self._name)
         grace = EndGrace()
 
         def reader(content_type: str) -> AnswerReader:
@@ -116,7 +118,8 @@ class OpenAIChat:
             whole = reading.whole()
         except ProviderStatusError as error:
             raise _explained(error, request) from None
-        return asked.answer(whole.finish())
+        origin = Origin(PROVIDER, self._name, request.settings.model)
+        return marked(asked.answer(whole.finish()), origin)
 
     async def complete(self, request: ModelRequest) -> ModelFinished:
         """Ask the model and wait for the whole answer.

@@ -2,8 +2,10 @@
 
 Owns what is sent. Nothing in here changes the conversation: a message is put into the wire's form,
 or left out where the wire has no form for it (thoughts, and calls that could not be carried out and
-that nothing answers). What a provider asked to have echoed back (`extra` of a block) is put where
-it was taken from: beside the call for a call, else beside the content of the message.
+that nothing answers). What this endpoint asked to have echoed back, and what a caller wants sent
+(`extra` of a block), is put where it was taken from: beside the call for a call, else beside the
+content of the message. What another endpoint gave is left out (`domain/origin.py`): strict ones
+refuse a field that they do not know.
 
 Arguments are sent as text that parses to exactly the call's input, since endpoints refuse anything
 else: the text that came, if it does, else new text.
@@ -15,7 +17,7 @@ from typing import Final, cast
 
 import msgspec
 
-from agent_actors.codec.openai import tool_to_openai
+from agent_actors.codec.openai import PROVIDER, tool_to_openai
 from agent_actors.domain.blocks import (
     ThinkingBlock,
     ToolResultBlock,
@@ -25,6 +27,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.origin import Origin
 from agent_actors.protocol.arguments import dump_object
 from agent_actors.protocol.text import mend_surrogates
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
@@ -47,15 +50,19 @@ _UNNAMED: Final = "unnamed"
 """Sent as the name of a call that had none and was answered: the wire takes no empty name."""
 
 
-def encode_request(request: ModelRequest, dialect: ChatDialect = PLAIN) -> bytes:
+def encode_request(
+    request: ModelRequest, dialect: ChatDialect = PLAIN, endpoint: str = ""
+) -> bytes:
     """The body.
 
     Args:
         request: What is asked.
         dialect: What the endpoint wants, and what it refuses.
+        endpoint: Who is asked, by name: what it gave to be echoed is sent back.
     """
+    asked = Origin(PROVIDER, endpoint, request.settings.model)
     if "tools" in dialect.refuses:
-        request = in_text_only(request)
+        request = in_text_only(request, asked)
     settings = request.settings
     body: dict[str, object] = {"model": settings.model, "stream": True}
     if dialect.include_usage:
@@ -70,7 +77,7 @@ def encode_request(request: ModelRequest, dialect: ChatDialect = PLAIN) -> bytes
     if "messages" in body:  # the caller's own, among the further fields
         return encoded
     head, end = encoded[:-1] + b',"messages":[', b"]}"
-    messages = _messages(request, dialect)
+    messages = _messages(request, dialect, asked)
     if not messages:
         return head + end
     # The body is put together in one step: of a long conversation, each copy costs more than all
@@ -110,12 +117,12 @@ def _tool_choice(choice: str | None) -> JsonValue:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
+def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> list[bytes]:
     """The messages in bytes, each as many of the wire's as it takes, joined."""
 
     def encode(message: Message) -> bytes:
         if message.role == "assistant":
-            sent = _assistant(message, answered, dialect)
+            sent = _assistant(message, answered, dialect, asked)
         else:
             sent = _spoken(message, dialect)
         return b",".join(_encoded(one) for one in sent)
@@ -128,7 +135,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect) -> list[bytes]:
         return None if failed else encode_lean(message)
 
     answered = frozenset[str]()
-    kept = request.memo.each(("openai", dialect), request.messages, encode_alone)
+    kept = request.memo.each((dialect, asked), request.messages, encode_alone)
     sent = list(filter(None, kept))
     if len(sent) < len(kept) and None in kept:
         # How a call that failed is sent depends on the messages after it: nothing can be kept.
@@ -191,7 +198,7 @@ def _answered(messages: Iterable[Message]) -> frozenset[str]:
 
 
 def _assistant(
-    message: Message, answered: AbstractSet[str], dialect: ChatDialect
+    message: Message, answered: AbstractSet[str], dialect: ChatDialect, asked: Origin
 ) -> Iterator[JsonObject]:
     calls: list[JsonValue] = []
     said: list[Part] = []
@@ -199,12 +206,14 @@ def _assistant(
     thoughts = ""
     for block in message.blocks:
         if isinstance(block, ToolUseBlock):
-            calls.append(_call(block, block.name, _arguments(block), dialect))
+            made = _call(block, block.name, _arguments(block), dialect)
+            calls.append({**made, **asked.owed(block)})
         elif isinstance(block, ToolUseError):
             if block.id in answered:
-                calls.append(_call(block, block.name or _UNNAMED, "{}", dialect))
+                made = _call(block, block.name or _UNNAMED, "{}", dialect)
+                calls.append({**made, **asked.owed(block)})
         else:
-            echo.update(block.extra)
+            echo.update(asked.owed(block))
             if isinstance(block, ThinkingBlock):
                 thoughts += block.thinking
             elif is_part(block):
@@ -222,7 +231,7 @@ def _call(
 ) -> JsonObject:
     function: JsonObject = {"name": name, "arguments": arguments}
     call_id = _call_id(block.id, dialect)
-    return {"id": call_id, "type": "function", "function": function, **block.extra}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def _call_id(call_id: str, dialect: ChatDialect) -> str:

@@ -21,18 +21,24 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelRequest
+from agent_actors.domain.origin import MarkedBlock, Origin
 from agent_actors.protocol.arguments import dump_object
 from agent_actors.providers.openai.media import result_text
 
 _BETWEEN: Final = "\n\n"
 
 
-def in_text_only(request: ModelRequest) -> ModelRequest:
-    """The request without tools, its calls and results told as text."""
+def in_text_only(request: ModelRequest, asked: Origin) -> ModelRequest:
+    """The request without tools, its calls and results told as text.
+
+    Args:
+        request: What is asked.
+        asked: Who is asked. What others gave to be echoed is left out before blocks become one.
+    """
     messages = request.messages
     if not any(_is_of_call(block) for message in messages for block in message.blocks):
         return attrs.evolve(request, tools=())
-    told = Messages(_merged(_told(messages)))
+    told = Messages(_merged(_told(messages, asked)))
     return attrs.evolve(request, tools=(), messages=told, memo=MessageMemo())
 
 
@@ -40,14 +46,14 @@ def _is_of_call(block: ContentBlock) -> bool:
     return isinstance(block, ToolUseBlock | ToolUseError | ToolResultBlock)
 
 
-def _told(messages: Iterable[Message]) -> Iterator[Message]:
+def _told(messages: Iterable[Message], asked: Origin) -> Iterator[Message]:
     names: dict[str, str] = {}
     for message in messages:
         blocks: list[ContentBlock] = []
         for block in message.blocks:
             if isinstance(block, ToolUseBlock):
                 names[block.id] = block.name
-            blocks.append(_in_words(block, names))
+            blocks.append(_own(_in_words(block, names), asked))
         yield Message("user" if message.role == "tool" else message.role, _spaced(blocks))
 
 
@@ -61,6 +67,12 @@ def _in_words(block: ContentBlock, names: dict[str, str]) -> ContentBlock:
         name = block.name or names.get(block.tool_use_id, "")
         which = f"The tool {name}" if name else "A tool"
         return TextBlock(f"[{which} {what}: {result_text(block)}]")
+    return block
+
+
+def _own(block: ContentBlock, asked: Origin) -> ContentBlock:
+    if isinstance(block, MarkedBlock) and block.origin:
+        return attrs.evolve(block, extra=asked.owed(block), origin="")
     return block
 
 

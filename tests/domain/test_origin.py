@@ -1,0 +1,105 @@
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import (
+    AssistantBlock,
+    ImageBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject
+from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.origin import Origin, marked
+
+HERE = Origin("openai", "http://one/v1", "vendor/model-3")
+EXTRA: JsonObject = {"own": 1, "citations": [2]}
+
+_words = st.text(max_size=8)
+
+
+def test_what_has_something_to_echo_bears_the_mark_and_nothing_else_does() -> None:
+    plain: tuple[AssistantBlock, ...] = (
+        TextBlock("a"),
+        ThinkingBlock("b"),
+        ToolUseBlock("1", "t", {}),
+        ToolUseError("no"),
+        ImageBlock("data:,", extra=EXTRA),
+        OpaqueBlock({"type": "x"}, "openai"),
+    )
+    answer = ModelFinished(plain)
+    assert marked(answer, HERE) is answer
+    echoing = (
+        TextBlock("a", extra=EXTRA),
+        ThinkingBlock("b", "seal"),
+        ThinkingBlock("b", extra=EXTRA),
+        ToolUseBlock("1", "t", {}, extra=EXTRA),
+        ToolUseError("no", extra=EXTRA),
+    )
+    found = marked(ModelFinished((*plain, *echoing)), HERE).blocks
+    assert found[: len(plain)] == plain
+    assert found[len(plain) :] == tuple(attrs.evolve(one, origin=HERE.mark) for one in echoing)
+
+
+def test_a_mark_that_is_there_holds() -> None:
+    answer = ModelFinished((ThinkingBlock("b", "seal", origin="anthropic"), TextBlock("a")))
+    assert marked(answer, HERE) is answer
+
+
+def test_a_call_that_failed_keeps_its_mark_in_the_history() -> None:
+    failed = ToolUseError("no", id="1", name="t", extra=EXTRA, origin=HERE.mark)
+    assert failed.as_tool_use().origin == HERE.mark
+
+
+@pytest.mark.parametrize(
+    ("asked", "speaks", "gave"),
+    [
+        (HERE, True, True),
+        (Origin("openai", "http://one/v1", "another"), True, True),
+        (Origin("openai", "http://moved/v1", "vendor/model-3"), True, True),
+        (Origin("openai", "http://moved/v1", "model-3"), True, True),
+        (Origin("openai", "http://two/v1", "another"), True, False),
+        (Origin("openai"), True, False),
+        (Origin("anthropic", "http://one/v1", "model-3"), False, False),
+    ],
+)
+def test_who_gets_what_belongs_to_the_protocol_and_to_the_endpoint(
+    asked: Origin, speaks: bool, gave: bool
+) -> None:
+    assert (asked.speaks(HERE.mark), asked.gave(HERE.mark)) == (speaks, gave)
+    block = TextBlock("a", extra=EXTRA, origin=HERE.mark)
+    assert asked.owed(block) == (EXTRA if gave else {})
+    shared = {"citations": [2]} if speaks else {}
+    assert asked.owed(block, frozenset({"citations"})) == (EXTRA if gave else shared)
+
+
+@given(_words, _words, _words)
+def test_what_bears_no_mark_goes_to_everybody(protocol: str, endpoint: str, model: str) -> None:
+    asked = Origin(protocol, endpoint, model)
+    assert asked.speaks("")
+    assert asked.gave("")
+    for block in (TextBlock("a", extra=EXTRA), ToolResultBlock("1", "", extra=EXTRA)):
+        assert asked.owed(block) == EXTRA
+
+
+@given(st.sampled_from(["openai", "anthropic"]), _words.filter(bool), _words)
+def test_an_endpoint_knows_its_own_mark(protocol: str, endpoint: str, model: str) -> None:
+    asked = Origin(protocol, endpoint, model)
+    assert asked.speaks(asked.mark)
+    assert asked.gave(asked.mark)
+
+
+@given(st.text(min_size=1))
+def test_a_mark_from_elsewhere_fits_nobody_whom_it_does_not_name(mark: str) -> None:
+    told = Origin.of(mark)
+    if told.protocol != HERE.protocol:
+        assert not HERE.speaks(mark)
+        assert not HERE.gave(mark)
+    assert not Origin("openai").gave(f"openai {mark}")
+    assert not HERE.gave("openai")
+    assert HERE.speaks("openai")
