@@ -264,6 +264,9 @@ def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
 
 
 def _message(index: int, item: Mapping[str, object]) -> Message:
+    # Whoever builds a history by hand may put anything there.
+    if not isinstance(cast(object, item), Mapping):
+        raise _fault(index, f"expected a dict with role and content; got {item!r:.80}")
     role = item.get("role")
     role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
     if role not in ROLES:

@@ -68,7 +68,7 @@ class Trimmer:
             alone exceed it, nothing is kept.
 
     Raises:
-        ConfigError: `max_tokens` is no whole number.
+        ConfigError: `max_tokens` is no whole number, or the counter no function.
     """
 
     max_tokens: int
@@ -77,6 +77,10 @@ class Trimmer:
 
     def __attrs_post_init__(self) -> None:
         _check_whole("max_tokens", self.max_tokens)
+        if self.counter is not None and not callable(self.counter):
+            raise ConfigError(
+                f"counter must be a function from a text to its tokens; got {self.counter!r:.80}"
+            )
 
     @overload
     def trim(self, messages: Messages) -> Messages: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]

@@ -230,6 +230,8 @@ def test_newer_roles_parts_and_nulls_are_read() -> None:
     ("item", "said"),
     [
         ({}, "message 1: unknown role None; expected one of system, user"),
+        ("hi", "message 1: expected a dict with role and content; got 'hi'"),
+        (Message("user", ()), r"message 1: expected a dict .*; got Message\("),
         ({"role": "robot"}, "message 1: unknown role 'robot'"),
         ({"role": ["user"]}, r"message 1: unknown role \['user'\]"),
         ({"role": "user", "content": 3}, "message 1: content must be a list of objects"),

@@ -176,6 +176,11 @@ def test_what_a_trimmer_keeps_is_never_over_its_budget(
         assert trimmer.trim(kept) == kept
 
 
+def test_a_counter_that_cannot_be_called_is_refused_where_the_trimmer_is_made() -> None:
+    with pytest.raises(ConfigError, match="counter must be a function from a text"):
+        Trimmer(5, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("max_tokens", [1.5, "100", None, False])
 def test_a_budget_that_is_no_whole_number_is_refused(max_tokens: object) -> None:
     with pytest.raises(ConfigError, match="max_tokens must be a whole number"):
