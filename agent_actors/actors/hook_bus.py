@@ -11,7 +11,7 @@ import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias, cast
 
 import attrs
 import trio
@@ -68,20 +68,44 @@ class SubscriptionOptions:
     after_seq: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.capacity < 1:
-            raise ConfigError(f"a subscription's capacity must be at least 1; got {self.capacity}")
+        if _no_int(self.capacity) or self.capacity < 1:
+            raise ConfigError(
+                f"a subscription's capacity must be at least 1; got {self.capacity!r:.80}"
+            )
         if self.overflow not in _OVERFLOWS:
             raise ConfigError(
                 f"overflow must be one of {', '.join(_OVERFLOWS)}; got {self.overflow!r}"
             )
-        if self.dedup_window < 0:
-            raise ConfigError(f"dedup_window must not be negative; got {self.dedup_window}")
-        if not self.timeout > 0:
+        if _no_int(self.dedup_window) or self.dedup_window < 0:
             raise ConfigError(
-                f"a handler's timeout must be above 0 seconds, or math.inf; got {self.timeout}"
+                f"dedup_window must be a whole number of at least 0; got {self.dedup_window!r:.80}"
             )
-        if self.after_seq is not None and self.after_seq < 0:
-            raise ConfigError(f"after_seq must not be negative; got {self.after_seq}")
+        timeout = cast(object, self.timeout)
+        if not isinstance(timeout, int | float) or not timeout > 0:
+            raise ConfigError(
+                f"a handler's timeout must be above 0 seconds, or math.inf; got {timeout!r:.80}"
+            )
+        if self.after_seq is not None and (_no_int(self.after_seq) or self.after_seq < 0):
+            raise ConfigError(
+                f"after_seq must be a whole number of at least 0; got {self.after_seq!r:.80}"
+            )
+
+
+def _no_int(value: object) -> bool:
+    return isinstance(value, bool) or not isinstance(value, int)
+
+
+def _check_observer(handler: object, types: tuple[object, ...], session_id: object) -> None:
+    # What is wrong here would be found by whoever publishes: by every run, that is.
+    if not callable(handler):
+        raise ConfigError(f"a handler is an async function of the event; got {handler!r:.80}")
+    if session_id is not None and not isinstance(session_id, str):
+        raise ConfigError(f"a session's id is text; got {session_id!r:.80}")
+    for one in types:
+        if not isinstance(one, type) or not issubclass(one, Event):
+            raise ConfigError(
+                f"subscriptions are by classes of events, such as ToolResult; got {one!r:.80}"
+            )
 
 
 DEFAULTS: Final = SubscriptionOptions()
@@ -304,10 +328,12 @@ class HookBus:
 
         Raises:
             RuntimeClosed: The bus is closed.
-            ConfigError: `after_seq` without a session, or there is no log to read.
+            ConfigError: `after_seq` without a session, or there is no log to read; no handler,
+                no session's id, or no class of events.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")
+        _check_observer(handler, types, session_id)
         if options.after_seq is not None and session_id is None:
             raise ConfigError("a replay is of one session; pass session_id beside after_seq")
         if self._read is None and (options.overflow == "reread" or options.after_seq is not None):

@@ -268,9 +268,13 @@ async def test_a_cancelled_bus_is_torn_down_in_the_middle_of_a_reading(
     [
         ({"capacity": 0}, "capacity must be at least 1; got 0"),
         ({"overflow": "wait"}, "drop_oldest, close, reread; got 'wait'"),
-        ({"dedup_window": -1}, "dedup_window must not be negative; got -1"),
+        ({"dedup_window": -1}, "dedup_window must be a whole number of at least 0; got -1"),
+        ({"dedup_window": "1"}, "dedup_window must be a whole number of at least 0; got '1'"),
+        ({"capacity": "5"}, "capacity must be at least 1; got '5'"),
+        ({"timeout": "5"}, "timeout must be above 0 seconds, or math.inf; got '5'"),
+        ({"after_seq": True}, "after_seq must be a whole number of at least 0; got True"),
         ({"timeout": 0}, "above 0 seconds, or math.inf; got 0"),
-        ({"after_seq": -1}, "after_seq must not be negative; got -1"),
+        ({"after_seq": -1}, "after_seq must be a whole number of at least 0; got -1"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message: str) -> None:

@@ -221,6 +221,25 @@ async def test_sizes_are_options_of_the_runtime_and_of_each_subscription() -> No
             runtime.subscribe(wait, capacity=0)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "session_id", "message"),
+    [
+        ((5,), None, "a handler is an async function of the event; got 5"),
+        ((trio.sleep, "tool.result"), None, "by classes of events, such as .*; got 'tool.result'"),
+        ((trio.sleep, Event, int), None, "by classes of events, such as .*; got <class 'int'>"),
+        ((trio.sleep,), 5, "a session's id is text; got 5"),
+    ],
+)
+async def test_what_is_no_subscription_is_refused_and_harms_no_run(
+    arguments: tuple[object, ...], session_id: object, message: str
+) -> None:
+    async with open_runtime() as runtime:
+        subscribe = cast("Callable[..., Subscription]", runtime.subscribe)
+        with pytest.raises(ConfigError, match=message):
+            subscribe(*arguments, session_id=session_id)
+        assert (await runtime.run("Go.", agent())).text == "Done."
+
+
 @pytest.mark.feature("ASDK-056")
 async def test_a_caller_publishes_events_of_its_own_with_id_and_time_filled_in() -> None:
     observer, deployed = Observer(), Observer()
