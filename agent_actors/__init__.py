@@ -45,6 +45,8 @@ from agent_actors.hooks import PreToolUseEvent as PreToolUseEvent
 from agent_actors.hooks import UserPromptSubmitEvent as UserPromptSubmitEvent
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
+from agent_actors.runtime.approvals import ApprovalQueue as ApprovalQueue
+from agent_actors.runtime.approvals import Whitelisted as Whitelisted
 from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
 from agent_actors.runtime.blocks import FaceBlock as FaceBlock
 from agent_actors.runtime.client import Client as Client
@@ -73,6 +75,7 @@ __all__ = [
     "AgentError",
     "AgentOptions",
     "AnswerRestarted",
+    "ApprovalQueue",
     "AssistantMessage",
     "CancelReason",
     "Client",
@@ -122,6 +125,7 @@ __all__ = [
     "Usage",
     "UsageLimits",
     "UserPromptSubmitEvent",
+    "Whitelisted",
     "__version__",
     "ask_user_question",
     "open_runtime",

@@ -20,6 +20,8 @@ class Question:
         tool_input: Its arguments.
         reason: Why it is asked.
         asked_at: Wall clock, in seconds since the epoch.
+        permission: True: whether the call may run; False: something that the call itself asks, as
+            those of `AskUserQuestion` do.
     """
 
     id: str
@@ -32,3 +34,4 @@ class Question:
     tool_input: JsonObject = attrs.field(factory=dict[str, JsonValue])
     reason: str = ""
     asked_at: float = 0.0
+    permission: bool = True

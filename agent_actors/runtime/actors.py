@@ -212,6 +212,7 @@ class Actors:
         self.session_hooks.end(session_id, reason)
         self.bus.session_left(session_id)
         self.memory.forget(session_id)
+        self.questions.session_left(session_id)
 
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
         del self.live[run_id]
@@ -261,6 +262,7 @@ class Actors:
                 self._services.cancel("interrupted")
             raise
         finally:
+            self.questions.end()
             self._closed.set()
         for failure in failures[1:]:
             failures[0].add_note(f"and: {type(failure).__name__}: {failure}")

@@ -121,16 +121,29 @@ class RunAsking:
             decision = await self._can_use(self._options.can_use_tool, call, tool, ask)
             if decision.behavior != "ask":
                 return decision
-        answer = await self.question(call, ask.prompt, ask.choices, ask.reason)
+        answer = await self.question(call, ask.prompt, ask.choices, ask.reason, permission=True)
         if answer is None:
             seconds = self._options.question_timeout
             return PermissionDecision("deny", reason=f"nobody answered within {seconds:g} s")
         return _decision(answer, ask)
 
     async def question(
-        self, call: ToolUseBlock, prompt: str, choices: tuple[str, ...], reason: str = ""
+        self,
+        call: ToolUseBlock,
+        prompt: str,
+        choices: tuple[str, ...],
+        reason: str = "",
+        *,
+        permission: bool = False,
     ) -> Answer | None:
         """Ask a person; None if nobody answered in time.
+
+        Args:
+            call: The call that waits.
+            prompt: The question.
+            choices: What may be answered.
+            reason: Why it is asked.
+            permission: Whether it is about leave to run the call.
 
         Cancellation: safe; the question is closed. A run that suspends waits for nothing else.
         """
@@ -148,6 +161,7 @@ class RunAsking:
             copy_object(call.input),
             reason,
             self._actors.wall_clock(),
+            permission,
         )
         self._drafts.append(
             partial(

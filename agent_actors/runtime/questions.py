@@ -1,9 +1,11 @@
 """Questions to people: what is open, and the one road on which answers come.
 
 Owns the questions that runs of one runtime are waiting with. Answering is synchronous, so that two
-answers cannot both be first. It knows nothing of tools or policies.
+answers cannot both be first. Whoever keeps a list of its own watches: it is told at once, in the
+task of whoever asks or answers. It knows nothing of tools or policies.
 """
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import attrs
@@ -15,6 +17,23 @@ from agent_actors.permissions import PermissionDecision
 
 # A choice, or text, as a person gives it; or a whole decision, which may rewrite the arguments.
 Answer: TypeAlias = str | PermissionDecision
+
+
+@attrs.frozen(eq=False)
+class QuestionWatcher:
+    """How somebody is told of questions. Nothing here may wait or raise.
+
+    Attributes:
+        opened: A run waits with this question; it may be answered right here.
+        closed: The question of this id takes no answer any more.
+        session_left: The session has left the runtime.
+        ended: The runtime has closed: nothing is asked any more.
+    """
+
+    opened: Callable[[Question], None]
+    closed: Callable[[str], None]
+    session_left: Callable[[str], None]
+    ended: Callable[[], None]
 
 
 @attrs.define(eq=False)
@@ -29,6 +48,7 @@ class Questions:
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
+        self._watchers: list[QuestionWatcher] = []
 
     def open(self, session_id: str | None = None) -> tuple[Question, ...]:
         """The open questions, the oldest first.
@@ -45,7 +65,7 @@ class Questions:
         Raises:
             QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
         """
-        item = self._open.pop(question_id, None)
+        item = self._close(question_id)
         if item is None:
             raise QuestionClosed(question_id)
         item.answer = answer
@@ -58,8 +78,42 @@ class Questions:
         """
         item = self._open[question.id] = _Open(question)
         try:
+            for watcher in tuple(self._watchers):
+                if question.id in self._open:
+                    watcher.opened(question)
             with trio.move_on_after(seconds):
                 await item.answered.wait()
         finally:
-            self._open.pop(question.id, None)
+            self._close(question.id)
         return item.answer
+
+    # Watching.
+
+    def watch(self, watcher: QuestionWatcher) -> None:
+        """Tell somebody of what is open now, and of all that comes."""
+        self._watchers.append(watcher)
+        for question in self.open():
+            watcher.opened(question)
+
+    def unwatch(self, watcher: QuestionWatcher) -> None:
+        """Tell them no more; they may have been told all already."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def session_left(self, session_id: str) -> None:
+        """The session has left the runtime."""
+        for watcher in self._watchers:
+            watcher.session_left(session_id)
+
+    def end(self) -> None:
+        """The runtime has closed."""
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher.ended()
+
+    def _close(self, question_id: str) -> _Open | None:
+        item = self._open.pop(question_id, None)
+        if item is not None:
+            for watcher in tuple(self._watchers):
+                watcher.closed(question_id)
+        return item

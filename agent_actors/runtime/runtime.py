@@ -25,13 +25,13 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
-from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.sessions import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.ambient import current_runtime, trio_around
+from agent_actors.runtime.asked import Asked
 from agent_actors.runtime.busy import Busy
 from agent_actors.runtime.config import (
     DRAIN,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 OutputT = TypeVar("OutputT")
 
 
-class Runtime(Observed, Busy, Stored):
+class Runtime(Observed, Busy, Asked, Stored):
     """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
 
     Enter it with `async with`; it belongs to that task's `trio.run` and to no other.
@@ -185,28 +185,6 @@ class Runtime(Observed, Busy, Stored):
         request = await self._start(call, None)
         async with lending(current_call.get()):
             return cast("RunResult[OutputT]", await outcome_of(request))
-
-    def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
-        """The questions that runs are waiting with, the oldest first.
-
-        Args:
-            session_id: Only those of this session; None: of all.
-        """
-        return self._actors.questions.open(session_id)
-
-    def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question, from any task; the first answer wins.
-
-        Args:
-            question_id: The question.
-            answer: One of its choices, of which `y`, `yes`, `session` and `always` allow and all
-                else denies; a free answer, where it asks for none of these; or a
-                `PermissionDecision`, which may rewrite the arguments.
-
-        Raises:
-            QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
-        """
-        self._actors.questions.answer(question_id, answer)
 
     @property
     def is_open(self) -> bool:

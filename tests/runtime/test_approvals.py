@@ -1,0 +1,398 @@
+"""An approval queue: one line for what all sessions ask, and a whitelist that answers by itself."""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, cast
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from agent_actors import AgentOptions, ApprovalQueue, Runtime, Whitelisted, open_runtime
+from agent_actors.domain.run import RunResult
+from agent_actors.errors import ConfigError, QuestionClosed, RuntimeClosed, RuntimeFailure
+from agent_actors.permissions import PermissionPolicy, Remember
+from agent_actors.runtime import approvals
+from agent_actors.testing import Turn, call, interleave
+from agent_actors.tools.ask import ask_user_question
+from tests.runtime.hookkit import USE, agent, echo, ran, results
+from tests.runtime.joinkit import check_history, check_quiet
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    ran.clear()
+
+
+def asking(*turns: Turn, deny: Sequence[str] = ()) -> AgentOptions:
+    return attrs.evolve(agent(*(turns or USE)), permissions=PermissionPolicy(deny=deny))
+
+
+def both(*texts: str) -> list[Turn]:
+    return [[interleave(*(call("echo", {"text": text}) for text in texts))], "Done."]
+
+
+@attrs.define
+class Scene:
+    """A runtime with a queue, and runs that wait in it."""
+
+    runtime: Runtime
+    queue: ApprovalQueue
+    runs: trio.Nursery
+    ended: dict[str, RunResult] = attrs.field(factory=dict[str, RunResult])
+
+    async def start(self, session_id: str, *turns: Turn) -> None:
+        """Start a run, and go on when it waits or has ended."""
+        self.runs.start_soon(self.run, session_id, asking(*turns))
+        await wait_all_tasks_blocked()
+
+    async def run(self, session_id: str, options: AgentOptions) -> None:
+        self.ended[session_id] = await self.runtime.run("Go.", options, session_id=session_id)
+        check_history(self.ended[session_id].messages)
+
+    def waiting(self) -> list[tuple[str, object]]:
+        return [(one.session_id, one.tool_input.get("text")) for one in self.queue.pending()]
+
+    def entries(self) -> list[tuple[str, str | None, float]]:
+        return [(e.tool_name, e.session_id, e.seconds_left) for e in self.queue.whitelist()]
+
+
+def in_scene(
+    body: Callable[[Scene], Awaitable[None]], *, ttl: float = 600.0, clock: MockClock | None = None
+) -> None:
+    """Run this with a runtime and a queue; in the end nothing is left of either."""
+
+    async def main() -> None:
+        async with open_runtime() as runtime:
+            with ApprovalQueue(runtime, whitelist_ttl=ttl) as queue:
+                async with trio.open_nursery() as runs:
+                    await body(Scene(runtime, queue, runs))
+                    runs.cancel_scope.cancel()
+                assert len(queue) == 0, "a question of a run that has ended"
+            check_quiet(runtime)
+            assert runtime._actors.questions._watchers == []
+
+    trio.run(main, clock=clock)
+
+
+@pytest.mark.feature("ASDK-065")
+def test_questions_of_many_sessions_come_in_order_and_each_once() -> None:
+    async def body(scene: Scene) -> None:
+        for name in "abc":
+            await scene.start(name)
+        taken = [await scene.queue.get() for _ in range(3)]
+        assert [one.session_id for one in taken] == ["a", "b", "c"]
+        assert scene.queue.pending() == tuple(taken)
+        assert scene.queue.pending("b") == (taken[1],)
+        with trio.move_on_after(0) as scope:
+            await scene.queue.get()
+        assert scope.cancelled_caught, "each is given out once"
+        scene.queue.approve(taken[1].id)
+        scene.queue.deny(taken[0].id, "not on a Friday")
+        scene.queue.deny(taken[2].id)
+        await wait_all_tasks_blocked()
+        assert results(scene.ended["b"]) == ["said a"]
+        assert results(scene.ended["a"]) == ["the call was not permitted: not on a Friday"]
+        assert results(scene.ended["c"]) == ["the call was not permitted: a person said no"]
+
+    in_scene(body)
+
+
+def test_people_share_the_work_by_iterating() -> None:
+    async def body(scene: Scene) -> None:
+        seen: list[tuple[str, str]] = []
+
+        async def work(person: str) -> None:
+            async for question in scene.queue:
+                seen.append((person, question.session_id))
+                scene.queue.approve(question.id)
+
+        for person in ("ann", "bob"):
+            scene.runs.start_soon(work, person)
+        for name in "abcd":
+            await scene.start(name)
+        assert sorted(session for _, session in seen) == ["a", "b", "c", "d"]
+        assert {person for person, _ in seen} == {"ann", "bob"}, "they take turns"
+        assert len(scene.ended) == 4
+
+    in_scene(body)
+
+
+def test_whoever_is_cancelled_while_waiting_takes_nothing_along() -> None:
+    async def body(scene: Scene) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.queue.get)
+            await wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        await scene.start("a")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await scene.queue.get()
+        assert scope.cancelled_caught
+        assert (await scene.queue.get()).session_id == "a"
+
+    in_scene(body)
+
+
+def test_a_question_that_closes_leaves_the_queue_before_it_is_taken() -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("elsewhere")
+        (first,) = scene.queue.pending()
+        scene.runtime.answer(first.id, "yes")
+        with pytest.raises(QuestionClosed):
+            scene.queue.approve(first.id)
+        await scene.start("cancelled")
+        await scene.runtime.interrupt("cancelled")
+        await scene.start("late")
+        await trio.sleep(301)
+        assert results(scene.ended["late"])[0].endswith("nobody answered within 300 s")
+        await scene.start("open")
+        assert scene.waiting() == [("open", "a")]
+        assert (await scene.queue.get()).session_id == "open"
+
+    in_scene(body, clock=MockClock(autojump_threshold=0.01))
+
+
+def test_several_queues_have_every_question_and_the_first_answer_wins() -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("a")
+        with ApprovalQueue(scene.runtime) as late:
+            mine, theirs = await scene.queue.get(), await late.get()
+            assert mine is theirs
+            late.deny(theirs.id)
+            with pytest.raises(QuestionClosed):
+                scene.queue.approve(mine.id)
+            # What one approves by itself no other is bothered with; each has its own list.
+            await scene.start("b")
+            scene.queue.approve(scene.queue.pending()[0].id, whitelist="always")
+            await scene.start("c")
+            assert (len(late), scene.ended["c"].text, late.whitelist()) == (0, "Done.", ())
+        assert results(scene.ended["a"])[0].startswith("the call was not permitted")
+
+    in_scene(body)
+
+
+# --- the whitelist ---
+
+
+@pytest.mark.feature("ASDK-066")
+def test_a_whitelisted_tool_is_approved_until_its_time_is_over() -> None:
+    async def body(scene: Scene) -> None:
+        began = trio.current_time()
+        await scene.start("s")
+        scene.queue.approve((await scene.queue.get()).id, whitelist="session")
+        assert scene.entries() == [("echo", "s", 60)]
+        await wait_all_tasks_blocked()
+        await trio.sleep_until(began + 59.5)
+        assert scene.queue.whitelist() == (Whitelisted("echo", "s", 0.5),)
+        await scene.start("s", *both("b", "c"))
+        assert (scene.waiting(), sorted(ran)) == ([], ["a", "b", "c"])
+        await trio.sleep_until(began + 60)
+        await scene.start("s", *both("d"))
+        assert scene.waiting() == [("s", "d")], "it ends at that time itself"
+        assert scene.entries() == []
+
+    in_scene(body, ttl=60, clock=MockClock(autojump_threshold=0.01))
+
+
+@pytest.mark.parametrize(
+    ("scope", "left"), [("session", [("t", "b"), ("t", "c")]), ("always", list[object]())]
+)
+def test_what_waits_already_is_approved_along(
+    scope: Literal["session", "always"], left: list[object]
+) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("s", *both("a", "b", "c"))
+        await scene.start("t", *both("b", "c"))
+        scene.queue.approve((await scene.queue.get()).id, whitelist=scope)
+        assert scene.waiting() == left
+        await wait_all_tasks_blocked()
+        assert results(scene.ended["s"]) == ["said a", "said b", "said c"]
+
+    in_scene(body)
+
+
+@pytest.mark.feature("ASDK-066")
+def test_an_entry_holds_for_its_tool_and_session_and_nothing_more() -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("s")
+        scene.queue.approve((await scene.queue.get()).id, whitelist="session")
+        await wait_all_tasks_blocked()
+        await scene.start("S")
+        assert scene.waiting() == [("S", "a")]
+        refused = await _run_in(scene, "s", asking(*both("secret"), deny=["echo(text=secret)"]))
+        assert "denied by the rule 'echo(text=secret)'" in refused
+        planned = attrs.evolve(asking(*USE), permissions=PermissionPolicy(mode="plan"))
+        assert "not permitted" in await _run_in(scene, "s", planned)
+        assert ran == ["a"]
+
+    in_scene(body)
+
+
+async def _run_in(scene: Scene, session_id: str, options: AgentOptions) -> str:
+    result = await scene.runtime.run("Go.", options, session_id=session_id)
+    return results(result)[0]
+
+
+def test_what_is_revoked_is_asked_again() -> None:
+    async def body(scene: Scene) -> None:
+        for session_id, scope in (("s", "session"), ("t", "always")):
+            await scene.start(session_id)
+            (question,) = scene.queue.pending()
+            scene.queue.approve(question.id, whitelist=cast("Literal['session']", scope))
+            await wait_all_tasks_blocked()
+        assert scene.entries() == [("echo", "s", math.inf), ("echo", None, math.inf)]
+        assert scene.queue.revoke("echo")
+        assert not scene.queue.revoke("echo")
+        assert not scene.queue.revoke("echo", "t")
+        await scene.start("s")
+        await scene.start("t")
+        assert scene.waiting() == [("t", "a")]
+        scene.queue.revoke_all()
+        await scene.start("s")
+        assert len(scene.queue) == 2
+
+    in_scene(body, ttl=math.inf)
+
+
+def test_a_session_that_leaves_the_runtime_takes_its_entry_along() -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("s")
+        scene.queue.approve((await scene.queue.get()).id, whitelist="session")
+        await wait_all_tasks_blocked()
+        await scene.runtime.sessions.delete("s")
+        assert scene.entries() == []
+        await scene.start("s")
+        assert scene.waiting() == [("s", "a")], "another session has its name"
+
+    in_scene(body)
+
+
+def test_the_whitelist_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approvals, "MAX_WHITELISTED", 2)
+
+    async def body(scene: Scene) -> None:
+        for name in "abac":
+            await scene.start(name, *both(name))
+            for question in scene.queue.pending():
+                scene.queue.approve(question.id, whitelist="session")
+            await wait_all_tasks_blocked()
+        assert [entry[1] for entry in scene.entries()] == ["b", "c"]
+
+    in_scene(body)
+
+
+# --- what else may be said ---
+
+
+def test_an_approval_may_rewrite_or_be_remembered_by_the_permissions() -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("s")
+        scene.queue.approve((await scene.queue.get()).id, input={"text": "b"})
+        await wait_all_tasks_blocked()
+        await scene.start("s")
+        rule = Remember("session", ttl=60, rule="echo(text=a*)")
+        scene.queue.approve((await scene.queue.get()).id, remember=rule)
+        await wait_all_tasks_blocked()
+        await scene.start("s", *both("ab", "c"))
+        assert scene.waiting() == [("s", "c")]
+        scene.queue.deny((await scene.queue.get()).id, "no", remember="session")
+        await wait_all_tasks_blocked()
+        await scene.start("s", *both("c"))
+        assert results(scene.ended["s"]) == ["the call was not permitted: no"]
+        assert (ran, scene.entries()) == (["b", "a", "ab"], [])
+
+    in_scene(body)
+
+
+def test_a_question_for_words_takes_an_answer_and_no_approval() -> None:
+    async def body(scene: Scene) -> None:
+        options = agent(call("AskUserQuestion", {"question": "Which one?"}), "Done.")
+        options = attrs.evolve(options, tools=[ask_user_question, echo])
+        scene.runs.start_soon(scene.run, "s", options)
+        question = await scene.queue.get()
+        assert (question.prompt, question.permission) == ("Which one?", False)
+        with pytest.raises(ConfigError, match=r"asks for no permission; pass the answer to answer"):
+            scene.queue.approve(question.id, whitelist="always")
+        scene.queue.answer(question.id, "The red one.")
+        with pytest.raises(QuestionClosed):
+            scene.queue.answer(question.id, "The blue one.")
+        await wait_all_tasks_blocked()
+        assert results(scene.ended["s"]) == ["The red one."]
+
+    in_scene(body)
+
+
+def test_what_contradicts_itself_is_refused_and_decides_nothing() -> None:
+    async def body(scene: Scene) -> None:
+        await scene.start("s")
+        (question,) = scene.queue.pending()
+        with pytest.raises(ConfigError, match="'session' or 'always', or None; got 'once'"):
+            scene.queue.approve(question.id, whitelist=cast("Literal['session']", "once"))
+        with pytest.raises(ConfigError, match="leave out input and remember"):
+            scene.queue.approve(question.id, whitelist="session", input={"text": "b"})
+        with pytest.raises(ConfigError, match="leave out input and remember"):
+            scene.queue.approve(question.id, whitelist="session", remember="once")
+        assert (scene.queue.pending(), scene.entries()) == ((question,), [])
+        for missing in (scene.queue.approve, scene.queue.deny):
+            with pytest.raises(QuestionClosed):
+                missing("nobody asked")
+
+    in_scene(body)
+    for ttl in (0, -1, math.nan):
+        with pytest.raises(ConfigError, match="whitelist_ttl must be above 0 seconds"):
+            ApprovalQueue(open_runtime(), whitelist_ttl=ttl)
+
+
+# --- opening and closing ---
+
+
+async def test_a_queue_is_open_between_entering_and_leaving() -> None:
+    async with open_runtime() as runtime:
+        queue = ApprovalQueue(runtime)
+        with pytest.raises(RuntimeFailure, match="enter the queue first"):
+            await queue.get()
+        with pytest.raises(RuntimeFailure, match="enter the queue first"):
+            queue.approve("any")
+        with queue, pytest.raises(RuntimeFailure, match="entered once"):
+            queue.__enter__()
+        with pytest.raises(RuntimeClosed):
+            await queue.get()
+        with pytest.raises(RuntimeClosed):
+            queue.deny("any")
+        with pytest.raises(RuntimeFailure, match="entered once"):
+            queue.__enter__()
+        unused = ApprovalQueue(runtime)
+        unused.__exit__(None, None, None)
+    with pytest.raises(RuntimeClosed):
+        ApprovalQueue(runtime).__enter__()
+
+
+async def test_whoever_waits_is_told_when_the_queue_is_left_or_the_runtime_closes() -> None:
+    told: list[str] = []
+
+    async def iterate(queue: ApprovalQueue) -> None:
+        async for _ in queue:
+            pytest.fail("nothing was asked")
+        told.append("end")
+
+    async def take(queue: ApprovalQueue) -> None:
+        with pytest.raises(RuntimeClosed):
+            await queue.get()
+        told.append("closed")
+
+    async with trio.open_nursery() as nursery, open_runtime() as runtime:
+        queue = ApprovalQueue(runtime)
+        with queue:
+            nursery.start_soon(iterate, queue)
+            nursery.start_soon(take, queue)
+            await wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
+        assert sorted(told) == ["closed", "end"]
+        kept = ApprovalQueue(runtime)
+        kept.__enter__()
+        nursery.start_soon(iterate, kept)
+        await wait_all_tasks_blocked()
+    assert sorted(told) == ["closed", "end", "end"]
+    kept.__exit__(None, None, None)
