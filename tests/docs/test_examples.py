@@ -17,11 +17,16 @@ EXAMPLES = [e for e in sorted((ROOT / "docs/examples").glob("*.py")) if e.stem n
 FIRST_AGENT_URL = "http://localhost:1234/v1"
 
 
-@pytest.fixture
+# Other tests cover what examples show: here it would cost a second for each.
+UNMEASURED = {name: value for name, value in os.environ.items() if "COV" not in name}
+
+
+@pytest.fixture(scope="module")
 def endpoint_url() -> Iterator[str]:
     """The base URL of a scripted endpoint in a process of its own."""
     with subprocess.Popen(
         [sys.executable, "-m", "agent_actors.testing", "--every", "0.001"],
+        env=UNMEASURED,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -36,7 +41,7 @@ def endpoint_url() -> Iterator[str]:
 def run(example: Path, base_url: str) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
-        env={**os.environ, "BASE_URL": base_url, "MODEL": "scripted"},
+        env={**UNMEASURED, "BASE_URL": base_url, "MODEL": "scripted"},
         capture_output=True,
         text=True,
         timeout=60,
