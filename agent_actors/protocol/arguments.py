@@ -109,13 +109,14 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
     while start < len(text):
         try:
             value, end = cast(tuple[JsonValue, int], _DECODER.raw_decode(text, start))
+            mended = mend_json(value)
         except (ValueError, RecursionError) as error:
             # An empty object before one that is not whole is noise, and no call that runs.
             whole = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
             return (*whole, BadArguments(_why(error), text[start:] if whole else text))
-        if not isinstance(value, dict):
+        if not isinstance(mended, dict):
             return (BadArguments(f"expected one JSON object of arguments, got more: {text}", text),)
-        found.append(_mended(value, text[start:end]))
+        found.append(GoodArguments(mended, text[start:end] if mended == value else ""))
         start = _skip_blanks(text, end)
     return tuple(_distinct(found))
 
@@ -127,11 +128,6 @@ def _distinct(found: list[GoodArguments]) -> list[GoodArguments]:
         if arguments.input:
             kept.setdefault(json.dumps(arguments.input, sort_keys=True), arguments)
     return list(kept.values()) or found[:1]
-
-
-def _mended(value: JsonObject, raw: str) -> GoodArguments:
-    mended = cast(JsonObject, mend_json(value))
-    return GoodArguments(mended, raw if mended == value else "")
 
 
 def _skip_blanks(text: str, start: int) -> int:

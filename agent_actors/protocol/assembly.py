@@ -340,6 +340,8 @@ class Assembler:
 
     def _attach(self, extra: Mapping[str, JsonValue]) -> None:
         """Keep what came beside no text with the last text or thinking there is."""
+        if not extra:
+            return
         for part in reversed(self._parts):
             if isinstance(part, _Prose):
                 part.extra.update(extra)
@@ -359,7 +361,7 @@ class Assembler:
             return settled
         self._last_touched = slot
         news = bool(piece) or slot.name != name_before
-        if not name_before:
+        if slot.name and not name_before:
             piece = slot.arguments  # what came before the name has not been shown
         if not slot.call_id or (slot.id and not slot.given_for and not slot.shown):
             given = self._ids.give(slot.number, mend_surrogates(slot.id))

@@ -36,6 +36,10 @@ _ENDINGS: Final = ("", "}", '"')
 """What the last piece of a whole object ends with: blanks, an object, a string around it."""
 
 
+_MAX_NAME: Final = 1024
+"""Characters after which a name is not added to: no tool has it, and each piece shows it whole."""
+
+
 class Slot:
     """One tool call while its fragments come in.
 
@@ -109,7 +113,8 @@ class Slot:
         A name is set once: a repeat of it is no news, more of it counts only before the arguments.
         """
         name = fragment.name
-        if name and name != self._name and not (self._name and self._pieces):
+        news = bool(name) and name != self._name and len(self._name) < _MAX_NAME
+        if news and not (self._name and self._pieces):
             self._name += name
             self.name = mend_surrogates(self._name).partition(_LEAKED_TOKEN)[0].strip()
         if fragment.extra:

@@ -33,7 +33,11 @@ def mend_surrogates(text: str) -> str:
 
 
 def mend_json(value: JsonValue) -> JsonValue:
-    """The value, with the surrogates of every text in it mended."""
+    """The value, with the surrogates of every text in it mended.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+    """
     if isinstance(value, str):
         return mend_surrogates(value)
     if isinstance(value, list | tuple):
@@ -44,10 +48,16 @@ def mend_json(value: JsonValue) -> JsonValue:
 
 
 def mend_object(value: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """The object, mended; the very same if it is empty, as it nearly always is."""
-    return (
-        {mend_surrogates(key): mend_json(item) for key, item in value.items()} if value else value
-    )
+    """The object, mended; the very same if it is empty, as it nearly always is.
+
+    One that is nested too deeply to be looked through is given up: nobody could send it again.
+    """
+    if not value:
+        return value
+    try:
+        return {mend_surrogates(key): mend_json(item) for key, item in value.items()}
+    except RecursionError:
+        return {}
 
 
 class TextFlow:

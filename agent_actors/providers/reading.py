@@ -15,8 +15,32 @@ from agent_actors.providers.openai.failure import message_of_body
 _MAX_BODY: Final = 64 * 1024
 """Bytes of a body that are kept: a failure's message stands at the beginning."""
 
+_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
+"""Bytes before the first character that count for nothing: blank lines keep a connection alive."""
+
+_LINE_START: Final = 4
+"""Bytes kept of the blanks in the first character's own line: a byte order mark and a blank."""
+
 CUT_SHORT: Final = "the stream ended without saying so: the answer may be cut short"
 """The notice of an answer that is kept, since some endpoints never say how an answer ends."""
+
+
+def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:
+    """Look for the first character of a body, by which its kind is told.
+
+    Args:
+        kept: What was kept of the reads before.
+        data: The next read.
+
+    Returns:
+        What of them counts, without the blank lines before it, however many they are; and the first
+        character, empty while none has come.
+    """
+    data = kept + data
+    rest = data.lstrip(_BLANKS)
+    blanks = data[: len(data) - len(rest)]
+    line = max(blanks.rfind(b"\n"), blanks.rfind(b"\r")) + 1
+    return blanks[line : line + _LINE_START] + rest, rest[:1]
 
 
 class AnswerReading(Protocol):

@@ -8,6 +8,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.protocol.arguments import (
     BadArguments,
     GoodArguments,
+    ParsedArguments,
     dump_object,
     is_complete_object,
     parse_arguments,
@@ -189,3 +190,12 @@ def test_what_is_nearly_json_is_an_error_unless_that_was_asked_for() -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"q": 1}', '"{}"', '{"q":1}{"q":2}', "{'q'", "[1]"])
 def test_leniency_changes_nothing_of_what_is_json_or_beyond_repair(text: str) -> None:
     assert parse_arguments(text, lenient=True) == parse_arguments(text)
+
+
+def test_arguments_too_deep_to_be_mended_are_refused() -> None:
+    # As deep as can be parsed, and deeper than can be looked through.
+    found: tuple[ParsedArguments, ...] = ()
+    for depth in range(400, 1000, 20):
+        found = parse_arguments('{"a": ' + "[" * depth + '"\\ud83d"' + "]" * depth + "}")
+        assert [type(one) for one in found] in ([BadArguments], [GoodArguments])
+    assert [getattr(one, "error", "") for one in found] == ["the arguments are nested too deeply"]

@@ -20,6 +20,7 @@ from agent_actors.domain.model import (
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 from agent_actors.protocol.assembly import Assembler, estimate_prompt_tokens
+from agent_actors.protocol.slots import Slot
 
 STOP = FinishDelta("stop")
 LENGTH = FinishDelta("length")
@@ -413,3 +414,19 @@ def test_the_request_gives_turn_and_known_ids() -> None:
     answer = assembler.finish(model="real", response_id="r")
     assert answer.blocks == (ToolUseBlock("call_4_0", "f", {}, "{}"),)
     assert (answer.model, answer.response_id) == ("real", "r")
+
+
+def test_arguments_before_their_name_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+
+    def arguments(slot: Slot) -> str:
+        joined.append(slot.number)
+        return '{"a": 1}'
+
+    monkeypatch.setattr(Slot, "arguments", property(arguments))
+    assembler = Assembler()
+    for _ in range(1000):
+        assembler.feed(ToolCallDelta(0, "", "", " "))
+    before = len(joined)
+    assembler.feed(ToolCallDelta(0, "", "f", ""))
+    assert (before, len(joined)) == (1, 2)

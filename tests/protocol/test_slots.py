@@ -199,3 +199,10 @@ def test_blanks_after_an_object_do_not_make_it_unfinished() -> None:
         slot.add(delta(0, "a", "f", piece))
         seen.append(slot.is_complete)
     assert seen == [True, True, False]
+
+
+def test_a_name_in_fragments_does_not_grow_for_ever() -> None:
+    slot = SlotTable().slot_of(delta(0))
+    for number in range(2000):
+        slot.add(delta(0, name=f"part{number}"))
+    assert 1024 <= len(slot.name) < 1100

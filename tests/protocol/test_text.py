@@ -1,8 +1,10 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.protocol.text import CUMULATIVE_MIN, TextFlow, mend_surrogates
+from agent_actors.protocol.text import CUMULATIVE_MIN, TextFlow, mend_object, mend_surrogates
 
 LONG = "The quick brown fox jumps over the lazy dog. "
 GRIN = "\N{GRINNING FACE}"
@@ -131,3 +133,8 @@ def test_text_that_grows_from_the_bound_on_comes_out_once(start: str, more: list
     for piece in more:
         chunks.append(chunks[-1] + piece)
     assert "".join(shown(chunks)) == chunks[-1]
+
+
+def test_an_object_too_deep_to_be_looked_through_is_given_up() -> None:
+    assert mend_object({"a": json.loads("[" * 900 + "]" * 900)}) == {}
+    assert mend_object({"a": ["\ud83d", "\ud83d\ude00"]}) == {"a": ["\ufffd", "\U0001f600"]}

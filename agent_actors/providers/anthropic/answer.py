@@ -17,13 +17,10 @@ from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.failure import in_band_text
 from agent_actors.providers.openai.failure import message_of_body
-from agent_actors.providers.reading import CUT_SHORT
+from agent_actors.providers.reading import CUT_SHORT, begin_body
 
 _DONE: Final = "[DONE]"
 """No part of this protocol; gateways of the other one leave it in."""
-
-_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
-"""Bytes before the first character that count for nothing: blank lines keep a connection alive."""
 
 _MAX_DOCUMENT: Final = 64 * 1024 * 1024
 """Bytes of a JSON document that is collected: an answer with files in it fits."""
@@ -129,9 +126,8 @@ class AnswerReader:
 
     def _begin(self, data: bytes) -> bytes:
         """Tell the kind of body by its first character, once there is one."""
-        data = bytes(self._body) + data
+        data, start = begin_body(bytes(self._body), data)
         self._body.clear()
-        start = data.lstrip(_BLANKS)[:1]
         self._kind = "page" if start == b"<" else _KINDS.get(start, "events")
         return data
 

@@ -44,6 +44,7 @@ from agent_actors.providers.anthropic.wire import (
     WireObject,
     read_events,
 )
+from agent_actors.providers.counts import count_in
 from agent_actors.providers.openai.wire import NotJsonError
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -336,29 +337,23 @@ def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
     """The counts so far, with those that are told now where they are higher."""
     if not raw:
         return so_far
-    read = _count(raw, "cache_read_input_tokens")
-    created = _count(raw, "cache_creation_input_tokens")
+    read = count_in(raw, "cache_read_input_tokens")
+    created = count_in(raw, "cache_creation_input_tokens")
     read = max(read, so_far.cache_read_tokens)
     created = max(created, so_far.cache_creation_tokens)
     # Of the input only what is not cached is compared: the rest may be told in another event.
     fresh = so_far.input_tokens - so_far.cache_read_tokens - so_far.cache_creation_tokens
-    fresh = max(fresh, _count(raw, "input_tokens", "prompt_tokens"))
+    fresh = max(fresh, count_in(raw, "input_tokens", "prompt_tokens"))
     details = raw.get("output_tokens_details")
     thinking = (
-        _count(cast(WireObject, details), "thinking_tokens") if isinstance(details, dict) else 0
+        count_in(cast(WireObject, details), "thinking_tokens") if isinstance(details, dict) else 0
     )
     return Usage(
         input_tokens=fresh + read + created,
-        output_tokens=max(so_far.output_tokens, _count(raw, "output_tokens", "completion_tokens")),
+        output_tokens=max(
+            so_far.output_tokens, count_in(raw, "output_tokens", "completion_tokens")
+        ),
         cache_read_tokens=read,
         cache_creation_tokens=created,
         reasoning_tokens=max(so_far.reasoning_tokens, thinking),
     )
-
-
-def _count(raw: Mapping[str, object], *keys: str) -> int:
-    for key in keys:
-        value = raw.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return int(value)
-    return 0

@@ -38,12 +38,16 @@ def in_band_text(data: str, *, endpoint: str) -> ProviderInBandError:
         return in_band(data, endpoint=endpoint)
 
 
-def _code_of(error: object) -> str:
-    """The innermost type or code; empty if there is none."""
-    if not isinstance(error, dict):
+_DEEPEST: Final = 16
+"""Levels of an error that are searched. Gateways wrap what others said, each once."""
+
+
+def _code_of(error: object, depth: int = _DEEPEST) -> str:
+    """The innermost type or code, so many levels deep at most; empty if there is none."""
+    if not isinstance(error, dict) or not depth:
         return ""
     found = cast(WireObject, error)
-    inner = _code_of(found.get("error"))
+    inner = _code_of(found.get("error"), depth - 1)
     if inner:
         return inner
     for key in ("type", "code", "status"):

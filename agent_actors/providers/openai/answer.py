@@ -39,12 +39,9 @@ from agent_actors.providers.openai.decode import ChunkDecoder
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.failure import code_of, message_of, message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
-from agent_actors.providers.reading import CUT_SHORT
+from agent_actors.providers.reading import CUT_SHORT, begin_body
 
 _DONE: Final = "[DONE]"
-_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
-"""Bytes before the first character that count for nothing: blank lines keep a connection alive."""
-
 _MAX_DOCUMENT: Final = 64 * 1024 * 1024
 """Bytes of a JSON document that is collected: an answer with files in it fits."""
 
@@ -173,9 +170,8 @@ class AnswerReader:
 
     def _begin(self, data: bytes) -> bytes:
         """Tell the kind of body by its first character, once there is one."""
-        data = bytes(self._body) + data
+        data, start = begin_body(bytes(self._body), data)
         self._body.clear()
-        start = data.lstrip(_BLANKS)[:1]
         if start:
             kinds: dict[bytes, Literal["document", "page"]] = {
                 b"{": "document",

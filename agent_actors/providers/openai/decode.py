@@ -27,6 +27,7 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
 from agent_actors.protocol.text import mend_surrogates
+from agent_actors.providers.counts import count_in, is_told
 from agent_actors.providers.openai.failure import code_of, message_of
 from agent_actors.providers.openai.wire import (
     Choice,
@@ -276,21 +277,17 @@ def _usage(raw: WireObject) -> Iterator[UsageDelta]:
     prompt = _nested(raw, "prompt_tokens_details", "input_tokens_details")
     completion = _nested(raw, "completion_tokens_details", "output_tokens_details")
     usage = Usage(
-        input_tokens=_count(raw, *_INPUT),
-        output_tokens=_count(raw, *_OUTPUT),
-        cache_read_tokens=_count(prompt, "cached_tokens")
-        or _count(raw, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens"),
-        cache_creation_tokens=_count(prompt, "cache_creation_tokens", "cache_write_tokens")
-        or _count(raw, "cache_creation_input_tokens"),
-        reasoning_tokens=_count(completion, "reasoning_tokens") or _count(raw, "reasoning_tokens"),
+        input_tokens=count_in(raw, *_INPUT),
+        output_tokens=count_in(raw, *_OUTPUT),
+        cache_read_tokens=count_in(prompt, "cached_tokens")
+        or count_in(raw, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens"),
+        cache_creation_tokens=count_in(prompt, "cache_creation_tokens", "cache_write_tokens")
+        or count_in(raw, "cache_creation_input_tokens"),
+        reasoning_tokens=count_in(completion, "reasoning_tokens")
+        or count_in(raw, "reasoning_tokens"),
     )
     if usage != Usage():
-        yield UsageDelta(usage, partial=not (_tells(raw, _INPUT) and _tells(raw, _OUTPUT)))
-
-
-def _tells(raw: WireObject, keys: Sequence[str]) -> bool:
-    """True if there is a count, be it zero, under one of these names."""
-    return any(isinstance(raw.get(key), int | float) for key in keys)
+        yield UsageDelta(usage, partial=not (is_told(raw, *_INPUT) and is_told(raw, *_OUTPUT)))
 
 
 def _nested(raw: WireObject, *keys: str) -> WireObject:
@@ -299,11 +296,3 @@ def _nested(raw: WireObject, *keys: str) -> WireObject:
         if isinstance(value, dict):
             return cast(WireObject, value)
     return {}
-
-
-def _count(raw: WireObject, *keys: str) -> int:
-    for key in keys:
-        value = raw.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return int(value)
-    return 0

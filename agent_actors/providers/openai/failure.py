@@ -10,6 +10,9 @@ _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "t
 _SHOWN: Final = 500
 """Characters of a body, or of a failed generation, that an error shows."""
 
+_DEEPEST: Final = 16
+"""Levels of an error that are searched. Gateways wrap what others said, each once."""
+
 _SCANNED: Final = 16 * 1024
 """Characters of a page that are searched: patterns with a far end may take quadratic time."""
 
@@ -33,29 +36,32 @@ _HTML_HIDDEN: Final = re.compile(r"<(script|style)\b.*?</\1>", re.IGNORECASE | r
 _HTML_TAG: Final = re.compile(r"<[^<>]*>")
 
 
-def message_of(error: JsonValue) -> str:
-    """The message in an error of any shape; empty if there is none."""
+def message_of(error: JsonValue, depth: int = _DEEPEST) -> str:
+    """The message in an error of any shape, so many levels deep at most; empty if there is none."""
     if isinstance(error, str):
         return error.strip()
+    if not depth:
+        return ""
     if isinstance(error, list):
-        return "; ".join(filter(None, map(message_of, error)))
+        return "; ".join(filter(None, (message_of(one, depth - 1) for one in error)))
     if not isinstance(error, dict):
         return ""
-    message = next(filter(None, (message_of(error.get(key)) for key in _MESSAGE_KEYS)), "")
+    inner = (message_of(error.get(key), depth - 1) for key in _MESSAGE_KEYS)
+    message = next(filter(None, inner), "")
     failed = error.get("failed_generation")
     if isinstance(failed, str) and failed:
         message = f"{message} (the model wrote: {failed[:_SHOWN]})"
     return message
 
 
-def code_of(error: JsonValue) -> str:
-    """The endpoint's own code in an error, as text; empty if there is none."""
-    if isinstance(error, dict):
+def code_of(error: JsonValue, depth: int = _DEEPEST) -> str:
+    """The endpoint's own code in an error, as text; empty if there is none so many levels deep."""
+    if isinstance(error, dict) and depth:
         for key in ("code", "status", "type"):
             value = error.get(key)
             if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
                 return str(value)
-        return code_of(error.get("error"))
+        return code_of(error.get("error"), depth - 1)
     return ""
 
 

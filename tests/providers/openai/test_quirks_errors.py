@@ -9,6 +9,7 @@ from agent_actors.domain.model import TextDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.providers.openai.answer import AnswerReader
+from agent_actors.providers.openai.failure import code_of, message_of_body
 from tests.providers.openai.answers import (
     DONE,
     ENDPOINT,
@@ -174,3 +175,14 @@ def test_a_page_without_end_is_read_no_further_than_needed() -> None:
 def test_a_line_without_end_is_no_answer() -> None:
     with pytest.raises(ProviderProtocolError, match="longer than"):
         read_all([b"data: " + b"x" * (9 * 1024 * 1024)])
+
+
+@pytest.mark.parametrize("depth", [15, 300, 900, 50_000])
+def test_an_error_wrapped_in_errors_is_an_error_however_deep_it_stands(depth: int) -> None:
+    told = '{"error":' * depth + '{"message":"no credit","code":402}' + "}" * depth
+    # A line too deep to be parsed is no JSON, and is skipped; an event that says so is an error.
+    error = in_band(b"event: error\ndata: " + told.encode() + b"\n\n")
+    if depth == 15:
+        assert (str(error), error.code) == (f"{ENDPOINT}: no credit", "402")
+    assert message_of_body(told.encode())
+    assert code_of({"error": 0, "code": 7}) == "7"
