@@ -204,3 +204,25 @@ async def test_the_deadline_of_a_tool_does_not_run_while_hooks_decide(
     plain = agent([turn], "Done.", hooks={"pre_tool_use": slow, "post_tool_use": slow})
     result = await run(attrs.evolve(plain, tools=[nap]))
     assert results(result) == ["rested", "tool 'nap' did not finish within 5 s"]
+
+
+@pytest.mark.feature("OAGS-063")
+async def test_a_hook_may_have_another_skill_loaded_than_the_model_asked_for() -> None:
+    loaded: list[str] = []
+
+    @tool(name="SkillLoad")
+    async def skill_load(name: str) -> str:
+        """Load a skill."""
+        loaded.append(name)
+        return f"How to work with {name}."
+
+    async def pin(event: PreToolUseEvent) -> HookDecision:
+        return HookDecision(modified_input={**event.tool_input, "name": "pdf-v2"})
+
+    options = agent(
+        call("SkillLoad", {"name": "pdf"}),
+        "Done.",
+        hooks={"pre_tool_use": [HookMatcher("SkillLoad", pin)]},
+    )
+    result = await run(attrs.evolve(options, tools=[skill_load]))
+    assert (loaded, results(result)) == (["pdf-v2"], ["How to work with pdf-v2."])
