@@ -1,6 +1,11 @@
-"""The bridge from asyncio: a cancelled task leaves nothing of its run, and nothing hangs."""
+"""The bridges from asyncio: a cancelled task leaves nothing of its run, and nothing hangs."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -14,7 +19,13 @@ from agent_actors.errors import ProviderError
 from agent_actors.events import Event, ToolUse
 from agent_actors.testing import ScriptedModel, call, hang, say
 from agent_actors.testing.script import Turn, fail
-from tests.docs.examplekit import example
+from tests.docs.examplekit import EXAMPLES, example
+
+# The example, its class, and the threads that it has while it is open.
+BRIDGES: list[tuple[str, str, list[str]]] = [
+    ("from_asyncio", "Agents", ["agents"]),
+    ("from_asyncio_guest", "GuestAgents", []),
+]
 
 
 class Agents(Protocol):
@@ -31,10 +42,16 @@ class AsyncEvents(Protocol):
     async def __anext__(self) -> Event: ...
 
 
+@pytest.fixture(params=BRIDGES, ids=["thread", "guest"])
+def bridge_of(request: pytest.FixtureRequest) -> tuple[str, str, list[str]]:
+    return cast("tuple[str, str, list[str]]", request.param)
+
+
 @pytest.fixture
-def agents() -> Iterator[Callable[[], Agents]]:
-    with example("from_asyncio") as module:
-        yield cast("Callable[[], Agents]", module.Agents)
+def agents(bridge_of: tuple[str, str, list[str]]) -> Iterator[Callable[[], Agents]]:
+    name, agents_class, _ = bridge_of
+    with example(name) as module:
+        yield cast("Callable[[], Agents]", getattr(module, agents_class))
 
 
 class Endless:
@@ -67,11 +84,13 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "agents"]
 
 
-def test_runs_answer_side_by_side_and_the_thread_ends(agents: Callable[[], Agents]) -> None:
+def test_runs_answer_side_by_side_and_the_thread_ends(
+    agents: Callable[[], Agents], bridge_of: tuple[str, str, list[str]]
+) -> None:
     async def main() -> None:
         options = scripted("one", "two")
         async with agents() as bridge:
-            assert threads() == ["agents"]
+            assert threads() == bridge_of[2]
             results = await asyncio.gather(bridge.run("a", options), bridge.run("b", options))
         assert sorted(result.text for result in results) == ["one", "two"]
         assert threads() == []
@@ -188,3 +207,37 @@ def test_a_tool_may_have_the_event_loop_do_something(agents: Callable[[], Agents
         assert result.tool_calls[0].content == f"done in {threading.current_thread().name}"
 
     asyncio.run(main())
+
+
+def test_ctrl_c_ends_the_run_before_the_program(bridge_of: tuple[str, str, list[str]]) -> None:
+    name, agents_class, _ = bridge_of
+    program = f"""
+        import asyncio
+        from agent_actors import AgentOptions
+        from agent_actors.testing import ScriptedModel, do, hang
+        from {name} import {agents_class} as Agents
+
+        model = ScriptedModel([[do(lambda: print("runs", flush=True)), hang()]])
+
+        async def main():
+            async with Agents() as agents:
+                try:
+                    await agents.run("a", AgentOptions(model="scripted", provider=model))
+                finally:
+                    print(model.live, "alive", flush=True)
+
+        asyncio.run(main())
+    """
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        process.send_signal(signal.SIGINT)
+        told, errors = process.communicate(timeout=20)
+    assert told == "0 alive\n"
+    assert errors.rstrip().endswith("KeyboardInterrupt")
