@@ -41,6 +41,8 @@ _OTHER_DESCRIPTORS: Final = 200
 _DESCRIPTORS: Final = Path("/dev/fd")
 # Tokens of an answer: enough for all calls and two sentences, for whatever model.
 _MAX_TOKENS: Final = 2048
+# Deltas of each last answer, so that streams are under way for a while.
+DELTAS: Final = 50
 
 
 @attrs.frozen(kw_only=True)
@@ -121,7 +123,7 @@ class Demo:
             await _until(lambda: _open_sockets() <= before)
             self.tally.leaked_connections = _open_sockets() - before
         else:
-            async with ScriptedEndpoint(demo_script(self.plan.tools)) as endpoint:
+            async with ScriptedEndpoint(demo_script(self.plan.tools, deltas=DELTAS)) as endpoint:
                 await self._drive(endpoint.base_url, "scripted")
                 await _until(lambda: endpoint.open_connections == 0)
                 self.tally.leaked_connections = endpoint.open_connections

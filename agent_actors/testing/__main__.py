@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import trio
 
-from agent_actors.testing.demo import demo_script
+from agent_actors.testing.demo import ONE_SENTENCE, demo_script
 from agent_actors.testing.endpoint import ScriptedEndpoint
 
 
@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0, help="0, the default: any that is free")
     parser.add_argument("--tools", type=int, default=8, help="calls of a session's first answer")
     parser.add_argument("--tool", action="append", help="a tool to call; default: those on offer")
-    parser.add_argument("--deltas", type=int, default=50, help="deltas of the last answer")
+    parser.add_argument(
+        "--deltas", type=int, default=ONE_SENTENCE, help="deltas of the last answer"
+    )
     parser.add_argument("--every", type=float, default=0.01, help="seconds between two deltas")
     parser.add_argument("--keep", action="store_true", help="run on when the input ends")
     options = parser.parse_args(arguments)

@@ -18,13 +18,16 @@ _FRAGMENTS_PER_CALL: Final = 3
 _OPENING: Final = "I will look that up."
 _ANSWER: Final = "All tools have answered, and this is what their answers come to."
 
+ONE_SENTENCE: Final = len(_ANSWER.split())
+"""The deltas that say the answer once; with more it is said again and again."""
+
 
 def demo_script(
     tools: int = 8,
     *,
     tool_names: Sequence[str] | None = None,
     arguments: Callable[[int], JsonObject] | None = None,
-    deltas: int = 50,
+    deltas: int = ONE_SENTENCE,
     every: float = 0.01,
 ) -> Callable[[EndpointRequest], Reply]:
     """A script for `ScriptedEndpoint`: parallel tool calls, then an answer that streams.
@@ -35,7 +38,7 @@ def demo_script(
             to call, the answer comes at once.
         arguments: The arguments of a call, from its position; None: those that the tool's schema
             requires, made up, and `{"item": <position>}` where it requires none.
-        deltas: The deltas of the answer's text.
+        deltas: The deltas of the answer's text, a word each; by default those of one sentence.
         every: Seconds between two deltas.
 
     Returns:
@@ -53,8 +56,8 @@ def demo_script(
             ]
             opening = say(_OPENING, chunks=len(_OPENING.split()), every=every)
             return reply(opening, interleave(*calls), usage(_PROMPT_TOKENS, 10 * tools))
-        words = islice(cycle(_ANSWER.split()), deltas)
-        pieces = (f"{word} " for word in words)
+        words = enumerate(islice(cycle(_ANSWER.split()), deltas), 1)
+        pieces = (f"{word} " if number < deltas else word for number, word in words)
         return reply(say(*pieces, every=every), usage(_PROMPT_TOKENS, deltas))
 
     return answer

@@ -5,7 +5,7 @@ import os
 import trio
 
 from agent_actors import AgentOptions, open_runtime, tool
-from agent_actors.events import AssistantDelta, ToolResult, ToolUse
+from agent_actors.events import AssistantDelta, AssistantMessage, ToolResult, ToolUse
 
 
 @tool
@@ -36,13 +36,15 @@ async def main() -> None:
             match event:
                 case AssistantDelta(text=text):
                     print(text, end="", flush=True)
+                case AssistantMessage():
+                    print()
                 case ToolUse(name=name, input=arguments):
-                    print(f"\n-> {name}({arguments})", end="")
+                    print(f"-> {name}({arguments})")
                 case ToolResult(name=name, content=content):
-                    print(f"\n<- {name}: {content}", end="")
+                    print(f"<- {name}: {content}")
                 case _:
                     pass
-        print(f"\n{events.result.stop_reason}, {events.result.usage.total_tokens} tokens")
+        print(f"{events.result.stop_reason}, {events.result.usage.total_tokens} tokens")
 
 
 trio.run(main)

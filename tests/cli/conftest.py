@@ -11,6 +11,7 @@ from agent_actors.testing import demo_script
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo whose endpoint answers, and whose tools return, at once; it says three words."""
-    monkeypatch.setattr(demo, "demo_script", partial(demo_script, deltas=3, every=0))
+    monkeypatch.setattr(demo, "demo_script", partial(demo_script, every=0))
+    monkeypatch.setattr(demo, "DELTAS", 3)
     monkeypatch.setattr(workload, "_SHORTEST_WAIT", 0)
     monkeypatch.setattr(workload, "_LONGEST_WAIT", 1)

@@ -1,0 +1,35 @@
+"""Cancel a run at each of its steps, and look at what it leaves."""
+
+import trio
+
+from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.testing import ScriptedModel, StepOutcome, call, cancel_at_every_step, say
+
+lock = trio.Lock()
+
+
+@tool
+async def book(seat: int) -> str:
+    """Book a seat."""
+    async with lock:
+        await trio.sleep(1)
+    return f"seat {seat} is yours"
+
+
+async def book_a_seat() -> None:
+    model = ScriptedModel([[call("book", {"seat": 7})], [say("Done.")]])
+    options = AgentOptions(model="scripted", provider=model, tools=[book])
+    async with open_runtime() as runtime:
+        await runtime.run("Seat 7, please.", options)
+
+
+def test_whenever_it_is_cancelled_the_lock_is_free() -> None:
+    def check(step: int, outcome: StepOutcome[None]) -> None:
+        assert not lock.locked(), f"held after the cancel at step {step}"
+
+    assert cancel_at_every_step(book_a_seat, check=check) > 3
+
+
+if __name__ == "__main__":
+    test_whenever_it_is_cancelled_the_lock_is_free()
+    print("ok")
