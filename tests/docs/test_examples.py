@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Those that tests of their own run: one names an endpoint, and one serves for ever.
-APART = {"first_agent", "web_service"}
+# Those that tests of their own run: one names an endpoint, and two serve for ever.
+APART = {"first_agent", "web_service", "web_service_asyncio"}
 EXAMPLES = [e for e in sorted((ROOT / "docs/examples").glob("*.py")) if e.stem not in APART]
 # What the README's first agent names.
 FIRST_AGENT_URL = "http://localhost:1234/v1"
