@@ -92,7 +92,11 @@ class Hook:
     async def wrap_model_call(
         self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
     ) -> ModelFinished:
-        """Stand around a model call."""
+        """Stand around a model call.
+
+        `call_next` may be called again, one call after the other: what was shown is void then, and
+        each needs room in the run's limits. Two at a time are refused by a `HookError`.
+        """
         return await call_next(request)
 
     async def after_model(self, event: AfterModelEvent, ctx: HookContext) -> HookDecision | None:

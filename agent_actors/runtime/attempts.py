@@ -22,7 +22,7 @@ from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import AgentError, ProviderError
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.budget import Budget
+from agent_actors.runtime.budget import Budget, NoRoom
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.reader import RunSink
@@ -84,7 +84,8 @@ class Attempts:
         self._answered: RunSink | None = None
         # How many tries were void so far, of this model call.
         self._void = 0
-        # Of this model call, as it was first asked.
+        # Of this model call: its number in the run, and the key as it was first asked.
+        self._number = 0
         self._first_key = ""
 
     async def answer(self, request: ModelRequest) -> ModelFinished:
@@ -92,21 +93,22 @@ class Attempts:
 
         Args:
             request: What to ask; its settings are those of the first model. All tries bear its
-                key, and a second call with the same one gets another.
+                key. Asked again in the same model call, which hooks may do, what was shown is void,
+                and the key is another.
 
         Raises:
+            NoRoom: Asked again, and the limits leave no room for it; what was shown stands.
             ProviderError: The last failure of the last model; notes tell what was tried.
 
         Cancellation: the connection is closed before this returns; what was cut off is `cut_off`.
         """
-        if request.idempotency_key == self._first_key:  # by whoever stands around
-            await self._restart("the model is asked once more")
-            request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
+        if self._number == self._ledger.model_calls:  # by whoever stands around
+            request = await self._again(request)
         else:
             if self._sink is not None:  # a hook had an answer of its own in place of what failed
                 await self._record(self.cut_off())
             self._void, self._answered = 0, None
-            self._first_key = request.idempotency_key
+            self._number, self._first_key = self._ledger.model_calls, request.idempotency_key
         while True:
             options = self._models[self._at]
             if self._at:
@@ -139,6 +141,15 @@ class Attempts:
         if what and note not in getattr(error, "__notes__", ()):
             error.add_note(note)
         return bool(what)
+
+    async def _again(self, request: ModelRequest) -> ModelRequest:
+        what = self._limits.refuses_request(self._shown_tokens() + self._ledger.owed)
+        if what:
+            raise NoRoom(what)
+        await self._restart("the model is asked once more")
+        if request.idempotency_key != self._first_key:
+            return request
+        return attrs.evolve(request, idempotency_key=self._actors.ids.new())
 
     def _bounded(self, request: ModelRequest) -> ModelRequest:
         settings = self._limits.bounded(request.settings)

@@ -7,7 +7,7 @@ asked where an agent has no limits.
 
 When it is asked:
 
-- Before a model call: are requests, tokens or money used up?
+- Before a model call, and before a hook makes it again: are requests, tokens or money used up?
 - Before the tools of a turn begin: are tokens or money used up, or are the calls too many? The
   calls of a turn begin all or none.
 - After an answer that ends the run there is nothing to refuse. Only where the answer was cut off
@@ -51,6 +51,18 @@ from agent_actors.sessions import SessionState
 _SESSION: Final = "session_"
 
 _Check: TypeAlias = Callable[[UsageLimits, Spent], str]
+
+
+class NoRoom(Exception):
+    """A hook makes a model call again without room for it; the run ends with a result.
+
+    Attributes:
+        what: The limit.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the run's budget is used up: {what}")
+        self.what = what
 
 
 @attrs.define(eq=False)

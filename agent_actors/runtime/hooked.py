@@ -36,6 +36,7 @@ from agent_actors.hooks.events import (
 )
 from agent_actors.hooks.phases import Phase
 from agent_actors.protocol.turn import UserInput
+from agent_actors.runtime.budget import NoRoom
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.ring import Ring
 from agent_actors.tools.output import ToolOutput
@@ -58,17 +59,20 @@ class Blocked:
         hook: Which.
         reason: Why.
         usage: What an answer used that is not kept; None if there was none.
+        budget: The limit that ended it in the hook's place, as the hook made a model call again;
+            empty: none.
     """
 
     phase: str
     hook: str
     reason: str
     usage: Usage | None = None
+    budget: str = ""
 
     @property
     def stop_reason(self) -> str:
         """As the run's result has it."""
-        return f"blocked:{self.phase}"
+        return f"budget:{self.budget}" if self.budget else f"blocked:{self.phase}"
 
     @property
     def why(self) -> str:
@@ -171,7 +175,10 @@ class HookedRun:
             if isinstance(refused, Blocked):
                 return refused
             request = refused
-        answer = await ring.wrap_model_call(request, ask)
+        try:
+            answer = await ring.wrap_model_call(request, ask)
+        except NoRoom as full:
+            return Blocked(Phase.WRAP_MODEL_CALL.value, "<any>", str(full), budget=full.what)
         if not ring.takes_part(Phase.AFTER_MODEL):
             return answer
         event = self._event(

@@ -80,6 +80,11 @@ class Ledger:
         """An answer has come; whatever is entered next is taken for it."""
         self._owed = usage
 
+    @property
+    def owed(self) -> Usage:
+        """What that answer used; nothing if there is none."""
+        return self._owed or NO_TOKENS
+
     def begin_tools(self, calls: int) -> None:
         """The calls of an answer begin; told of before the answer is entered."""
         self._begun_calls += calls

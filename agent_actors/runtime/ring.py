@@ -34,6 +34,7 @@ from agent_actors.hooks.decision import HookDecision, Refusal
 from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
+from agent_actors.runtime.call_next import CallNext
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput, to_output
 from agent_actors.tools.protocol import as_tool
@@ -286,16 +287,7 @@ class Ring:
         kind: type[T],
         argument: A,
     ) -> T:
-        inner: list[object] = []
-
-        async def call_next(argument: A) -> object:
-            try:
-                inner.append(await step(argument))
-            except BaseException as error:
-                inner.append(error)
-                raise
-            return inner[-1]
-
+        call_next = CallNext(hook, step)
         started = trio.current_time()
         timeout = math.inf if hook.deadline is None else hook.deadline
         found: object = None
@@ -305,16 +297,18 @@ class Ring:
         except (HookError, trio.Cancelled, KeyboardInterrupt):
             raise
         except BaseException as error:
-            if any(error is one for one in inner):
+            if call_next.raised(error):
                 raise  # the step's own, which the hook let pass
-            raise _raised(hook, error) from error
+            raise call_next.refusal_in(error) or _raised(hook, error) from error
+        finally:
+            call_next.end()
         if scope.cancelled_caught:
             raise HookError(
                 f"did not finish within {timeout:g} s", hook=hook.name, phase=hook.phase
             )
         if not isinstance(found, kind):
             raise _wrong(hook, found, f"a {kind.__name__}")
-        replaced = not inner or found is not inner[-1]
+        replaced = not call_next.gave(found)
         if replaced:
             self._record(hook, "replace", started)
         return _sound(hook, found, replaced=replaced)
