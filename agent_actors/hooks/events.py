@@ -259,7 +259,7 @@ class CompactEvent(_WithHistory):
 
 @attrs.frozen(kw_only=True)
 class SubagentStartEvent(PhaseEvent):
-    """A tool of this run starts a run.
+    """A tool of this run starts a run, while this one is alive and in the same runtime.
 
     Attributes:
         agent_name: The name of the agent that is started; empty if it has none.
@@ -277,7 +277,7 @@ class SubagentStartEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SubagentStopEvent(PhaseEvent):
-    """That run has ended.
+    """That run has ended; told once for each `subagent_start`, also if this run ended before it.
 
     Attributes:
         agent_name: The name of the agent.

@@ -45,6 +45,8 @@ class SessionHooks:
         self.owner: Owner = Owner("session_hooks")
         self._wall_clock = wall_clock
         self._open: dict[str, tuple[HookChain, float]] = {}
+        # Those that fire in a task of their own, each with the event of its end.
+        self._firing: set[trio.Event] = set()
 
     @property
     def are_around(self) -> bool:
@@ -73,16 +75,38 @@ class SessionHooks:
     def end(self, session_id: str, reason: str) -> None:
         """The session leaves: fire `session_end`, in a task of its own, if somebody waits."""
         opened = self._open.pop(session_id, None)
-        if opened is not None:
-            with suppress(RuntimeFailure):  # closing fires what is left by itself
-                self.owner.start_background(partial(self._fire, session_id, reason, *opened))
+        if opened is None:
+            return
+        fired = trio.Event()
+        self._firing.add(fired)
+        try:
+            self.owner.start_background(
+                partial(self._fire_apart, fired, session_id, reason, *opened)
+            )
+        except RuntimeFailure:  # closing fires what is left by itself
+            self._firing.discard(fired)
 
     async def end_all(self) -> None:
-        """The runtime closes: every session that is open ends. Bounded; failures are dropped."""
+        """The runtime closes: every session that is open ends. Bounded; failures are dropped.
+
+        Hooks of a session that left just before get what is left of their time as well: the tasks
+        that they run in end with the owner, which is closed after this.
+        """
         async with trio.open_nursery() as nursery:
+            for fired in tuple(self._firing):
+                nursery.start_soon(fired.wait)
             while self._open:
                 session_id, opened = self._open.popitem()
                 nursery.start_soon(self._fire, session_id, "closed", *opened)
+
+    async def _fire_apart(
+        self, fired: trio.Event, session_id: str, reason: str, chain: HookChain, bound: float
+    ) -> None:
+        try:
+            await self._fire(session_id, reason, chain, bound)
+        finally:
+            self._firing.discard(fired)
+            fired.set()
 
     async def _fire(self, session_id: str, reason: str, chain: HookChain, bound: float) -> None:
         _around.set(self)

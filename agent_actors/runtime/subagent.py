@@ -1,4 +1,14 @@
-"""What a run tells the hooks of the run whose tool started it."""
+"""What a run tells the hooks of the run whose tool started it.
+
+`subagent_start` and `subagent_stop` are a pair: who was told of the start is told of the end, once,
+also when its own run has ended by then, as it can if the tool started the other run in a task that
+it left behind. What such a late hook did is on no record, since that run's has its end.
+
+A run that is started after the run around it has ended, or in another runtime, is told to nobody:
+`after_agent` was the last word to those hooks, their state is given up, and there is no run any
+more that a refusal, a deadline or a record of theirs could belong to. What has to hold beyond the
+end of a run is for its `PermissionPolicy` to say, which binds these runs as well (`policy.py`).
+"""
 
 import trio
 

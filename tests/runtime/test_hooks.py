@@ -96,6 +96,45 @@ async def test_a_hook_that_hangs_at_the_end_of_a_session_holds_up_nobody_for_lon
     assert trio.current_time() - started <= 10
 
 
+@pytest.mark.parametrize("reason", ["evicted", "deleted"])
+async def test_hooks_of_a_session_that_left_just_before_the_runtime_closes_come_to_their_end(
+    reason: str, autojump_clock: MockClock
+) -> None:
+    told: list[str] = []
+    begun = trio.Event()
+
+    async def end(event: SessionEndEvent) -> None:
+        begun.set()
+        await trio.sleep(3)
+        told.append(event.reason)
+
+    async with open_runtime(session_ttl=10) as runtime:
+        await runtime.run("Go.", agent("Done.", hooks={"session_end": end}), session_id="s")
+        if reason == "deleted":
+            await runtime.sessions.delete("s")
+        await begun.wait()
+        left = trio.current_time()
+    assert told == [reason]
+    assert trio.current_time() - left == pytest.approx(3)
+
+
+async def test_hooks_of_a_session_that_left_hold_up_the_close_no_longer_than_others(
+    autojump_clock: MockClock,
+) -> None:
+    begun = trio.Event()
+
+    async def hang(event: SessionEndEvent) -> None:
+        begun.set()
+        await trio.sleep_forever()
+
+    async with open_runtime(session_ttl=10) as runtime:
+        await runtime.run("Go.", agent("Done.", hooks={"session_end": hang}), session_id="s")
+        await begun.wait()
+        await trio.sleep(4)
+        left = trio.current_time()
+    assert trio.current_time() - left == pytest.approx(6)  # of the ten that they had
+
+
 # --- prompts ---
 
 

@@ -28,7 +28,7 @@ from agent_actors.hooks import (
     SubagentStopEvent,
     ToolCall,
 )
-from agent_actors.testing import ScriptedModel, Turn, call, fail, pause, say
+from agent_actors.testing import ScriptedModel, Turn, call, fail, pause, say, wait
 from agent_actors.tools.output import ToolOutput
 from tests.runtime.hookkit import USE, agent, asked, echo, ran, results, run
 from tests.runtime.joinkit import check_history, check_quiet
@@ -294,6 +294,50 @@ async def test_a_run_is_told_of_the_runs_that_its_tools_start_and_may_refuse_the
         )
         refuse = True
         assert results(await parent(runtime)) == ["blocked:subagent_start: "]
+
+
+async def test_who_was_told_that_a_run_begins_is_told_that_it_ends_though_its_own_has_ended(
+    nursery: trio.Nursery,
+) -> None:
+    told: list[str] = []
+    parent_ended, go_on = trio.Event(), trio.Event()
+    begun = trio.Event()
+
+    async def start(event: SubagentStartEvent) -> None:
+        told.append(f"start {event.subagent_session_id}")
+        begun.set()
+
+    async def stop(event: SubagentStopEvent) -> None:
+        told.append(f"stop {event.subagent_session_id}")
+
+    async def after(event: AfterAgentEvent) -> None:
+        told.append("after_agent")
+
+    @tool
+    async def leave() -> str:
+        """Leave two runs behind: one that begins now, and one that begins when this has ended."""
+
+        async def at_once() -> None:
+            await runtime.run("Help.", agent([wait(go_on), say("Helped.")]), session_id="now")
+
+        async def later() -> None:
+            await parent_ended.wait()
+            await runtime.run("Help.", agent("Helped."), session_id="later")
+            go_on.set()
+
+        nursery.start_soon(at_once)
+        nursery.start_soon(later)
+        await begun.wait()
+        return "left"
+
+    hooks: Hooks = {"subagent_start": start, "subagent_stop": stop, "after_agent": after}
+    plain = agent(call("leave", {}), "Done.", hooks=hooks)
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", attrs.evolve(plain, tools=[leave]), session_id="s")
+        assert results(result) == ["left"]
+        parent_ended.set()
+        await go_on.wait()
+    assert told == ["start now", "after_agent", "stop now"]
 
 
 async def test_a_hook_that_hangs_when_a_started_run_ends_is_left_behind(
