@@ -31,6 +31,7 @@ from agent_actors.domain.model import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    UsageDelta,
 )
 from agent_actors.errors import ProviderDeadlineError, ProviderError
 from agent_actors.protocol.pace import PaceStatistics, Ticket
@@ -86,12 +87,13 @@ _FIRST: Final = Try()
 class _WatchedSink:
     """A sink that tells the watch of what comes; pieces without content do not count."""
 
-    __slots__ = ("_begun", "_sink", "_watch")
+    __slots__ = ("_begun", "_counts", "_sink", "_watch")
 
     def __init__(self, sink: ModelSink, watch: Watch, begun: Callable[[], None]) -> None:
         self._sink = sink
         self._watch = watch
         self._begun: Callable[[], None] | None = begun
+        self._counts: UsageDelta | None = None
 
     @property
     def full(self) -> bool:
@@ -100,7 +102,7 @@ class _WatchedSink:
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         for delta in deltas:
             # Text first: told by its class, it is told without a call.
-            if delta.text if type(delta) is TextDelta else _has_content(delta):
+            if delta.text if type(delta) is TextDelta else self._has_content(delta):
                 self._watch.touch()
                 if self._begun is not None:
                     self._begun()
@@ -115,19 +117,22 @@ class _WatchedSink:
         finally:
             self._watch.resume()
 
-
-def _has_content(delta: ModelDelta) -> bool:
-    match delta:
-        case TextDelta():
-            return bool(delta.text)
-        case ThinkingDelta():
-            return bool(delta.text or delta.signature)
-        case ToolCallDelta():
-            return bool(delta.id or delta.name or delta.arguments)
-        case NoticeDelta():
-            return False
-        case _:
-            return True
+    def _has_content(self, delta: ModelDelta) -> bool:
+        match delta:
+            case TextDelta():
+                return bool(delta.text)
+            case ThinkingDelta():
+                return bool(delta.text or delta.signature)
+            case ToolCallDelta():
+                return bool(delta.id or delta.name or delta.arguments)
+            case UsageDelta():
+                # Counts that grow tell of thoughts that are not shown; the same again, of nothing.
+                before, self._counts = self._counts, delta
+                return delta != before
+            case NoticeDelta():
+                return False
+            case _:
+                return True
 
 
 class ModelStream:

@@ -95,7 +95,7 @@ class Verdict:
     Attributes:
         again: Whether another try may help.
         refused: Whether the endpoint said "too much": all its sessions slow down.
-        after: Seconds for which it asked; None if it named no time.
+        after: Seconds for which it asked; None if it named no time, or none that is left.
     """
 
     again: bool
@@ -119,7 +119,8 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
             limited = status in _REFUSALS or status == 503
             after = wanted_pause(headers, now=now, limited=limited)
             refused = status in _REFUSALS or (status == 503 and after is not None)
-            return Verdict(again, again and refused, after)
+            # "At once" would use up all tries within milliseconds: it counts as no time.
+            return Verdict(again, again and refused, after or None)
         case ProviderInBandError(code=code):
             refused = code.lower() in _IN_BAND_REFUSALS
             return Verdict(refused or code.lower() in _IN_BAND_TRANSIENT, refused)

@@ -267,7 +267,6 @@ async def test_empty_pieces_are_no_first_token(
         ToolCallDelta(id="call"),
         ToolCallDelta(name="tool"),
         ToolCallDelta(arguments="{"),
-        UsageDelta(Usage()),
         FinishDelta("stop"),
     ],
     ids=str,
@@ -278,6 +277,18 @@ async def test_a_piece_with_content_rearms_the_idle_deadline(
     stream = await serving(nursery, Played(every(4, piece, times=10)))
     assert await stream.stream(request_of(), Reader(), DEADLINES) is DONE
     assert trio.current_time() == 40.0
+
+
+async def test_counts_rearm_the_idle_deadline_only_while_they_change(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def counting(sink: ModelSink) -> None:
+        for number in range(1000):
+            await trio.sleep(4)
+            sink.feed([UsageDelta(Usage(7, min(number, 3)))])
+
+    error = await late(nursery, counting)
+    assert (error.kind, trio.current_time()) == ("idle", 21.0)
 
 
 async def test_the_idle_deadline_stands_still_while_the_reader_is_full(

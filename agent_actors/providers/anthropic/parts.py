@@ -6,7 +6,7 @@ becomes. Which part a delta is for is told in `blocks`, what argument text means
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 import attrs
@@ -35,7 +35,7 @@ from agent_actors.protocol.arguments import (
     parse_arguments,
 )
 from agent_actors.protocol.call_ids import CallIds
-from agent_actors.protocol.text import TextFlow, mend_surrogates
+from agent_actors.protocol.text import TextFlow, mend_object, mend_surrogates
 from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
 
 PROVIDER: Final = "anthropic"
@@ -126,9 +126,9 @@ class ProsePart:
         text = "".join(self._pieces)
         if not self._thinking:
             if text:
-                yield TextBlock(text, extra=_mended_object(self._extra))
+                yield TextBlock(text, extra=mend_object(self._extra))
         elif text or self._signature or self._extra:
-            yield ThinkingBlock(text, self._signature, extra=_mended_object(self._extra))
+            yield ThinkingBlock(text, self._signature, extra=mend_object(self._extra))
 
     def _shown(self, text: str) -> Sequence[ModelDelta]:
         if not text:
@@ -222,7 +222,7 @@ class CallPart:
         """The calls in it: one, or as many as there were objects in its arguments."""
         if not (self._name or self.arguments or text_in(self.begun, "id")):
             return
-        extra = _mended_object(self._extra)
+        extra = mend_object(self._extra)
         # What was cut is not repaired: it may look whole and have been the start of more.
         lenient = self._lenient and not (cut.why and (cut.here or not self.ended))
         for place, parsed in enumerate(parse_arguments(self.arguments, lenient=lenient)):
@@ -312,7 +312,9 @@ class OpaquePart:
             # An input that is not whole is left as it began: this object must stay JSON.
             if isinstance(parsed, GoodArguments):
                 self._data["input"] = parsed.input
-        yield OpaqueBlock(_mended_object(self._data), PROVIDER)
+        data = mend_object(cast(JsonObject, self._data))
+        if data:  # else it was nested too deeply to be sent again
+            yield OpaqueBlock(dict(data), PROVIDER)
 
     def _grow(self, more: WireObject) -> None:
         for key, value in more.items():
@@ -343,18 +345,3 @@ def _given_arguments(value: object) -> tuple[str, bool]:
     if not value:
         return "", True
     return json.dumps(value, ensure_ascii=False), False
-
-
-def _mended_object(value: Mapping[str, object]) -> JsonObject:
-    """The object without halves of characters, which no text in UTF-8 can hold."""
-    return {mend_surrogates(key): _mended(item) for key, item in value.items()}
-
-
-def _mended(value: object) -> JsonValue:
-    if isinstance(value, str):
-        return mend_surrogates(value)
-    if isinstance(value, list):
-        return [_mended(item) for item in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return _mended_object(cast(WireObject, value))
-    return cast(JsonValue, value)

@@ -31,8 +31,10 @@ from tests.providers.anthropic.answers import (
     begin,
     call_block,
     end,
+    read_all,
     seal,
     shown,
+    sse,
     start,
     stop,
     text,
@@ -250,6 +252,19 @@ def test_a_block_of_an_unknown_kind_grows_by_what_comes_for_it() -> None:
             "input": {"i": 1},
         }
     ]
+
+
+def test_a_block_nested_too_deeply_is_left_out_and_the_rest_of_the_answer_is_kept() -> None:
+    deep = json.loads("[" * 900 + "]" * 900)
+    sealed = {"type": "text", "text": "", "novel": deep}
+    found = read_all(
+        [
+            sse(begin(), *text_block("Hello"))
+            + sse(start(1, {"type": "new_thing", "x": deep}), stop(1))
+            + sse(start(2, sealed), text("!", 2), stop(2), *end())
+        ]
+    )[1]
+    assert found.blocks == (TextBlock("Hello"), TextBlock("!"))
 
 
 def test_a_delta_of_an_unknown_kind_for_no_block_is_a_block_of_its_own() -> None:
