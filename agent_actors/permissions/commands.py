@@ -26,12 +26,17 @@ _SEPARATORS: Final = frozenset(";&|\n")
 _BETWEEN_COMMANDS: Final = re.compile(r"[;&|\n\r]")
 # Also what may stand around, or in the place of, a word: `$(rm x)`, `bash -c 'rm x'`, `rm${IFS}x`.
 _BETWEEN_WORDS: Final = re.compile(r"[;&|\n\r<>(){}`'\"$]")
+# A redirection may stand before the command itself, as in `>log rm x`.
+_REDIRECTION: Final = re.compile(
+    r"(?:\d{1,3}|\{\w{1,32}\})?&?[<>]{1,3}[&|-]?[ \t]*(?:\"[^\"]*\"|'[^']*'|[^\s;&|<>\"'])*"
+)
 _UNQUOTED: Final = str.maketrans("", "", "'\"\\")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=\S*")
 # What runs the words after it, and may have options of its own in between.
 _RUNNER: Final = re.compile(
-    "builtin|busybox|chroot|command|do|doas|elif|else|env|eval|exec|if|ionice|nice|nohup|parallel|"
-    "script|setsid|stdbuf|strace|su|sudo|taskset|then|time|timeout|unshare|until|watch|while|xargs|"
+    "builtin|busybox|chroot|chrt|command|coproc|do|doas|elif|else|env|eval|exec|fakeroot|flock|if|"
+    "ionice|nice|nohup|parallel|pkexec|prlimit|runuser|script|setpriv|setsid|stdbuf|strace|su|sudo|"
+    "systemd-run|taskset|then|time|timeout|toybox|unshare|until|watch|while|xargs|"
     "!|-exec|-execdir|-ok|-okdir"
 )
 # Words after such a runner that are tried as the beginning of a command; bounds hostile lines.
@@ -81,6 +86,7 @@ def possible_commands(line: str) -> tuple[str, ...]:
         (unquoted, _BETWEEN_COMMANDS),
         (unquoted, _BETWEEN_WORDS),
         (joined, _BETWEEN_WORDS),
+        (_REDIRECTION.sub(" ", joined).translate(_UNQUOTED), _BETWEEN_COMMANDS),
     ):
         for piece in between.split(text):
             found |= dict.fromkeys(_beginnings(folded(piece).split(" ")))

@@ -9,11 +9,13 @@ from the look of the pattern: with `://` it is a URL, with `/` a path. What has 
 read as everything that it could be; `text:` says that it is only text.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, Self
+from urllib.parse import unquote
 
 import attrs
 
@@ -22,6 +24,8 @@ from agent_actors.permissions.commands import LONGEST_LINE, possible_commands, s
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 from agent_actors.permissions.paths import PathPattern
 from agent_actors.permissions.urls import DomainPattern, UrlPattern
+
+_FILE_URL: Final = re.compile(r"\s*file:(?://[^/]*)?(/.*)", re.IGNORECASE | re.DOTALL)
 
 
 class Kind(StrEnum):
@@ -127,7 +131,7 @@ class Pattern:
         kind = self.kind or field
         return (
             (kind in (Kind.COMMAND, None) and self._may_run(value))
-            or (kind in (Kind.PATH, None) and self._may_open(value, cwd))
+            or ((kind in (Kind.PATH, None) or _path_of_url(value)) and self._may_open(value, cwd))
             or (self._url is not None and self._url.restricts(value))
             or (self._domain is not None and self._domain.restricts(value))
         )
@@ -144,7 +148,9 @@ class Pattern:
         )
 
     def _may_open(self, value: str, cwd: PurePath) -> bool:
-        return self._path is not None and self._path.restricts(value, cwd)
+        # Programs written in C read a name up to its first NUL.
+        named = (value, value.partition("\0")[0], _path_of_url(value))
+        return self._path is not None and any(self._path.restricts(one, cwd) for one in named)
 
 
 def _command_forms(body: str) -> tuple[str, ...]:
@@ -170,6 +176,12 @@ def _path_of(body: str, kind: Kind | None) -> PathPattern | None:
         if kind is Kind.PATH or not set(body) & set(" :"):
             raise
         return None  # a command or a URL, not meant for paths
+
+
+def _path_of_url(value: str) -> str:
+    """The path that a `file:` URL stands for, which names a file in whatever field; else empty."""
+    found = _FILE_URL.match(value)
+    return "" if found is None else unquote(found[1])
 
 
 def _is_innocent(value: str) -> bool:

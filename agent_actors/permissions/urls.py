@@ -34,6 +34,9 @@ _SCHEME: Final = re.compile(
     r"(?:https?:|[a-z][a-z0-9+.-]*:(?=[/\\]{2}))?[/\\]*", re.IGNORECASE | re.ASCII
 )
 
+# What names end with and what resolvers take for it, so far as folding leaves it.
+_DOTS: Final = ".\u3002\uff0e\uff61"
+
 
 @attrs.frozen
 class DomainPattern:
@@ -166,7 +169,7 @@ def _readings(url: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _names(host: str) -> set[str]:
-    name = folded(unquote(host)).rstrip(".")
+    name = folded(unquote(host)).rstrip(_DOTS)
     names = {name}
     if len(name) > _LONGEST_HOST:
         return names

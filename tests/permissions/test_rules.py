@@ -313,6 +313,14 @@ def two_places(path: str, url: str) -> str:
     return path + url
 
 
+def test_a_path_is_restricted_up_to_a_nul_and_as_a_url_of_a_file() -> None:
+    assert restricts("Edit(.env)", EDIT, file_path="sub/.env\x00.txt")
+    assert restricts("Edit(/etc/**)", EDIT, file_path="file:///etc/passwd")
+    assert restricts("*(/etc/**)", FETCH, url=" FILE://localhost/%65tc/passwd")
+    assert not restricts("*(/etc/**)", FETCH, url="https://a.example/etc/passwd")
+    assert not permits("Edit(src/**)", EDIT, file_path="file:src/a.py")
+
+
 def test_an_escaped_text_means_itself() -> None:
     assert Pattern.parse(f"text:{escaped('a*[b]?')}").permits("a*[b]?", None, CWD)
     assert not Pattern.parse(f"text:{escaped('a*')}").permits("ab", None, CWD)

@@ -77,6 +77,7 @@ def test_any_other_url_is_not_permitted(url: str) -> None:
         "https://example%2ecom/",
         "https://\uff45xample.com/",
         "https://example\u3002com/",
+        "https://example.com\u3002/",
     ],
 )
 def test_a_url_that_may_lead_to_the_host_is_restricted(url: str) -> None:
