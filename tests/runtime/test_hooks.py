@@ -21,6 +21,7 @@ from agent_actors.hooks import (
     StopEvent,
     UserPromptSubmitEvent,
 )
+from agent_actors.runtime.session_hooks import SessionHooks
 from agent_actors.testing import fail, say
 from tests.runtime.hookkit import USE, Recorder, actions, agent, asked, ran, run
 
@@ -133,6 +134,19 @@ async def test_hooks_of_a_session_that_left_hold_up_the_close_no_longer_than_oth
         await trio.sleep(4)
         left = trio.current_time()
     assert trio.current_time() - left == pytest.approx(6)  # of the ten that they had
+
+
+async def test_a_session_that_leaves_when_everything_has_stopped_is_waited_for_by_nobody() -> None:
+    async def end(event: SessionEndEvent) -> None:
+        raise AssertionError
+
+    hooks = SessionHooks(lambda: 0.0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(hooks.owner.serve)
+        hooks.owner.close()
+    hooks._open["s"] = (agent(hooks={"session_end": end}).hook_chain, 1.0)
+    hooks.end("s", "evicted")
+    await hooks.end_all()
 
 
 # --- prompts ---
