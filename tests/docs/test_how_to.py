@@ -1,23 +1,11 @@
-"""What a page shows of a program is in the program."""
+"""What a page links to is there."""
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-# The pages of the API are made when the site is.
-PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "api"]
-SHOWN = re.compile(r"<!-- (docs/examples/\w+\.py) -->\n```python\n(.*?)```", re.DOTALL)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_snippet_is_a_piece_of_its_file(page: Path) -> None:
-    for name, snippet in SHOWN.findall(page.read_text(encoding="utf-8")):
-        source = (ROOT / name).read_text(encoding="utf-8")
-        depths = [textwrap.indent(snippet, " " * depth) for depth in (0, 4, 8)]
-        assert any(piece in source for piece in depths), f"{page.name} shows other than {name}"
+from tests.docs.pagekit import PAGES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

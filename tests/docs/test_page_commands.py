@@ -1,0 +1,196 @@
+"""A command that a page shows is one, with the options that it has; a file is read as it stands."""
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+
+from agent_actors import AgentOptions
+from agent_actors.cli.app import app
+from agent_actors.cli.doctor.remedies import Remedy
+from agent_actors.cli.doctor.report import Check, Figures, Report
+from agent_actors.cli.doctor.sightings import Sighting
+from agent_actors.model import load_profiles
+from agent_actors.testing import ScriptedEndpoint, demo_script
+from tests.docs.pagekit import EXAMPLES, PAGES, ROOT, Block, blocks
+
+SHELL = [b for b in blocks("sh", "console", "text") if b.language != "text" or b.text[0] == "$"]
+PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]
+LANGUAGES = {"", "console", "diff", "json", "python", "sh", "text", "toml", "yaml"}
+# Programs of others, whose options nobody can tell here.
+OF_OTHERS = {".", "cd", "curl", "export", "printf", "pytest", "python3"}
+MODULES = ("pytest", "agent_actors.testing", "venv")
+
+
+def commands(block: Block) -> Iterator[list[str]]:
+    """Each command of a block, as words, without what it sets and where its output goes."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language != "sh":
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    for line in lines:
+        words = shlex.shlex(line, posix=True, punctuation_chars="&|;>")
+        words.whitespace_split = True
+        command: list[str] = []
+        for word in [*words, ";"]:
+            if set(word) <= set("&|;>"):
+                while command and re.match(r"[A-Z_]+=", command[0]):
+                    command.pop(0)
+                if command:
+                    yield command
+                command = []
+            else:
+                command.append(word)
+
+
+def options_of(module: str) -> set[str]:
+    told = subprocess.run(
+        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True
+    )
+    return set(re.findall(r"--[a-z-]+", told.stdout))
+
+
+def check_python(words: list[str]) -> None:
+    match words:
+        case ["-c", code]:
+            assert ast.parse(code).body
+        case ["-m", module, *rest]:
+            assert module in MODULES
+            if module.startswith("agent_actors"):
+                assert {word for word in rest if word.startswith("--")} <= options_of(module)
+            assert all((ROOT / word).exists() for word in rest if word.startswith("tests/"))
+        case _:
+            pytest.fail(f"who runs python {words}?")
+
+
+def check(words: list[str]) -> None:
+    """Fail for a command that is none."""
+    match words:
+        case ["agent-actors", *rest]:
+            app.parse_args(rest, exit_on_error=False, print_error=False)
+        case ["python" | "python3" | ".venv/bin/python", *rest]:
+            check_python(rest)
+        case ["make", *targets]:
+            made = (ROOT / "Makefile").read_text("utf-8")
+            assert all(f"\n{target}:" in made for target in targets)
+        case ["pip", "install", *packages]:
+            check_packages(packages)
+        case ["hypercorn", *_, served]:
+            module, _, name = served.partition(":")
+            assert f"\n{name} = " in (EXAMPLES / f"{module}.py").read_text("utf-8")
+        case [program, *_]:
+            # What stands where a command would is its output, or a file that it writes.
+            assert program in OF_OTHERS or "." in program, f"what is {program}?"
+        case _:
+            pass
+
+
+def check_packages(packages: list[str]) -> None:
+    project = cast("dict[str, dict[str, object]]", tomllib.loads(text_of("pyproject.toml")))
+    extras = cast("dict[str, list[str]]", project["project"]["optional-dependencies"])
+    for package in packages:
+        if package.startswith(".["):
+            assert set(package[2:-1].split(",")) <= set(extras)
+        else:
+            assert any(one.startswith(package) for one in extras["dev"])
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_every_block_is_in_a_language_that_is_looked_at() -> None:
+    assert {one.language for one in blocks()} <= LANGUAGES
+
+
+def test_what_has_no_language_is_a_picture() -> None:
+    for one in blocks(""):
+        assert set(one.text) & set("┌─┐") or one.text.startswith("make "), one
+
+
+@pytest.mark.parametrize("block", SHELL, ids=str)
+def test_a_command_is_one_and_has_these_options(block: Block) -> None:
+    found = list(commands(block))
+    assert found
+    for words in found:
+        check(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_target_of_make_that_a_page_names_is_there(page: Path) -> None:
+    made = text_of("Makefile")
+    for target in re.findall(r"`(?:[A-Z]+=\S+ )*make ([a-z-]+)`", page.read_text("utf-8")):
+        assert f"\n{target}:" in made or f" {target}:" in made, target
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_an_agent_in_yaml_is_one(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in re.findall(r"\$\{(\w+)\}", block.text):
+        monkeypatch.setenv(name, "localhost")
+    path = tmp_path / "agent.yaml"
+    path.write_text(block.text, encoding="utf-8")
+    assert AgentOptions.from_file(path).model
+
+
+@pytest.mark.parametrize("block", blocks("toml"), ids=str)
+def test_a_file_of_profiles_holds_profiles(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "profiles.toml"
+    path.write_text(block.text, encoding="utf-8")
+    profiles = load_profiles(path)
+    assert all(profiles[name] for name in tomllib.loads(block.text))
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_a_report_in_json_has_these_keys(block: Block) -> None:
+    report = Report(
+        endpoint="e",
+        provider="p",
+        protocol="openai",
+        model="m",
+        checks=(Check("tool call", "works", "told"),),
+        figures=Figures(),
+        sightings=(Sighting(21, "name", "seen"),),
+        expected=(),
+        remedies=(Remedy("profile", "max_tokens_field", "x", "why"),),
+    )
+    made = report.as_json()
+    shown = cast("dict[str, object]", json.loads(block.text))
+    assert set(shown) <= set(made)
+    assert set(cast("dict[str, object]", shown["figures"])) <= set(
+        cast("dict[str, object]", made["figures"])
+    )
+    for name in ("checks", "quirks", "set"):
+        (one,) = cast("list[dict[str, object]]", shown[name])
+        (other,) = cast("list[dict[str, object]]", made[name])
+        assert set(one) == set(other)
+
+
+def test_what_a_program_printed_is_marked() -> None:
+    loose = [b for b in blocks("text") if b not in PRINTED and b not in SHELL]
+    assert [b.marked for b in loose] == ["captured by scripts/docs_chat.py"]
+
+
+@pytest.mark.parametrize("block", PRINTED, ids=str)
+async def test_a_program_prints_what_its_page_shows(block: Block) -> None:
+    assert block.file is not None
+    async with ScriptedEndpoint(demo_script(2, every=0.001)) as endpoint:
+        done = await trio.run_process(
+            [sys.executable, str(block.file)],
+            env={"PATH": "", "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
+            capture_stdout=True,
+        )
+    printed = sorted(done.stdout.decode().splitlines())
+    for line, shown in zip_longest(printed, sorted(block.text.splitlines()), fillvalue=""):
+        start, dots, _ = shown.partition("...")
+        assert line.startswith(start) if dots else line == shown

@@ -1,0 +1,156 @@
+"""Whatever code stands in a page is run, or is a piece of what is run.
+
+Python is a piece of an example, marked with its name; or an excerpt of one, which leaves lines out;
+or it is run here, with the names that its page speaks of. Only code of other libraries is not run.
+"""
+
+import ast
+import sys
+import textwrap
+import types
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+import trio
+
+import agent_actors
+from agent_actors import (
+    AgentOptions,
+    Messages,
+    Runtime,
+    context,
+    model,
+    open_runtime,
+    permissions,
+    tool,
+)
+from agent_actors.testing import ScriptedModel, say
+from tests.docs.pagekit import Block, blocks
+
+Names = Mapping[str, object]
+PYTHON = blocks("python")
+PIECES = [b for b in PYTHON if b.file is not None and ":" not in b.marked]
+EXCERPTS = [b for b in PYTHON if b.file is not None and b.marked.endswith(": excerpt")]
+# The agent as it was before it was ported; `test_porting.py` holds it.
+PORTED = [b for b in PYTHON if b.marked == "before"]
+LOOSE = [b for b in PYTHON if not b.marked]
+# Code of other libraries, by its page and how it begins.
+OF_OTHERS = {
+    ("docs/coming-from/openai-agents.md", "@function_tool"),
+    ("docs/coming-from/pydantic-ai.md", "async def test_weather():"),
+}
+
+
+def first_line(block: Block) -> str:
+    return block.text.partition("\n")[0]
+
+
+def is_ours(block: Block) -> bool:
+    return (block.page, first_line(block)) not in OF_OTHERS
+
+
+def scripted() -> AgentOptions:
+    return AgentOptions(model="scripted", provider=ScriptedModel([[say("Because.")]]))
+
+
+@tool
+async def get_weather(city: str) -> str:
+    """Current weather of a city."""
+    return f"sunny in {city}"
+
+
+class _Tokenizer:
+    """As much of a tokeniser of `transformers` as the page needs."""
+
+    @staticmethod
+    def from_pretrained(name: str) -> "_Tokenizer":
+        assert "/" in name
+        return _Tokenizer()
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+# What a page speaks of before its code.
+SPOKEN_OF: Mapping[str, Callable[[], Names]] = {
+    "README.md": lambda: {"options": scripted()},
+    "docs/coming-from/asyncio.md": lambda: {"options": scripted(), "asyncio": _Asyncio},
+    "docs/how-to/configure.md": lambda: {"get_weather": get_weather},
+    "docs/how-to/context.md": lambda: {"messages": Messages().user("Hello.")},
+}
+
+
+class _Asyncio:
+    """In trio's place, for a line that only hands work to a thread."""
+
+    @staticmethod
+    async def to_thread(function: Callable[..., object], *args: object) -> object:
+        return await trio.to_thread.run_sync(function, *args)
+
+
+def public_names() -> dict[str, object]:
+    modules = (agent_actors, context, model, permissions)
+    return {name: value for module in modules for name, value in vars(module).items()}
+
+
+async def run(block: Block, names: Names, runtime: Runtime) -> dict[str, object]:
+    """The names that it makes."""
+    space = {**public_names(), "runtime": runtime, **names}
+    code = compile(block.text, str(block), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    done = types.FunctionType(code, space)()
+    if isinstance(done, Awaitable):
+        await done
+    return space
+
+
+def test_every_snippet_of_python_is_of_a_kind() -> None:
+    kinds = [*PIECES, *EXCERPTS, *PORTED, *LOOSE]
+    assert sorted(map(str, kinds)) == sorted(map(str, PYTHON))
+    found = {(b.page, first_line(b)) for b in LOOSE if not is_ours(b)}
+    assert found == OF_OTHERS
+
+
+@pytest.mark.parametrize("block", PIECES, ids=str)
+def test_a_piece_stands_in_its_file(block: Block) -> None:
+    assert block.file is not None
+    source = block.file.read_text(encoding="utf-8")
+    depths = [textwrap.indent(block.text, " " * depth) for depth in (0, 4, 8)]
+    assert any(piece in source for piece in depths), f"{block} shows other than {block.file.name}"
+
+
+@pytest.mark.parametrize("block", EXCERPTS, ids=str)
+def test_the_lines_of_an_excerpt_stand_in_its_file_in_order(block: Block) -> None:
+    assert block.file is not None
+    source = iter([line.strip() for line in block.file.read_text(encoding="utf-8").splitlines()])
+    for line in filter(None, map(str.strip, block.text.splitlines())):
+        # A look for a line goes on after the one before it.
+        assert line in source, f"{block}: {block.file.name} has no such line there: {line}"
+
+
+@pytest.mark.parametrize("block", [b for b in LOOSE if not is_ours(b)], ids=str)
+def test_code_of_other_libraries_can_be_read(block: Block) -> None:
+    assert ast.parse(block.text).body
+    assert "agent_actors" not in block.text
+
+
+@pytest.mark.parametrize("block", [b for b in LOOSE if is_ours(b)], ids=str)
+async def test_what_is_no_piece_of_a_file_runs(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = types.ModuleType("transformers")
+    vars(transformers)["AutoTokenizer"] = _Tokenizer
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    for name in ("ANTHROPIC_API_KEY", "GATEWAY_KEY"):
+        monkeypatch.setenv(name, "k")
+    for one in blocks("console"):
+        if one.page == block.page and one.text.startswith("$ export "):
+            for setting in one.text.removeprefix("$ export ").split():
+                monkeypatch.setenv(*setting.partition("=")[::2])
+    monkeypatch.chdir(tmp_path)
+    for one in blocks("toml"):
+        if one.page == block.page:
+            await trio.Path("profiles.toml").write_text(one.text, encoding="utf-8")
+    spoken_of = SPOKEN_OF.get(block.page, dict)
+    async with open_runtime() as runtime:
+        await run(block, spoken_of(), runtime)
