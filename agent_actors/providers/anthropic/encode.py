@@ -292,6 +292,8 @@ def _results_first(parts: list[JsonObject]) -> list[JsonObject]:
 
 
 def _extra(block: ContentBlock, asked: Origin) -> JsonObject:
+    if not block.extra:  # nearly always
+        return {}
     owed = asked.owed(block, _SHARED)
     return {key: value for key, value in owed.items() if key not in _FOREIGN}
 
