@@ -6,11 +6,12 @@ every place that asks reads an answer alike: what is not plainly a yes is a no.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 
+from agent_actors.codec.plain import clean_text, to_json_object
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import ConfigError
@@ -71,7 +72,29 @@ class Ask:
 
 
 def _remember(value: Remember | Scope | None) -> Remember | None:
-    return Remember(value) if isinstance(value, str) else value
+    found = Remember(value) if isinstance(value, str) else cast(object, value)
+    if found is not None and not isinstance(found, Remember):
+        raise ConfigError(f"PermissionDecision: remember takes a Remember; got {found!r:.80}")
+    return found
+
+
+def _input(value: JsonObject | None) -> JsonObject | None:
+    found = cast(object, value)
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"PermissionDecision: input is an object of JSON; got {found!r:.80}")
+    try:
+        return to_json_object(cast("Mapping[str, object]", found))
+    except TypeError as error:
+        raise ConfigError(f"PermissionDecision: input: {error}") from error
+
+
+def _reason(value: str) -> str:
+    found = cast(object, value)
+    if not isinstance(found, str):
+        raise ConfigError(f"PermissionDecision: reason is text; got {found!r:.80}")
+    return clean_text(found)
 
 
 @attrs.frozen
@@ -87,15 +110,16 @@ class PermissionDecision:
     """
 
     behavior: Behavior
-    input: JsonObject | None = attrs.field(default=None, kw_only=True)
-    reason: str = attrs.field(default="", kw_only=True)
+    input: JsonObject | None = attrs.field(default=None, converter=_input, kw_only=True)
+    reason: str = attrs.field(default="", converter=_reason, kw_only=True)
     remember: Remember | None = attrs.field(default=None, converter=_remember, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         """Refuse what contradicts itself.
 
         Raises:
-            ConfigError: Another behavior; or arguments, or a memory, where they mean nothing.
+            ConfigError: Another behavior; arguments that are no JSON; or arguments, or a memory,
+                where they mean nothing.
         """
         if self.behavior not in get_args(Behavior):
             raise ConfigError(

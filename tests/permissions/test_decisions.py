@@ -1,6 +1,8 @@
 """What is answered, read in one way everywhere: what is not plainly a yes is a no."""
 
 import math
+from threading import Thread
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,6 +77,20 @@ def test_a_decision_that_contradicts_itself_is_refused() -> None:
         PermissionDecision("allow", input={}, remember=Remember("once", rule="Bash"))
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"input": "x"}, "input is an object of JSON; got 'x'"),
+        ({"input": {"a": object()}}, r"input: a value of type object is no JSON \(at a\)"),
+        ({"reason": 5}, "reason is text; got 5"),
+        ({"remember": 5}, "remember takes a Remember; got 5"),
+    ],
+)
+def test_a_decision_that_could_not_be_kept_is_refused(fields: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"PermissionDecision: {says}"):
+        PermissionDecision("allow", **fields)
+
+
 @pytest.mark.parametrize("ttl", [0, -1, math.nan])
 def test_a_memory_of_no_time_is_refused(ttl: float) -> None:
     with pytest.raises(ConfigError, match="ttl must be above 0 seconds"):
@@ -108,3 +124,29 @@ def test_the_end_of_the_input_is_a_no() -> None:
         raise EOFError
 
     assert InteractiveApprover(end)(request(Ask("?"))).behavior == "deny"
+
+
+def test_questions_come_one_after_another() -> None:
+    asked: list[str] = []
+    answers: list[str] = []
+    second = Thread(target=lambda: answers.append(approver(request(Ask("b"))).behavior))
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        if len(asked) == 1:
+            second.start()
+            second.join(0.02)
+            assert len(asked) == 1
+            return "y"
+        return "n"
+
+    approver = InteractiveApprover(answer)
+    assert approver(request(Ask("a"))).behavior == "allow"
+    second.join()
+    assert (len(asked), answers) == (2, ["deny"])
+
+
+def test_all_who_ask_at_the_terminal_take_turns_there() -> None:
+    terminal = [InteractiveApprover(), InteractiveApprover()]
+    assert terminal[0]._turn is terminal[1]._turn
+    assert InteractiveApprover(str)._turn is not InteractiveApprover(str)._turn
