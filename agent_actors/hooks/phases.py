@@ -90,7 +90,9 @@ PHASES: Final[Mapping[Phase, PhaseInfo]] = MappingProxyType(
             "after each answer, before it is recorded", "replace its text, stop the run"
         ),
         Phase.BEFORE_TOOL: PhaseInfo(
-            "before each call", "rewrite its arguments, refuse, stop the run", matches=True
+            "before each call of a tool that is there, with arguments that fit",
+            "rewrite its arguments, refuse, stop the run",
+            matches=True,
         ),
         Phase.WRAP_TOOL_CALL: PhaseInfo(
             "around the handler, once the call is allowed",
@@ -102,7 +104,9 @@ PHASES: Final[Mapping[Phase, PhaseInfo]] = MappingProxyType(
             "after each call that was carried out", "replace its result, stop the run", matches=True
         ),
         Phase.ON_STOP: PhaseInfo("when the model has said its last word", "look"),
-        Phase.ON_COMPACT: PhaseInfo("before the history is compacted", "refuse"),
+        Phase.ON_COMPACT: PhaseInfo(
+            "before the history is compacted, which this version does not do by itself", "refuse"
+        ),
         Phase.SUBAGENT_START: PhaseInfo("when a tool starts a run", "refuse"),
         Phase.SUBAGENT_STOP: PhaseInfo("when that run has ended", "look"),
         Phase.AFTER_AGENT: PhaseInfo(
