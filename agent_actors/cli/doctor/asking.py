@@ -4,6 +4,7 @@ Owns the real provider of each request, over the exchange that keeps a copy, the
 and what a refusal teaches: a request that is refused for one of its fields is asked again without.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlunsplit
@@ -12,13 +13,18 @@ import attrs
 import trio
 
 from agent_actors.abc import ModelProvider
-from agent_actors.cli.doctor.capture import Capture, CapturingExchange, Stopwatch
+from agent_actors.cli.doctor.capture import MAX_KEPT, Capture, CapturingExchange, Stopwatch
 from agent_actors.cli.doctor.remedies import Remedy, applied, refused
 from agent_actors.cli.doctor.stream_quirks import Reading, read_answer
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.errors import ProviderDeadlineError, ProviderError, ProviderStatusError
+from agent_actors.errors import (
+    ProviderConnectError,
+    ProviderDeadlineError,
+    ProviderError,
+    ProviderStatusError,
+)
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
 from agent_actors.providers.endpoint import checked_headers, split_base_url
 from agent_actors.providers.openai.client import OpenAIChat
@@ -37,6 +43,9 @@ TEMPERATURE: Final = 0.7
 
 _LESSONS: Final = 4
 """How often one request is put in another way: more fields than that are no misunderstanding."""
+
+_LONG_KEY: Final = 8
+"""Characters from which on a key is no part of a word."""
 
 _BAD_REQUEST: Final = frozenset({400, 422})
 
@@ -152,7 +161,12 @@ class Asker:
     def redacted(self, text: str) -> str:
         """The text without the key, which an endpoint may repeat in what it says."""
         key = self.target.api_key
-        return text.replace(key, "(the key)") if key else text
+        if not key:
+            return text
+        found = re.escape(key)
+        # A short one may be a part of any word; a long one is a secret wherever it stands.
+        alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
+        return re.sub(alone, "(the key)", text)
 
     def _learn(self, outcome: Outcome) -> bool:
         failure = outcome.failure
@@ -183,7 +197,7 @@ class Asker:
             failure = self._late("first_token" if watch.first is None else "total")
         capture = self._exchange.last or Capture()
         seconds = trio.current_time() - watch.started
-        return Outcome(answer, failure, capture, watch, seconds, self._reading(capture))
+        return Outcome(answer, failure, capture, watch, seconds, self._reading(capture, failure))
 
     def _late(self, kind: str) -> ProviderDeadlineError:
         return ProviderDeadlineError(
@@ -192,14 +206,16 @@ class Asker:
             seconds=self._timeout,
         )
 
-    def _reading(self, capture: Capture) -> Reading:
+    def _reading(self, capture: Capture, failure: ProviderError | None) -> Reading:
         answered = 200 <= capture.status < 300
         if self.target.profile.protocol != "openai" or not answered:
             return Reading()
         body = bytes(capture.body)
         if body.lstrip()[:1] == b"<":  # a page is no odd answer, but none at all
             return Reading()
-        return read_answer(body, known_ids=self._known_ids)
+        broken = isinstance(failure, ProviderDeadlineError | ProviderConnectError)
+        ended = not broken and len(body) < MAX_KEPT
+        return read_answer(body, known_ids=self._known_ids, ended=ended)
 
     def _request(
         self,

@@ -49,12 +49,13 @@ class Reading:
     cumulative: bool = False
 
 
-def read_answer(body: bytes, *, known_ids: Iterable[str] = ()) -> Reading:
+def read_answer(body: bytes, *, known_ids: Iterable[str] = (), ended: bool = True) -> Reading:
     """Look at an answer that was asked for as a stream.
 
     Args:
         body: All of it, or its beginning.
         known_ids: The ids of calls of earlier answers.
+        ended: Whether the endpoint ended it. If it broke off, how it ends says nothing.
     """
     notes = Notebook()
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
@@ -66,7 +67,7 @@ def read_answer(body: bytes, *, known_ids: Iterable[str] = ()) -> Reading:
     data = [event for event in events if event.strip() != _DONE]
     for event in data:
         watch.take(_loaded(event))
-    watch.close(done=done)
+    watch.close(done=done, ended=ended)
     return Reading(
         notes.sightings(),
         tuple(watch.calls.ids),
@@ -155,11 +156,11 @@ class _Watch:
         for chunk in _objects(_listed(value)):
             self._chunk(chunk)
 
-    def close(self, *, done: bool) -> None:
+    def close(self, *, done: bool, ended: bool) -> None:
         """The answer has ended."""
         notes = self._notes
         failed = 45 in notes or 46 in notes
-        if not (failed or (done and self._reasons)):
+        if ended and not (failed or (done and self._reasons)):
             notes.note(32, "no finish reason" if done else "no [DONE]")
         if self.calls.any and self._reasons[-1:] == ["stop"]:
             notes.note(27, "stop")

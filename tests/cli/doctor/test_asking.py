@@ -1,0 +1,39 @@
+"""The key in what is told, and answers that broke off."""
+
+import pytest
+
+from agent_actors.cli.doctor.asking import Asker
+from agent_actors.cli.doctor.capture import CapturingExchange
+from agent_actors.providers.resolve import OPENAI_COMPATIBLE, resolve
+from agent_actors.testing import Reply, ScriptedEndpoint, disconnect, hang, reply
+from agent_actors.transport.default import make_exchange
+from tests.cli.doctor.kit import examined
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "told"),
+    [
+        ("sk-a.b1234", "no sk-a.b1234x, sk-aXb1234", "no (the key)x, sk-aXb1234"),
+        ("k", "held back, bad key k, 'k', Bearer_k", "held back, bad key (the key), '(the key)', "),
+        ("", "bad key", "bad key"),
+        (None, "bad key", "bad key"),
+    ],
+)
+async def test_a_key_is_not_told_and_no_word_is_taken_for_one(
+    key: str | None, text: str, told: str
+) -> None:
+    exchange = CapturingExchange(make_exchange("http://localhost"))
+    try:
+        target = resolve(OPENAI_COMPATIBLE, {}, base_url="http://localhost", api_key=key)
+        assert Asker(target, exchange, timeout=1).redacted(text).startswith(told)
+    finally:
+        await exchange.aclose()
+
+
+@pytest.mark.parametrize("answer", [reply("One ", hang()), reply("One ", disconnect())])
+async def test_how_an_answer_ends_is_not_told_of_one_that_broke_off(answer: Reply) -> None:
+    async with ScriptedEndpoint(lambda _: answer) as endpoint:
+        report = await examined(endpoint.base_url, timeout=0.2)
+        await endpoint.wait_closed()
+
+    assert report.sightings == ()
