@@ -8,11 +8,11 @@ from typing import ClassVar, Self
 
 import attrs
 
-from agent_actors.codec.openai import MessageDict, messages_to_openai
+from agent_actors.codec.openai import MessageDict, messages_from_openai, messages_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished
-from agent_actors.errors import ConfigError
+from agent_actors.errors import ConfigError, MessageError
 from agent_actors.hooks.decision import HookDecision, MessageDicts
 from agent_actors.hooks.phases import Phase
 
@@ -132,6 +132,10 @@ class BeforeModelEvent(PhaseEvent):
         """With other messages, if that is allowed."""
         if decision.modified_messages is None or not self.rewrites:
             return self
+        try:
+            messages_from_openai(decision.modified_messages).validate()
+        except MessageError as error:
+            raise ConfigError(f"modified_messages are no conversation: {error}") from error
         return attrs.evolve(self, messages=tuple(decision.modified_messages))
 
 

@@ -7,13 +7,20 @@ the hooks, which may then only refuse, and to the deny rules. Nothing gets aroun
 
 from collections.abc import Awaitable, Callable
 from pathlib import PurePath
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import trio
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonValue, copy_object, is_deeper, same_json
+from agent_actors.domain.json import (
+    JsonObject,
+    JsonValue,
+    copy_json,
+    copy_object,
+    is_deeper,
+    same_json,
+)
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Refusal
@@ -91,7 +98,7 @@ class RunGuard:
         async def step(final: ToolUseBlock) -> ToolOutput:
             if same_json(final.input, call.input):
                 return await handler(call)
-            rewritten = attrs.evolve(call, input=copy_object(final.input))
+            rewritten = attrs.evolve(call, input=cast(JsonObject, copy_json(final.input)))
             again = await self._rewritten(rewritten, tool)
             if isinstance(again, ToolOutput):
                 return again

@@ -13,13 +13,14 @@ import attrs
 import trio
 
 from agent_actors.actors.session_log import Draft
-from agent_actors.codec.openai import messages_from_openai, messages_to_openai
+from agent_actors.codec.openai import messages_to_openai
+from agent_actors.codec.rewriting import messages_rewritten
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.usage import Usage
-from agent_actors.errors import AgentError, HookError, MessageError
+from agent_actors.errors import AgentError, HookError
 from agent_actors.hooks.chain import HookChain
 from agent_actors.hooks.decision import Refusal
 from agent_actors.hooks.events import (
@@ -247,11 +248,11 @@ class HookedRun:
         return failure
 
     async def _before_model(self, request: ModelRequest) -> ModelRequest | Blocked:
-        sent = messages_to_openai(request.messages)
+        shown = tuple(messages_to_openai(request.messages))
         event, blocked = await self._decide(
             self._event(
                 BeforeModelEvent,
-                messages=tuple(sent),
+                messages=shown,
                 iteration=self._info().iteration,
                 rewrites=self._options.allow_message_rewrite,
             )
@@ -260,16 +261,8 @@ class HookedRun:
             return blocked
         if event.messages == tuple(sent):
             return request
-        try:
-            messages = messages_from_openai(event.messages)
-            messages.validate()
-        except MessageError as error:
-            raise HookError(
-                f"modified_messages are no conversation: {error}",
-                hook="<of this phase>",
-                phase=Phase.BEFORE_MODEL,
-            ) from error
-        return attrs.evolve(request, messages=messages)
+        # A conversation: the event took no other.
+        return attrs.evolve(request, messages=messages_from_openai(event.messages))
 
     async def _decide(self, event: E) -> tuple[E, Blocked | None]:
         if not self.ring.takes_part(event.phase):

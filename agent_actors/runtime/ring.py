@@ -287,7 +287,7 @@ class Ring:
         kind: type[T],
         argument: A,
     ) -> T:
-        call_next = CallNext(hook, step)
+        call_next = CallNext(hook, partial(_asked, hook, step, type(argument)))
         started = trio.current_time()
         timeout = math.inf if hook.deadline is None else hook.deadline
         found: object = None
@@ -351,6 +351,20 @@ def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
         return event.rewritten(decision)
     except ConfigError as error:
         raise HookError(str(error), hook=hook.name, phase=hook.phase) from error
+
+
+def _asked(
+    hook: BoundHook, step: Callable[[A], Awaitable[T]], kind: type[A], argument: A
+) -> Awaitable[T]:
+    """The step inside, if it is called with what it takes."""
+    found = cast(object, argument)
+    if not isinstance(found, kind):
+        raise HookError(
+            f"called the next step with {type(found).__name__}; expected {kind.__name__}",
+            hook=hook.name,
+            phase=hook.phase,
+        )
+    return step(argument)
 
 
 def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:

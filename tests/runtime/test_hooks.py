@@ -215,7 +215,9 @@ async def test_rewritten_messages_that_are_no_conversation_are_the_hooks_fault()
     options = attrs.evolve(
         agent("Done.", hooks={"before_model": rewrite}), allow_message_rewrite=True
     )
-    with pytest.raises(HookError, match="modified_messages are no conversation"):
+    with pytest.raises(
+        HookError, match=r"hook rewrite in .* modified_messages are no conversation"
+    ):
         await run(options)
 
 

@@ -76,6 +76,15 @@ async def test_nor_does_one_of_who_wraps_slip_past_a_rule() -> None:
     assert "denied by the rule" in results(result)[0]
 
 
+async def test_arguments_that_are_no_object_are_told_to_the_model() -> None:
+    async def wrap(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        return await call_next(attrs.evolve(call, input=5))  # type: ignore[arg-type]
+
+    result = await run(agent(*USE, hooks={"wrap_tool_call": wrap}))
+    assert ran == []
+    assert "were rewritten, and do not fit: expected object" in results(result)[0]
+
+
 async def decides(event: PhaseEvent) -> HookDecision:
     match event.phase.value:
         case "user_prompt_submit":
@@ -97,6 +106,10 @@ async def writes_in_place(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput
     return output
 
 
+async def asks_with_a_number(asked: object, call_next: Any) -> Any:
+    return await call_next(5)
+
+
 async def answers(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
     return ModelFinished((ToolUseBlock("c", "echo", {"text": NOW}),))  # type: ignore[dict-item] # pyright: ignore[reportArgumentType]
 
@@ -109,6 +122,8 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
         ("after_tool", decides, "modified_output: a value of type datetime is no JSON"),
         ("wrap_tool_call", wraps, "returned what is no JSON: a value of type datetime"),
         ("wrap_tool_call", writes_in_place, "returned what is no JSON: a value of type datetime"),
+        ("wrap_tool_call", asks_with_a_number, "with int; expected ToolUseBlock"),
+        ("wrap_model_call", asks_with_a_number, "with int; expected ModelRequest"),
         ("wrap_model_call", answers, "returned what is no JSON: a value of type datetime"),
     ],
 )
