@@ -9,13 +9,14 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from types import ModuleType
+from typing import cast
 
 import pytest
 
 from agent_actors import AgentOptions
 from agent_actors.testing import ScriptedModel, hang, say
 from agent_actors.testing.script import Turn
-from tests.docs.examplekit import EXAMPLES, example
+from tests.docs.examplekit import example
 
 if importlib.util.find_spec("starlette") is None:
     pytest.skip("needs the extra `server`", allow_module_level=True)
@@ -26,12 +27,21 @@ import uvicorn
 PATIENCE = 20
 
 
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
-    with example("web_service_asyncio") as module:
-        yield module
-    del sys.modules["from_asyncio"]
+BRIDGES = [("from_asyncio", "Agents"), ("from_asyncio_guest", "GuestAgents")]
+
+
+@pytest.fixture(params=BRIDGES, ids=["thread", "guest"])
+def service(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ModuleType]:
+    """The example, over either bridge."""
+    name, agents = cast("tuple[str, str]", request.param)
+    with example(name) as bridge:
+        beside = ModuleType("from_asyncio")
+        beside.__dict__["Agents"] = getattr(bridge, agents)
+        monkeypatch.setitem(sys.modules, "from_asyncio", beside)
+        with example("web_service_asyncio") as module:
+            yield module
 
 
 def scripted(*turns: Turn) -> tuple[ScriptedModel, AgentOptions]:
