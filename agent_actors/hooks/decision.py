@@ -63,7 +63,7 @@ def _messages(value: MessageDicts | None) -> MessageDicts | None:
     whole = isinstance(found, list | tuple)
     if not whole or not all(isinstance(message, Mapping) for message in value):
         raise _fault("modified_messages", "a list of messages as dicts", value)
-    return tuple(value)
+    return tuple(dict(message) for message in value)
 
 
 def _output(value: _Output | None) -> _Output | None:
