@@ -248,21 +248,19 @@ class HookedRun:
         return failure
 
     async def _before_model(self, request: ModelRequest) -> ModelRequest | Blocked:
-        shown = tuple(messages_to_openai(request.messages))
-        event, blocked = await self._decide(
-            self._event(
-                BeforeModelEvent,
-                messages=shown,
-                iteration=self._info().iteration,
-                rewrites=self._options.allow_message_rewrite,
-            )
+        asked = self._event(
+            BeforeModelEvent,
+            messages=tuple(messages_to_openai(request.messages)),
+            iteration=self._info().iteration,
+            rewrites=self._options.allow_message_rewrite,
         )
+        event, blocked = await self._decide(asked)
         if blocked is not None:
             return blocked
-        if event.messages == tuple(sent):
+        if event is asked:
             return request
         # A conversation: the event took no other.
-        return attrs.evolve(request, messages=messages_from_openai(event.messages))
+        return attrs.evolve(request, messages=messages_rewritten(request.messages, event.messages))
 
     async def _decide(self, event: E) -> tuple[E, Blocked | None]:
         if not self.ring.takes_part(event.phase):

@@ -1,11 +1,14 @@
 """Hooks at their places in a run: sessions, prompts and the model."""
 
+from typing import cast
+
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
 from agent_actors import open_runtime
+from agent_actors.domain.blocks import ThinkingBlock
 from agent_actors.domain.events import AssistantDelta
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.errors import HookError, ProviderConnectError
@@ -22,7 +25,7 @@ from agent_actors.hooks import (
     UserPromptSubmitEvent,
 )
 from agent_actors.runtime.session_hooks import SessionHooks
-from agent_actors.testing import fail, say
+from agent_actors.testing import Turn, call, fail, say, think
 from tests.runtime.hookkit import USE, Recorder, actions, agent, asked, ran, run
 
 
@@ -206,6 +209,22 @@ async def test_messages_are_rewritten_for_one_request_if_that_is_allowed(allowed
     assert result.messages[0].content == "Go.", "the log is as it was"
     action = "replace" if allowed else "ignored_override_messages"
     assert actions(result) == [("rewrite", "before_model", action)]
+
+
+async def test_messages_written_over_in_place_count_and_the_others_keep_their_seals() -> None:
+    async def rewrite(event: BeforeModelEvent) -> HookDecision:
+        written = [dict(message) for message in event.messages]
+        cast("dict[str, object]", event.messages[0])["content"] = "Something else."
+        return HookDecision(modified_messages=event.messages if event.iteration == 2 else written)
+
+    use: Turn = [think("Hm.", signature="seal"), call("echo", {"text": "a"})]
+    plain = agent(use, "Done.", hooks={"before_model": rewrite})
+    options = attrs.evolve(plain, allow_message_rewrite=True)
+    await run(options)
+    first, second = (request.messages for request in asked(options))
+    assert first[0].content == "Go."
+    assert second[0].content == "Something else."
+    assert second[1].blocks[0] == ThinkingBlock("Hm.", "seal")
 
 
 async def test_rewritten_messages_that_are_no_conversation_are_the_hooks_fault() -> None:
