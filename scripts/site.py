@@ -3,10 +3,12 @@
 mkdocs loads this file as a hook (`mkdocs.yml`), and so it imports neither mkdocs nor the package:
 the public names are read from the sources. In the `nav`, `folder/*` stands for the pages of a
 folder that are not named there, in the order of their names, so that a new page needs no entry.
+A snippet gets the name of its file, which pages have in a comment, as its title.
 The pages of the API are written to `docs/reference/api/`, which git ignores.
 """
 
 import ast
+import re
 from collections.abc import Iterator, MutableMapping
 from functools import cache
 from pathlib import Path
@@ -29,6 +31,9 @@ MODULES: Final = (
 )
 """The public modules, each of which has a page."""
 
+_OF_A_FILE: Final = re.compile(
+    r"^<!-- (docs/examples/\w+\.py)(?:: excerpt)? -->\n( *```python)$", re.MULTILINE
+)
 
 Nav: TypeAlias = "str | list[Nav] | dict[str, Nav]"
 """A page, a pattern, a list of them, or sections by their titles."""
@@ -39,6 +44,11 @@ def on_config(config: MutableMapping[str, Nav]) -> None:
     write_api(DOCS / API)
     nav = config["nav"]
     config["nav"] = filled(nav, frozenset(pages_of(nav)), DOCS)
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """The page with the name of its file above each snippet; mkdocs calls it."""
+    return _OF_A_FILE.sub(r'\2 title="\1"', markdown)
 
 
 def filled(nav: Nav, named: frozenset[str], docs: Path) -> Nav:

@@ -64,6 +64,15 @@ def test_pages_of_the_api_are_written_where_they_differ(tmp_path: Path) -> None:
     assert second.stat().st_mtime_ns == before
 
 
+def test_a_snippet_has_the_name_of_its_file_as_its_title() -> None:
+    page = "Text\n\n<!-- docs/examples/a.py -->\n```python\na\n```\n\n```python\nb\n```\n"
+    assert site.on_page_markdown(page, page=None) == page.replace(
+        "<!-- docs/examples/a.py -->\n```python", '```python title="docs/examples/a.py"'
+    )
+    excerpt = "<!-- docs/examples/a.py: excerpt -->\n```python\n"
+    assert site.on_page_markdown(excerpt) == '```python title="docs/examples/a.py"\n'
+
+
 def test_nothing_of_the_site_comes_from_elsewhere() -> None:
     theme = cast("dict[str, object]", CONFIG["theme"])
     assert theme["font"] is False
