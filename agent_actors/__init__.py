@@ -50,7 +50,7 @@ from agent_actors.runtime.approvals import Whitelisted as Whitelisted
 from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
 from agent_actors.runtime.blocks import FaceBlock as FaceBlock
 from agent_actors.runtime.client import Client as Client
-from agent_actors.runtime.client import ClientMessages as ClientMessages
+from agent_actors.runtime.client_messages import ClientMessages as ClientMessages
 from agent_actors.runtime.options import AgentOptions as AgentOptions
 from agent_actors.runtime.prompt import Prompt as Prompt
 from agent_actors.runtime.query import AssistantMessage as AssistantMessage

@@ -10,7 +10,7 @@ only `interrupt` and `add_tool_result` are for any task.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -22,9 +22,11 @@ from agent_actors.codec.openai import MessageDict, messages_from_openai, message
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.run import RunResult
+from agent_actors.domain.sessions import session_id_fault
 from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimitReached
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.blocks import FaceBlock
+from agent_actors.runtime.client_messages import ClientMessages
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.runtime.opening import seen_after
@@ -46,31 +48,6 @@ class _Turn:
     run: FaceTurn
     begun_by: trio.lowlevel.Task
     read_by: trio.lowlevel.Task | None = None
-
-
-class ClientMessages:
-    """The blocks of one turn, in order; for one `async for`. Made by `Client.receive_messages`."""
-
-    def __init__(self, take: Callable[[], Awaitable[FaceBlock | None]]) -> None:
-        self._take = take
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> FaceBlock:
-        """The next block.
-
-        Raises:
-            PromptBlocked: A hook refused to have the model asked.
-            ClientError: Another task reads this turn.
-            AgentError: What the turn failed with.
-
-        Cancellation: safe; no block is lost, and the turn goes on.
-        """
-        block = await self._take()
-        if block is None:
-            raise StopAsyncIteration
-        return block
 
 
 class Client:
@@ -95,7 +72,7 @@ class Client:
         session_id: A name for the session; it may be there, and need not.
 
     Raises:
-        ConfigError: `resume` and `session_id` name two sessions, or the options are none.
+        ConfigError: `resume` and `session_id` name two sessions or none, or the options are none.
     """
 
     def __init__(
@@ -110,6 +87,9 @@ class Client:
             raise ConfigError(
                 f"resume={resume!r} and session_id={session_id!r} name two sessions; pass one"
             )
+        named = resume or session_id  # an empty one is a new session, as everywhere
+        if named and (fault := session_id_fault(named)) is not None:
+            raise ConfigError(fault)
         self._options = as_agent(options)
         self._given = runtime
         self._resume = resume

@@ -396,6 +396,15 @@ async def test_a_client_that_resumes_sees_which_calls_wait_for_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["a\nb", "x" * 300])
+def test_what_names_no_session_is_refused_where_it_is_said(name: str) -> None:
+    options, _ = agent("x")
+    with pytest.raises(ConfigError, match="a session id"):
+        Client(options, session_id=name)
+    with pytest.raises(ConfigError, match="a session id"):
+        Client(options, resume=name)
+
+
 async def test_what_cannot_be_resumed_is_told_where_the_client_is_entered() -> None:
     options, _ = agent("x")
     async with open_runtime() as runtime:
