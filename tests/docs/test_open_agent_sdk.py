@@ -79,6 +79,8 @@ async def test_each_row_about_open_agent_sdk_holds() -> None:
         "goes on with": ["user ''"],
         "sent": ["system system user"],
         "results of two calls": 4,
+        "asked in the loop": ["user", "assistant", "tool", "user"],
+        "asked in the loop, then": "Call query() or _continue_turn() first",
         "beats while a sync tool runs": 0,
         "cut to two": ["tool", "assistant"],
     }
@@ -106,7 +108,7 @@ def surprising(request: EndpointRequest) -> ReplyTurn:
             return reply(chunk(delta("Look.", "slow", "{}")))
         case "object-arguments":
             return reply(chunk(delta("", "add", {"a": 1})))
-        case "tells-the-last-role":
+        case "tells-the-last-role" | "one-call":
             return call("add", {"a": 1})
         case "tells-the-roles":
             return " ".join(str(message["role"]) for message in request.messages)

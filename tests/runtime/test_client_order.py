@@ -10,6 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import AgentOptions, Client, ClientError, Runtime, StopReason, open_runtime, tool
 from agent_actors.abc import AppendOutcome, LogAppend
+from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Event, ToolResult, ToolUse
 from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import ProviderConnectError, RuntimeClosed, SessionBusy
@@ -60,6 +61,21 @@ async def test_two_tasks_that_meet_in_a_client_are_told_and_mix_nothing(
     assert blocks == ["text One.", "text More."]
     assert len(model.requests) == 1
     assert [m["content"] for m in client.history] == ["First?", "One.More."]
+
+
+async def test_a_turn_that_begins_while_another_is_read_is_the_next_to_be_read() -> None:
+    options, model = agent(call("add", {"a": 1, "b": 2}), "It is 3.")
+    async with Client(options) as client:
+        await client.query("1 + 2?")
+        blocks: list[str] = []
+        async for block in client.receive_messages():
+            blocks += shown([block])
+            assert isinstance(block, ToolUseBlock)
+            await client.add_tool_result(block.id, "3")
+            await client.query("")
+        assert blocks == ["use add"]
+        assert shown(await read(client)) == ["text It is 3."]
+    assert roles(model.requests[1]) == ["user", "assistant", "tool"]
 
 
 async def test_a_turn_that_nobody_has_read_is_not_another_tasks_to_end(
