@@ -18,7 +18,8 @@
     ├── SessionError                 one session; names it
     │   ├── SessionBusy              another run holds it
     │   ├── SessionIdle              no run holds it
-    │   ├── SessionSuspended         it waits for answers
+    │   ├── SessionSuspended         it waits for answers, or for results of calls
+    │   ├── CallClosed               a call of it takes no result
     │   ├── SessionUnknown           nothing is on record under its id
     │   ├── SessionExists            something is on record under its id already
     │   ├── SessionStoreError        the log did not take, or did not give, its records
@@ -234,7 +235,23 @@ class SessionIdle(SessionError):
 
 
 class SessionSuspended(SessionError):
-    """The session's last run ended with open questions; answer them first."""
+    """The session's last run ended with questions or calls that wait; or with none, to resume."""
+
+
+class CallClosed(SessionError):
+    """The call takes no result: it has one, it is none of its caller's, or there is none.
+
+    Attributes:
+        call_id: The call.
+    """
+
+    def __init__(self, call_id: str, *, session_id: str) -> None:
+        super().__init__(
+            f"call {call_id!r} waits for no result: it has one, it was never left to its caller, "
+            "or there is none",
+            session_id=session_id,
+        )
+        self.call_id = call_id
 
 
 class SessionUnknown(SessionError):

@@ -20,6 +20,8 @@ from agent_actors.domain.usage import Usage
 
 EVENT_VERSION: Final = 1
 
+_NO_CALLS: Final[Mapping[str, JsonObject]] = {}
+
 
 @attrs.frozen
 class EventScope:
@@ -294,10 +296,16 @@ class SessionRewind(Event):
 
 @attrs.frozen
 class RunSuspended(Event):
-    """The run ended with open questions."""
+    """The run ended with open questions, or with calls that its caller carries out.
+
+    Attributes:
+        question_ids: The questions.
+        external_calls: The calls: by their ids, the arguments to carry them out with.
+    """
 
     type: ClassVar[str] = "run.suspended"
     question_ids: tuple[str, ...] = ()
+    external_calls: Mapping[str, JsonObject] = _NO_CALLS
 
 
 @attrs.frozen

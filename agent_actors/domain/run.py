@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Generic, cast
 
 import attrs
 
+from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
@@ -134,6 +135,8 @@ class RunResult(Generic[OutputT_co]):
         cost: What `usage` cost, in the currency of `AgentOptions.prices`; None without prices.
         hook_events: What hooks did other than proceed, in order.
         questions: The questions that the run ended with, to be answered by `runtime.resume`.
+        external_calls: The calls of tools without a handler that it ended with, in the model's
+            order and with the arguments to carry them out with; `runtime.resume` takes the results.
     """
 
     text: str
@@ -149,6 +152,7 @@ class RunResult(Generic[OutputT_co]):
     cost: float | None = None
     hook_events: tuple[HookEvent, ...] = ()
     questions: tuple[Question, ...] = ()
+    external_calls: tuple[ToolUseBlock, ...] = ()
     _output: Output | None = attrs.field(default=None, alias="output")
 
     @property

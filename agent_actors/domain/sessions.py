@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.todos import Todo
@@ -95,6 +96,7 @@ class SessionSnapshot:
         last_seq: `seq` of its last record.
         open_calls: Ids of the calls without a result, which the next run closes.
         questions: Ids of the questions that it waits with.
+        external_calls: The calls that it left to its caller to carry out.
     """
 
     session_id: str
@@ -108,3 +110,4 @@ class SessionSnapshot:
     last_seq: int
     open_calls: tuple[str, ...]
     questions: tuple[str, ...]
+    external_calls: tuple[ToolUseBlock, ...] = ()

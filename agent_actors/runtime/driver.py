@@ -23,7 +23,6 @@ from agent_actors.domain.events import (
     ErrorEvent,
     EventScope,
     ResultEvent,
-    RunSuspended,
     SessionRewind,
     SystemInit,
     ToolProgress,
@@ -43,7 +42,6 @@ from agent_actors.protocol.turn import (
     Entry,
     Finish,
     Interrupted,
-    Resumed,
     StartTool,
     State,
     ToolFinished,
@@ -67,7 +65,7 @@ from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.steering import Inbox, Steering, take_at_once, wait_in_line
 from agent_actors.runtime.stopping import RunStop
 from agent_actors.runtime.subagent import subagent_of
-from agent_actors.runtime.suspension import answers_by_call, denied
+from agent_actors.runtime.suspension import RunSuspension
 from agent_actors.runtime.toolset import Toolset
 from agent_actors.sessions.skills import with_skills
 
@@ -128,6 +126,7 @@ class Driver:
         chain = spec.options.hook_chain
         self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
         self._toolset = Toolset(actors, spec, self._hooked, policy_of(spec))
+        self._suspension = RunSuspension(spec, self._toolset, self._hooked, actors.wall_clock)
         self._why = ""
         # The last record before the run's own.
         self._began_after = 0
@@ -227,13 +226,15 @@ class Driver:
             model=self._options.model,
             tools=tuple(self._options.tools_by_name),
         )
-        resumed, denials = self._after_suspension()
-        self._record.hold([init])  # should hooks end the run before it has begun
-        said = await self._begin()
         assert self._session is not None
-        commands = machine.feed(said if resumed is None else resumed)
+        closed = self._ledger.enter(self._suspension.begin(self._session.state))
+        # Should hooks end the run before it has begun; what is suspended then stays so.
+        self._record.hold([] if self._suspension.resumes else [init])
+        said = await self._begin()
+        commands = await self._suspension.first(machine, said, self._record.messages())
         first = opening_of(self._spec, self._session.state)
-        stop_reason = await self._carry_out(commands, *first, init, *denials)
+        stop_reason = await self._carry_out(commands, *first, init, *closed)
+        self._leave_if_blocked()
         if self._face is not None:
             self._face.replaces = None  # it is on record
         while stop_reason is None:
@@ -245,19 +246,14 @@ class Driver:
                 commands = self._output.look(machine, machine.feed(answer))
             stop_reason = await self._carry_out(commands, answer=answer)
         if stop_reason == StopReason.AWAITING_APPROVAL:
-            ids = tuple(question.id for question in self._toolset.questions)
-            self._record.hold_also(partial(RunSuspended, question_ids=ids))
+            self._record.hold_also(self._suspension.draft())
         elif self._hooked is not None and stop_reason != StopReason.AWAITING_RESULTS:
             await self._hooked.stop(self._ledger.text, stop_reason)
         return stop_reason
 
-    def _after_suspension(self) -> tuple[Resumed | None, list[Draft]]:
-        assert self._session is not None
-        state, session_id = self._session.state, self._session.session_id
-        if self._spec.answers is None:
-            return None, self._ledger.enter(denied(state, self._options, session_id))
-        self._toolset.answers = answers_by_call(state, session_id, self._spec.answers)
-        return Resumed(state.open_calls), []
+    def _leave_if_blocked(self) -> None:
+        if self._hooked is not None and self._hooked.blocked is not None:
+            raise _Ended(self._hooked.blocked)
 
     async def _begin(self) -> UserInput:
         said, hooked = self._spec.prompt, self._hooked
@@ -343,21 +339,17 @@ class Driver:
         commands: list[Command] = []
         ended = await self._calls.ended()
         if not ended:
-            await self._record.commit([])  # a question was asked
+            await self._record.commit([])  # a question was asked, or a call was put down
         if self._face is not None:
             commands = await self._face.take(self._machine, ended, self._record.messages())
             ended = []
         self.inbox.before_results(len(ended))
         for result in ended:
             commands += self._machine.feed(ToolFinished(result))
-        questions = self._toolset.questions
-        if questions and len(questions) == len(self._calls):
-            waits = Interrupted(StopReason.AWAITING_APPROVAL, "", leave_open=True)
-            commands += self._machine.feed(waits)
         if self._hooked is not None and self._hooked.blocked is not None:
             await self._carry_out(commands)
-            raise _Ended(self._hooked.blocked)
-        return commands
+            self._leave_if_blocked()
+        return [*commands, *self._suspension.leave(self._machine)]
 
     def _make_tools(self) -> RunTools:
         clock, wake = RunClock(self._stop.scope), self._calls.wake
@@ -447,7 +439,8 @@ class Driver:
             cost=ledger.cost,
             output=self._output.of_result(),
             hook_events=tuple(self._record.hook_events),
-            questions=self._toolset.questions,
+            questions=self._suspension.questions,
+            external_calls=self._suspension.external_calls,
         )
 
     # What others see of the run.

@@ -45,7 +45,7 @@ def opening_of(spec: RunSpec, state: SessionState) -> list[Draft]:
         MessageError: The conversation that the caller brought holds what no session can.
     """
     replaces = None if spec.face is None else spec.face.replaces
-    if replaces is None and (state.suspended or spec.answers is not None):
+    if replaces is None and (state.is_suspended or spec.answers is not None):
         return []
     if spec.face is not None:
         return opening(state, replaces)

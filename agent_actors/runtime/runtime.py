@@ -41,6 +41,7 @@ from agent_actors.runtime.config import (
     waiting,
 )
 from agent_actors.runtime.driver import Driver
+from agent_actors.runtime.external import as_outputs
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.observing import Observed
 from agent_actors.runtime.options import AgentOptions, as_agent
@@ -51,6 +52,7 @@ from agent_actors.runtime.session import FaceSession
 from agent_actors.runtime.sessions import Stored
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.stream import RunStream, outcome_of
+from agent_actors.tools.output import ToolOutput
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -163,25 +165,32 @@ class Runtime(Observed, Busy, Asked, Stored):
         answers: Mapping[str, Answer],
         options: AgentOptions[OutputT],
         *,
+        results: Mapping[str, object] | None = None,
         request_id: str | None = None,
     ) -> RunResult[OutputT]:
-        """Go on with a session whose last run ended with open questions (`on_ask="suspend"`).
+        """Go on with a session whose last run ended with `awaiting_approval`.
 
         Args:
             session_id: The session.
             answers: By the ids of `result.questions`; those that are left out are asked again.
             options: The agent.
+            results: By the ids of `result.external_calls`, what came of them: whatever a tool may
+                return, a `ToolOutput`, a `ToolResultBlock`, or an exception where it failed. Those
+                that are left out stay open: the run ends with them again, when all else is done.
             request_id: Stands on every event and in the result; None: one is made.
 
         Raises:
-            SessionSuspended: The session waits for no answers.
-            QuestionClosed: It does not wait for one of these.
+            ConfigError: A result cannot be told to a model; nothing has begun.
+            SessionSuspended: The session waits for nothing.
+            QuestionClosed: It does not wait for one of these answers.
+            CallClosed: It does not wait for one of these results.
             AgentError: What `run` raises besides.
 
         Cancellation: as `run`.
         """
+        given = as_outputs(results)
         call = self._call("resume", _with_model(options, None), session_id, request_id, "reject")
-        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers))
+        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers), results=given)
         request = await self._start(call, None)
         async with lending(current_call.get()):
             return cast("RunResult[OutputT]", await outcome_of(request))
@@ -372,6 +381,7 @@ class Runtime(Observed, Busy, Asked, Stored):
             parent_tool_use_id=held.call_id if held else None,
             tool_whitelist=call.tool_whitelist,
             answers=call.answers,
+            results=call.results,
             face=call.face,
         )
         driver = Driver(actors, spec, mailbox)
@@ -421,6 +431,7 @@ class _Call:
     on_busy: OnBusy
     tool_whitelist: Sequence[str] | None = None
     answers: Mapping[str, Answer] | None = None
+    results: Mapping[str, ToolOutput] = attrs.field(factory=dict[str, ToolOutput])
     face: FaceRun | None = None
 
 

@@ -48,7 +48,9 @@ class SessionView:
 
 def view_of(state: SessionState) -> SessionView:
     """A session as it stands."""
-    return SessionView(state.history(), state.open_calls, state.last_seq == 0)
+    # As hooks and people left them, where a run says so.
+    calls = tuple(state.external.get(call.id, call) for call in state.open_calls)
+    return SessionView(state.history(), calls, state.last_seq == 0)
 
 
 @attrs.frozen(eq=False)

@@ -133,6 +133,7 @@ class SessionReading:
             last_seq=state.last_seq,
             open_calls=tuple(call.id for call in state.open_calls),
             questions=tuple(state.suspended),
+            external_calls=tuple(state.external.values()),
         )
 
     async def records(self, session_id: str, *, after_seq: int = 0) -> tuple[AnyEvent, ...]:

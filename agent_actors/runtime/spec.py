@@ -1,6 +1,7 @@
 """What a run is asked to be."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import attrs
 
@@ -10,6 +11,9 @@ from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.questions import Answer
+from agent_actors.tools.output import ToolOutput
+
+_NO_RESULTS: Final[Mapping[str, ToolOutput]] = {}
 
 
 @attrs.frozen(eq=False)
@@ -26,6 +30,8 @@ class RunSpec:
         parent_tool_use_id: The call that started this run; None for a root run.
         answers: To the questions with which the session is suspended, to go on with its open calls;
             None: an ordinary run.
+        results: Of calls that the session's last run left to its caller, by the calls' ids; only
+            with answers, which may be none.
         tool_whitelist: The only tools that this run is offered, by name; None: all.
         face: What it does otherwise, as a run of `Client` or `query`; None: nothing.
     """
@@ -39,4 +45,5 @@ class RunSpec:
     parent_tool_use_id: str | None
     tool_whitelist: Sequence[str] | None = None
     answers: Mapping[str, Answer] | None = None
+    results: Mapping[str, ToolOutput] = _NO_RESULTS
     face: FaceRun | None = None

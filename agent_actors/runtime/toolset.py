@@ -6,6 +6,8 @@ from functools import partial
 import attrs
 
 from agent_actors.actors.session_log import Draft
+from agent_actors.actors.tool_executor import ToolGuard
+from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Notification
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
@@ -14,6 +16,7 @@ from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.permissions import PermissionMode, PermissionPolicy
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.asking import RunAsking, RunClock
+from agent_actors.runtime.external import ExternalGuard
 from agent_actors.runtime.guard import RunGuard
 from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.questions import Answer
@@ -34,6 +37,7 @@ class Toolset:
 
     Attributes:
         answers: Answers that are there before they are asked for, by the ids of the calls.
+        external: Calls that the run leaves to its caller, as they were admitted, by id.
     """
 
     _actors: Actors
@@ -41,6 +45,7 @@ class Toolset:
     _hooked: HookedRun | None
     _policy: PermissionPolicy | None
     answers: Mapping[str, Answer] = attrs.field(factory=dict[str, Answer], init=False)
+    external: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
     # Made with the first call: most runs ask nobody.
     _asking: RunAsking | None = attrs.field(default=None, init=False)
     _notices: list[Draft] = attrs.field(factory=list[Draft], init=False)
@@ -83,15 +88,31 @@ class Toolset:
         *,
         wake: Callable[[], None],
         clock: RunClock,
-    ) -> RunGuard | None:
+    ) -> ToolGuard | None:
         """What stands around the calls; None if nothing does.
 
         Args:
             info: Gives a snapshot of the run.
             messages: Gives the conversation so far.
-            wake: Called when a question was asked.
+            wake: Called when a question was asked, or a call was put down for the caller.
             clock: Stands still while a person is asked.
         """
+        guard = self._inner_guard(info, messages, wake=wake, clock=clock)
+        face = self._spec.face
+        if face is not None and face.hands_out:
+            return guard  # all calls are the caller's there
+        if any(tool.external for tool in self.tools.values()):
+            return ExternalGuard(guard, self.external, wake)
+        return guard
+
+    def _inner_guard(
+        self,
+        info: Callable[[], RunInfo],
+        messages: Callable[[], Messages],
+        *,
+        wake: Callable[[], None],
+        clock: RunClock,
+    ) -> RunGuard | None:
         policy = self._policy
         if policy is None and self.answers:  # an agent without a policy is told no all the same
             policy = PermissionPolicy(mode=PermissionMode.BYPASS)

@@ -12,6 +12,7 @@ and what was spent stay, so that no id is given twice and no token is forgotten.
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import attrs
@@ -39,6 +40,7 @@ from agent_actors.domain.events import (
     UserMessage,
     UserQuestion,
 )
+from agent_actors.domain.json import copy_object
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
@@ -50,6 +52,7 @@ from agent_actors.sessions.trail import Trail
 Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated
 
 UNFINISHED: Final = "the run ended before this call had a result"
+_NO_CALLS: Final[Mapping[str, ToolUseBlock]] = MappingProxyType({})
 
 
 @attrs.define(eq=False)
@@ -66,6 +69,8 @@ class SessionState:
         memo: What was made of the messages; forgotten when the session is idle.
         suspended: The questions with which the last run ended, and the calls that wait for their
             answers; empty if it ended otherwise.
+        external: The open calls, by id, that it left to its caller, with the arguments to carry
+            them out with; for reading only.
     """
 
     last_seq: int = 0
@@ -76,6 +81,8 @@ class SessionState:
     tool_calls: int = 0
     memo: MessageMemo = attrs.field(factory=MessageMemo)
     suspended: dict[str, str] = attrs.field(factory=dict[str, str])
+    # One for all: of most sessions it is empty.
+    external: Mapping[str, ToolUseBlock] = _NO_CALLS
     _asked: dict[str, str] = attrs.field(factory=dict[str, str])
     # What the model calls that had prices cost, and their tokens: others have to be priced anew.
     _cost: float = 0.0
@@ -105,6 +112,11 @@ class SessionState:
         return tuple(call for call in calls if self._results[call.id] is None)
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the last run ended with something for somebody to answer or to carry out."""
+        return bool(self.suspended or self.external)
+
+    @property
     def todos(self) -> tuple[Todo, ...]:
         """What there is to do."""
         return () if self._beside is None else self._beside.todos
@@ -130,17 +142,25 @@ class SessionState:
             self._take_answer(record)
         elif isinstance(record, ToolResult):
             self._add(_result_block(record))
+            if record.tool_use_id in self.external:  # given between two runs
+                left = (call for call in self.external.values() if call.id != record.tool_use_id)
+                self.external = {call.id: call for call in left}
         elif isinstance(record, UsageEvent):
             self._take_usage(record)
         elif isinstance(record, SessionRewind):
             self._go_back(record.to_seq)
-            self.suspended = {}
+            self.suspended, self.external = {}, _NO_CALLS
         elif isinstance(record, SystemInit):
-            self.suspended, self._asked = {}, {}
+            self.suspended, self._asked, self.external = {}, {}, _NO_CALLS
         elif isinstance(record, UserQuestion):
             self._asked[record.question_id] = record.tool_use_id
         elif isinstance(record, RunSuspended):
             self.suspended = {one: self._asked.get(one, "") for one in record.question_ids}
+            self.external = {
+                call.id: attrs.evolve(call, input=copy_object(record.external_calls[call.id]))
+                for call in self.open_calls
+                if call.id in record.external_calls
+            }
         elif isinstance(record, TodosChanged | FileChanged | SkillActivated):
             self._add(record)
 

@@ -39,7 +39,8 @@ class Tool:
         name: Letters, digits, `_` and `-`; 64 at most.
         description: What it does and when to use it, for the model.
         input_schema: The JSON Schema of its arguments; None: any object is taken unchecked.
-        handler: The user's own function, sync or async.
+        handler: The user's own function, sync or async; of an external tool one that raises.
+        external: It has no handler here: the caller carries its calls out.
         timeout: Deadline of one call, in seconds; None: the runtime's default.
         exclusive: Runs alone among its run's calls.
         max_concurrency: The most calls of it at once in a runtime; None: no bound of its own.
@@ -63,6 +64,7 @@ class Tool:
     description: str
     input_schema: Mapping[str, JsonValue] | None = attrs.field(repr=False)
     handler: Handler
+    external: bool
     timeout: float | None
     exclusive: bool
     max_concurrency: int | None
@@ -83,7 +85,7 @@ class Tool:
         name: str,
         description: str,
         input_schema: Mapping[str, object] | None,
-        handler: Handler,
+        handler: Handler | None = None,
         *,
         timeout: float | None = None,
         exclusive: bool = False,
@@ -96,7 +98,11 @@ class Tool:
         open_world: bool = True,
         binding: Binding | None = None,
     ) -> None:
-        """Make a tool whose handler takes one dict of arguments.
+        """Make a tool whose handler takes one dict of arguments, or one without a handler.
+
+        One without is *external*. Its calls pass hooks and permissions like any other; then the run
+        ends suspended with them in `result.external_calls`, and goes on when `runtime.resume` is
+        given their results. What is said here of how a handler runs makes no difference to it.
 
         What it says of itself (`read_only` and so on) decides what a `PermissionPolicy` asks about.
         Meanings and defaults are those of the Model Context Protocol's tool annotations: of a tool
@@ -106,7 +112,8 @@ class Tool:
             name: Letters, digits, `_` and `-`; 64 at most.
             description: For the model.
             input_schema: A JSON Schema of an object, or the short form (see `tool`), or None.
-            handler: Called with one dict, and with the `ToolContext` if it has a second parameter.
+            handler: Called with one dict, and with the `ToolContext` if it has a second parameter;
+                None: an external tool.
             timeout: Seconds; None: the runtime's default.
             exclusive: Runs alone among its run's calls.
             max_concurrency: The most calls of it at once in a runtime.
@@ -126,6 +133,8 @@ class Tool:
         check_name(name)
         _check_options(name, description, timeout, max_concurrency, on_cancel)
         _check_traits(name, read_only, destructive, idempotent, open_world)
+        external = handler is None
+        handler = _carried_out_elsewhere if handler is None else handler
         is_async = runs_async(handler, tool=name)
         schema = None if input_schema is None else _schema(input_schema, tool=name)
         bound = binding or OneDict.of(handler, tool=name)
@@ -134,6 +143,7 @@ class Tool:
             description,
             schema,
             handler,
+            external,
             timeout,
             exclusive,
             max_concurrency,
@@ -228,6 +238,11 @@ class Tool:
             raise TypeError(
                 f"tool {self.name!r} returned {type(result).__name__}: {error}"
             ) from None
+
+
+def _carried_out_elsewhere(arguments: JsonObject) -> str:
+    del arguments
+    raise LookupError("it has no handler; its calls are for whoever started the run to carry out")
 
 
 def check_name(name: str) -> None:

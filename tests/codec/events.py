@@ -1,5 +1,6 @@
 """Strategies of blocks and of events of every type."""
 
+from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 import attrs
@@ -59,6 +60,7 @@ _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (Usage, _usages),
     (dict[str, Any], json_objects),
     (dict[str, Any] | None, st.none() | json_objects),
+    (Mapping[str, dict[str, Any]], st.dictionaries(texts, json_objects, max_size=2)),
     (str | dict[str, Any] | list[Any], _contents),
     (tuple[str, ...], st.lists(texts, max_size=3).map(tuple)),
     (tuple[Todo, ...], st.lists(_todos, max_size=3).map(tuple)),
