@@ -88,6 +88,11 @@ class _Prose:
         self.signature = ""
         self.extra: JsonObject = {}
 
+    @property
+    def size(self) -> int:
+        """Characters so far."""
+        return sum(map(len, self.pieces)) + len(self.signature)
+
     def shown(self, text: str) -> Sequence[ModelDelta]:
         """Take text that is to be shown; return how."""
         if not text:
@@ -198,6 +203,12 @@ class Assembler:
     def finish_hint(self) -> FinishReason | None:
         """How the endpoint says that the answer ends; None while it has not."""
         return self._finish
+
+    @property
+    def size(self) -> int:
+        """Characters of the answer so far. It looks at every piece: for now and then."""
+        held = 0 if self._text_calls is None else self._text_calls.held
+        return held + sum(part.size for part in self._parts)
 
     def feed(self, delta: ModelDelta) -> Sequence[ModelDelta]:
         """Take a piece.

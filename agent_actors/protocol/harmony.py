@@ -49,6 +49,11 @@ class HarmonyCalls:
         self._count = 0
         self._object = _ObjectEnd()
 
+    @property
+    def held(self) -> int:
+        """Characters of the head that is open: few."""
+        return len(self._head)
+
     def feed(self, text: str) -> Sequence[Found]:
         """Take more text; return the text, thoughts and calls that are known to be such."""
         found: list[Found] = []

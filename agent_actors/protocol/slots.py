@@ -91,6 +91,11 @@ class Slot:
         return "".join(self._pieces)
 
     @property
+    def size(self) -> int:
+        """Characters of its arguments so far."""
+        return sum(map(len, self._pieces))
+
+    @property
     def is_empty(self) -> bool:
         """True if nothing came that makes it a call."""
         return not (self.id or self._name or self._pieces)

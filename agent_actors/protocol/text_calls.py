@@ -42,6 +42,11 @@ _NAMED: Final = re.compile(r'"name"\s*:\s*"([^"\\]{1,128})"|<function=([^<>\s]{1
 class TextCalls(Protocol):
     """Finds the calls in the text of one answer."""
 
+    @property
+    def held(self) -> int:
+        """Characters that wait until it is known what they are."""
+        ...
+
     def feed(self, text: str) -> Sequence[Found]:
         """Take more text; return the text, thoughts and calls that are known to be such."""
         ...
@@ -72,6 +77,11 @@ class TagCalls:
         # Blanks since a call, which count only if text follows; None if text has followed.
         self._blanks: str | None = None
         self._count = 0
+
+    @property
+    def held(self) -> int:
+        """Characters of the call that is open."""
+        return sum(map(len, self._inside or ()))
 
     def feed(self, text: str) -> Sequence[Found]:
         """Take more text; return the text and the calls that are known to be such."""

@@ -15,6 +15,12 @@ from agent_actors.providers.openai.failure import message_of_body
 _MAX_BODY: Final = 64 * 1024
 """Bytes of a body that are kept: a failure's message stands at the beginning."""
 
+_MAX_ANSWER: Final = 64 * 1024 * 1024
+"""Characters of an answer: a hundred times what a model with the longest answers can say."""
+
+_MEASURED_EVERY: Final = 16 * 1024 * 1024
+"""Bytes of a stream after which the answer is measured: seldom, since it takes a look at all."""
+
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 """Bytes before the first character that count for nothing: blank lines keep a connection alive."""
 
@@ -49,6 +55,11 @@ class AnswerReading(Protocol):
     @property
     def done(self) -> bool:
         """True once nothing more comes that counts."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Characters of the answer so far."""
         ...
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
@@ -143,6 +154,7 @@ class AnswerSink(Reading, Generic[R]):
         self._sink = sink
         self._reader = reader
         self._answer: R | None = None
+        self._unmeasured = 0
 
     @property
     def full(self) -> bool:
@@ -172,9 +184,22 @@ class AnswerSink(Reading, Generic[R]):
         if self._answer is None:
             return super().feed(data)
         deltas = self._answer.feed(data)
+        self._unmeasured += len(data)
+        if self._unmeasured >= _MEASURED_EVERY:
+            self._measure(self._answer.size)
         if not deltas:
             return None
         return self._sink.feed(deltas) and not self._answer.done
+
+    def _measure(self, size: int) -> None:
+        """Give up an answer that has no end: its text is kept until it has one."""
+        self._unmeasured = 0
+        if size > _MAX_ANSWER:
+            raise ProviderProtocolError(
+                f"the answer has no end: {size} characters came, and more than {_MAX_ANSWER} are "
+                "not kept",
+                endpoint=self._endpoint,
+            )
 
     def whole(self) -> R:
         """The reader, closed, now that the exchange has ended.

@@ -67,6 +67,11 @@ class AnswerReader:
         """True if the endpoint wants to be asked again, to go on with this answer."""
         return self._message.paused
 
+    @property
+    def size(self) -> int:
+        """Characters of the answer so far."""
+        return self._message.size
+
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         """Take a read's worth of the body; return what is to be shown.
 

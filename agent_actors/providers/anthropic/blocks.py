@@ -100,6 +100,10 @@ class BlockTable:
         """
         return list(self._blocks(cut, broken=broken))
 
+    def size(self) -> int:
+        """Characters of all of them so far; it looks at every piece."""
+        return sum(part.size for part in self._parts)
+
     def arguments_size(self) -> int:
         """Characters of all calls' arguments."""
         return sum(len(part.arguments) for part in self._parts if isinstance(part, CallPart))

@@ -150,6 +150,11 @@ class MessageDecoder:
         """How the endpoint says that the answer ends; None while it has not."""
         return self._finish
 
+    @property
+    def size(self) -> int:
+        """Characters of the answer so far. It looks at every piece: for now and then."""
+        return self._blocks.size()
+
     def decode(self, data: str | bytes, name: str = "") -> Sequence[ModelDelta]:
         """Take one data line; return what is to be shown.
 

@@ -85,6 +85,11 @@ class ProsePart:
         known = {"type", "thinking", "signature"} if thinking else {"type", "text"}
         self._extra = _extra(begun, known)
 
+    @property
+    def size(self) -> int:
+        """Characters so far."""
+        return sum(map(len, self._pieces))
+
     def takes(self, delta: Delta) -> bool:
         """True if this delta can be a part of it."""
         if self._thinking:
@@ -185,6 +190,11 @@ class CallPart:
         """The argument text so far."""
         return "".join(self._pieces) or self._given
 
+    @property
+    def size(self) -> int:
+        """Characters of the arguments so far."""
+        return sum(map(len, self._pieces))
+
     def takes(self, delta: Delta) -> bool:
         """True if this delta can be a part of it."""
         return delta.type == "input_json_delta"
@@ -269,6 +279,12 @@ class OpaquePart:
         self._data = dict(begun)
         # What an input grows by: tools that the provider runs take one too.
         self._pieces: list[str] = []
+
+    @property
+    def size(self) -> int:
+        """Characters of texts so far."""
+        texts = (value for value in self._data.values() if isinstance(value, str))
+        return sum(map(len, (*self._pieces, *texts)))
 
     def takes(self, delta: Delta) -> bool:
         """True while it is not whole: what is not known may be made of anything."""

@@ -95,6 +95,11 @@ class AnswerReader:
         """True once the stream said that nothing more comes."""
         return self._done
 
+    @property
+    def size(self) -> int:
+        """Characters of the answer so far."""
+        return self._assembler.size
+
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         """Take a read's worth of the body; return what is to be shown.
 
