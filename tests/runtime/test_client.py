@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import wait_all_tasks_blocked
 
 from agent_actors import (
     AgentOptions,
@@ -380,6 +381,7 @@ async def test_a_client_that_resumes_sees_which_calls_wait_for_it() -> None:
         async with Client(options, runtime=runtime, session_id="s") as first:
             assert first.open_calls == ()
             await first.query("Sums?")
+            await wait_all_tasks_blocked()  # until its run has ended, and nobody has read that
             assert first.open_calls == (), "a turn is under way"
             blocks = await read(first)
             assert first.open_calls == tuple(calls_of(blocks))

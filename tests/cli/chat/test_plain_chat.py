@@ -73,10 +73,11 @@ async def test_what_the_environment_names_need_not_be_said(tmp_path: Path) -> No
     assert [m["content"] for m in endpoint.requests[1].messages] == ["one", "One.", "two"]
 
 
-async def test_a_blank_variable_names_no_provider() -> None:
+@pytest.mark.parametrize("command", [("chat",), ("run", "one")])
+async def test_a_blank_variable_names_no_provider(command: tuple[str, ...]) -> None:
     blank = {"AGENT_ACTORS_PROVIDER": ""}
     async with ScriptedEndpoint(["One."]) as endpoint:
-        ended = await agent_actors("chat", *at(endpoint), stdin=b"one\n", env=blank)
+        ended = await agent_actors(*command, *at(endpoint), stdin=b"one\n", env=blank)
     assert (ended.status, ended.out) == (0, "One.\n")
 
 
