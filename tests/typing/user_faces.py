@@ -64,6 +64,7 @@ async def talk() -> None:
                 await client.add_tool_result(block.id, {"done": True}, name=block.name)
         await client.continue_turn()
         await client.interrupt()
+        assert_type(client.open_calls, tuple[ToolUseBlock, ...])
         client.message_history = client.history[-10:]
         client.message_history = [{"role": "user", "content": "Hello"}]
         assert_type(client.turn_metadata, dict[str, int])
