@@ -1,6 +1,7 @@
 """What a session waits for: the results of calls, and the answers to questions."""
 
 from agent_actors.domain.events import RunSuspended, SystemInit, UserQuestion
+from agent_actors.domain.json import JsonObject
 from agent_actors.sessions import fold
 from tests.sessions.test_fold import SCOPE, answered, gave, numbered, said, use
 from tests.sessions.test_rewind import back
@@ -22,3 +23,23 @@ def test_a_session_waits_with_the_questions_of_its_last_run_alone() -> None:
     assert fold(log).suspended == {"q1": "a", "q2": ""}
     for after in (begun, back(1)):
         assert fold([*log, *numbered(*log, after)[-1:]]).suspended == {}
+
+
+def test_calls_that_were_left_to_the_caller_wait_with_the_arguments_that_are_on_record() -> None:
+    begun = SystemInit(SCOPE, "id", 1.0, "/", "1")
+    left: dict[str, JsonObject] = {
+        "a": {"url": "final"},
+        "c": {"url": "has a result"},
+        "no such": {},
+    }
+    ended = RunSuspended(SCOPE, "id", 1.0, (), left)
+    log = numbered(begun, said("go"), answered(use("a"), use("b"), use("c")), gave("c"), ended)
+    state = fold(log)
+    assert [(call.id, call.input) for call in state.external.values()] == [("a", {"url": "final"})]
+    assert state.is_suspended
+    for after in (begun, back(1), gave("a")):
+        later = fold([*log, *numbered(*log, after)[-1:]])
+        assert (later.is_suspended, dict(later.external)) == (False, {})
+    assert fold([*log, *numbered(*log, gave("b"))[-1:]]).is_suspended
+    state.external["a"].input["url"] = "written into"
+    assert left["a"] == {"url": "final"}
