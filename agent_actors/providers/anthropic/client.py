@@ -161,10 +161,10 @@ class AnthropicMessages:
             tool = OutputTool.of(request, request.output, force=force)
             request, sink = tool.request, tool.sink(sink)
         answer, paused = await self._ask(request, sink)
-        for _ in range(self._max_continuations):
+        for number in range(1, self._max_continuations + 1):
             if not paused:
                 break
-            more, paused = await self._ask(_continued(request, answer), sink)
+            more, paused = await self._ask(_continued(request, answer, number), sink)
             answer = _joined(answer, more)
         answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
         return answer if tool is None else tool.answer(answer)
@@ -246,10 +246,12 @@ def _thinks(request: ModelRequest) -> bool:
     return isinstance(thinking, dict) and thinking.get("type") != "disabled"
 
 
-def _continued(request: ModelRequest, answer: ModelFinished) -> ModelRequest:
-    """The request that goes on with this answer."""
+def _continued(request: ModelRequest, answer: ModelFinished, number: int) -> ModelRequest:
+    """The request that goes on with this answer; the continuations are counted from 1."""
     said = Message("assistant", answer.blocks)
-    return attrs.evolve(request, messages=request.messages.append(said))
+    # It is another request: under the same key it might get the answer that it goes on with.
+    key = f"{request.idempotency_key}-{number}" if request.idempotency_key else ""
+    return attrs.evolve(request, messages=request.messages.append(said), idempotency_key=key)
 
 
 def _joined(answer: ModelFinished, more: ModelFinished) -> ModelFinished:

@@ -1,6 +1,7 @@
 import json
 from typing import Any, TypedDict, Unpack
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -191,6 +192,16 @@ async def test_an_answer_that_the_endpoint_pauses_is_gone_on_with() -> None:
     content: list[JsonValue] = [{"type": "text", "text": "I look."}, SEARCH]
     assert second == [*first, {"role": "assistant", "content": content}]
     assert "".join(d.text for d in sink.deltas if isinstance(d, TextDelta)) == "I look.Found."
+
+
+async def test_each_continuation_is_a_request_of_its_own_that_bears_another_key() -> None:
+    paused = sse(begin(), *text_block("."), *end("pause_turn"))
+    whole = sse(begin(), *text_block("!"), *end())
+    for key, wanted in (("key", ["key", "key-1", "key-2"]), ("", [None, None, None])):
+        exchange = Turns(paused, paused, whole)
+        answer = await model(exchange).complete(attrs.evolve(REQUEST, idempotency_key=key))
+        assert answer.text == "..!"
+        assert [asked.headers.get("idempotency-key") for asked in exchange.requests] == wanted
 
 
 async def test_an_answer_is_gone_on_with_no_more_than_so_often() -> None:
