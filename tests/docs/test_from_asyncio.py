@@ -21,6 +21,8 @@ from agent_actors.testing import ScriptedModel, call, hang, say
 from agent_actors.testing.script import Turn, fail
 from tests.docs.examplekit import EXAMPLES, example
 
+# Seconds, far above what a program takes, so that a hang is a failure.
+PATIENCE = 60
 # The example, its class, and the threads that it has while it is open.
 BRIDGES: list[tuple[str, str, list[str]]] = [
     ("from_asyncio", "Agents", ["agents"]),
@@ -238,6 +240,9 @@ def test_ctrl_c_ends_the_run_before_the_program(bridge_of: tuple[str, str, list[
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
         process.send_signal(signal.SIGINT)
-        told, errors = process.communicate(timeout=20)
-    assert told == "0 alive\n"
+        try:
+            told, errors = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()  # else a hang would be one of the test, too
+    assert told == "0 alive\n", errors
     assert errors.rstrip().endswith("KeyboardInterrupt")
