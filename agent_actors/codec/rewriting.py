@@ -5,7 +5,7 @@ provider alone knows, and who gave them. So a message that comes back as it was 
 the very message it was, and only what was written anew is read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -24,7 +24,7 @@ class _HandedOut:
     keys: list[bytes | None]
 
 
-def messages_rewritten(before: Messages, dicts: Sequence[Mapping[str, object]]) -> Messages:
+def messages_rewritten(before: Messages, dicts: Iterable[Mapping[str, object]]) -> Messages:
     """The conversation that somebody made of another one.
 
     Args:
@@ -34,6 +34,7 @@ def messages_rewritten(before: Messages, dicts: Sequence[Mapping[str, object]]) 
     Raises:
         MessageError: Naming the message that is none, and what is wrong with it.
     """
+    dicts = list(dicts)
     read = messages_from_openai(dicts)
     return Messages(_kept(read, [_key(item) for item in dicts], _by_first_key(before)))
 

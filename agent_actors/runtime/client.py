@@ -18,7 +18,8 @@ from typing import Final, Self
 import attrs
 import trio
 
-from agent_actors.codec.openai import MessageDict, messages_from_openai, messages_to_openai
+from agent_actors.codec.openai import MessageDict, messages_to_openai
+from agent_actors.codec.rewriting import messages_rewritten
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.run import RunResult
@@ -146,7 +147,8 @@ class Client:
     @message_history.setter
     def message_history(self, messages: Iterable[Mapping[str, object]]) -> None:
         self._check_between_turns("a history is set")
-        read = messages_from_openai(messages)
+        # What comes back as it was keeps what dicts cannot hold, such as the seals of thoughts.
+        read = messages_rewritten(self._view().messages, messages)
         head = read[0] if read and read[0].role == "system" else None
         replaces = read if head is None else read[1:]
         seen_after(replaces)  # refuses what no session can hold, before anything is changed

@@ -11,6 +11,7 @@ from agent_actors import (
     ClientError,
     StopReason,
     TextBlock,
+    ThinkingBlock,
     ToolOutput,
     ToolResultBlock,
     ToolUseError,
@@ -25,7 +26,7 @@ from agent_actors.errors import (
     TurnLimitReached,
 )
 from agent_actors.stores.memory import MemoryStore
-from agent_actors.testing import call, fail, say, think
+from agent_actors.testing import Turn, call, fail, say, think
 from tests.runtime.facekit import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
 from tests.runtime.joinkit import check_history, check_quiet
 
@@ -285,6 +286,19 @@ async def test_what_stands_in_a_history_that_is_set_is_not_shown_again() -> None
         client.message_history = [*client.history, {"role": "user", "content": "And more?"}]
         await client.continue_turn()
         assert shown(await read(client)) == ["text Three."]
+
+
+async def test_messages_of_a_history_that_is_set_as_they_were_keep_what_dicts_cannot_hold() -> None:
+    use: Turn = [think("Hm.", signature="seal"), call("add", {"a": 1, "b": 2})]
+    options, model = agent(use, "3.", "Two.", auto_execute_tools=True)
+    async with Client(options) as client:
+        await ask(client, "1 + 2?")
+        client.message_history = [{"role": "user", "content": "Add."}, *client.history[1:]]
+        await ask(client, "And?")
+    sent = model.requests[2].messages
+    assert [message.role for message in sent] == ["user", "assistant", "tool", "assistant", "user"]
+    assert sent[0].content == "Add."
+    assert sent[1].blocks[0] == ThinkingBlock("Hm.", "seal")
 
 
 async def test_calls_of_a_history_that_is_set_can_be_answered() -> None:
