@@ -116,7 +116,6 @@ class RunSuspension:
             if not (isinstance(command, StartTool) and command.call.id in self._toolset.external)
         ]
         for result in results:
-            del self._toolset.external[result.id]
             commands += machine.feed(ToolFinished(result))
         if self._hooked is not None and self._hooked.blocked is not None:
             return [command for command in commands if not isinstance(command, StartTool)]

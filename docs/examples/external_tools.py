@@ -1,4 +1,4 @@
-"""A tool that runs in the user's browser: the run ends with the call, and goes on with the result."""
+"""A tool that runs in the user's browser: the run ends with its call, and later goes on."""
 
 import os
 import tempfile

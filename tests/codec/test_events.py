@@ -26,6 +26,7 @@ from agent_actors.domain.events import (
     EventScope,
     Notification,
     ResultEvent,
+    RunSuspended,
     SkillActivated,
     SystemInit,
     ToolResult,
@@ -243,3 +244,10 @@ def test_a_type_from_the_future_stands_in_its_place_and_what_is_no_event_is_refu
     assert [type(event) for event in read_back] == [Notification, UnknownEvent, Notification]
     with pytest.raises(InvalidEventError):
         loads_events([known, b"{}"])
+
+
+def test_a_suspended_run_from_before_there_were_external_calls_is_read() -> None:
+    text = dumps_event(RunSuspended(SCOPE, "e", 1.0, ("q",)))
+    old = text.replace(',"external_calls":{}', "")
+    assert old != text
+    assert loads_event(old) == RunSuspended(SCOPE, "e", 1.0, ("q",))

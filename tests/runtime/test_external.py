@@ -277,14 +277,19 @@ async def test_a_hook_that_stops_the_run_at_a_result_keeps_it_and_closes_the_res
     asking = PermissionPolicy(ask=["echo"], mode="bypass")
     options = browsing([turn] if given == "one" else pages("a", "b"), "Done.")
     options = attrs.evolve(options, permissions=asking, on_ask="suspend")
-    stopping = attrs.evolve(options, hooks={"after_tool": stop})
+    begun: list[str] = []
+
+    async def note(event: PreToolUseEvent) -> None:
+        begun.append(event.tool_name)
+
+    stopping = attrs.evolve(options, hooks={"after_tool": stop, "before_tool": note})
     async with open_runtime(store=store) as runtime:
         first = await suspended(runtime, options)
         one, two = first.external_calls
         said = {question.id: "yes" for question in first.questions}
         some = {one.id: "A"} if given == "one" else {one.id: "A", two.id: "B"}
         result = await runtime.resume("s", said, stopping, results=some)
-        assert (result.stop_reason, ran) == ("blocked:after_tool", [])
+        assert (result.stop_reason, ran, begun) == ("blocked:after_tool", [], [])
         assert results(result)[0] == "A"
         check_history(result.messages)
         records = [r for r in await store.load("s") if isinstance(r, Event)]

@@ -1,10 +1,14 @@
 """What a session waits for: the results of calls, and the answers to questions."""
 
+from typing import TYPE_CHECKING
+
 from agent_actors.domain.events import RunSuspended, SystemInit, UserQuestion
-from agent_actors.domain.json import JsonObject
 from agent_actors.sessions import fold
 from tests.sessions.test_fold import SCOPE, answered, gave, numbered, said, use
 from tests.sessions.test_rewind import back
+
+if TYPE_CHECKING:
+    from agent_actors.domain.json import JsonObject
 
 
 def test_calls_without_a_result_are_open_in_the_models_order() -> None:
