@@ -225,7 +225,7 @@ class SessionBusy(SessionError):
     """
 
     def __init__(self, *, session_id: str, run_id: str, reason: str = "") -> None:
-        why = reason or "wait for it, or pass on_busy='queue' to the run or to open_runtime()"
+        why = reason or "wait for it, or pass on_busy='queue' to run() or open_runtime()"
         super().__init__(f"run {run_id} is using it; {why}", session_id=session_id)
         self.run_id = run_id
 

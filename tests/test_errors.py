@@ -102,8 +102,10 @@ def test_every_error_says_what_it_is() -> None:
         ),
         (
             SessionBusy(session_id="s", run_id="r"),
-            "session 's': run r is using it; wait for it, or pass on_busy='queue' to the run or to "
-            "open_runtime()",
+            (
+                "session 's': run r is using it; wait for it, or pass on_busy='queue' to run() or "
+                "open_runtime()"
+            ),
             {"session_id": "s", "run_id": "r"},
         ),
         (
