@@ -273,7 +273,10 @@ async def test_a_hook_that_stops_the_run_at_a_result_keeps_it_and_closes_the_res
         return HookDecision(stop=True, continue_=False, reason="enough")
 
     store = MemoryStore()
-    turn = interleave(*(call("browse", {"url": url}) for url in "ab"), call("echo", {"text": "c"}))
+    turn = interleave(
+        *(call("browse", {"url": url}) for url in "ab"),
+        *(call("echo", {"text": text}) for text in "cde"),
+    )
     asking = PermissionPolicy(ask=["echo"], mode="bypass")
     options = browsing([turn] if given == "one" else pages("a", "b"), "Done.")
     options = attrs.evolve(options, permissions=asking, on_ask="suspend")
