@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from agent_actors.domain.messages import Messages
 
-DeadlineKind = Literal["connect", "first_token", "idle", "total"]
+DeadlineKind = Literal["connect", "first_token", "idle", "total", "turn"]
 
 _OPTION_OF: Final[dict[DeadlineKind, str]] = {
     "connect": "connect_timeout",
@@ -60,6 +60,7 @@ _WAITED_FOR: Final[dict[DeadlineKind, str]] = {
     "first_token": "the first token",
     "idle": "the next token",
     "total": "the end of the answer",
+    "turn": "a turn at an endpoint that refused everybody meanwhile",
 }
 
 
@@ -192,15 +193,14 @@ class ProviderDeadlineError(ProviderError):
     """Nothing came in time.
 
     Attributes:
-        kind: Which deadline: `connect`, `first_token`, `idle` or `total`.
+        kind: Which deadline: `connect`, `first_token`, `idle` or `total`; or `turn`, for what never
+            was sent, since the endpoint refused everybody.
         seconds: How long was waited, in seconds.
     """
 
     def __init__(self, *, endpoint: str, kind: DeadlineKind, seconds: float) -> None:
-        super().__init__(
-            f"waited {seconds:g} s for {_WAITED_FOR[kind]} (option {_OPTION_OF[kind]})",
-            endpoint=endpoint,
-        )
+        option = f" (option {_OPTION_OF[kind]})" if kind in _OPTION_OF else ""
+        super().__init__(f"waited {seconds:g} s for {_WAITED_FOR[kind]}{option}", endpoint=endpoint)
         self.kind: DeadlineKind = kind
         self.seconds = seconds
 

@@ -158,9 +158,16 @@ def test_a_message_says_what_came_and_what_to_do(
         assert getattr(error, name) == value
 
 
-@pytest.mark.parametrize("kind", get_args(DeadlineKind))
+@pytest.mark.parametrize("kind", [kind for kind in get_args(DeadlineKind) if kind != "turn"])
 def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind=kind, seconds=2)
     assert str(error).startswith("http://e: waited 2 s for ")
     assert str(error).endswith(f"(option {kind}_timeout)")
     assert (error.kind, error.seconds, error.endpoint) == (kind, 2, "http://e")
+
+
+def test_who_never_had_a_turn_is_told_why() -> None:
+    error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
+    assert str(error) == (
+        "http://e: waited 300 s for a turn at an endpoint that refused everybody meanwhile"
+    )

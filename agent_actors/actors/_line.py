@@ -15,6 +15,10 @@ import trio
 from agent_actors.protocol.pace import Pace, PaceStatistics, Ticket
 
 
+class RefusesAll(Exception):
+    """The endpoint has answered nobody for as long as one waits in its line."""
+
+
 class Line:
     """The line of one endpoint.
 
@@ -29,6 +33,8 @@ class Line:
         self._refused: deque[trio.lowlevel.Task] = deque()
         self._others: deque[trio.lowlevel.Task] = deque()
         self._tickets: dict[trio.lowlevel.Task, Ticket] = {}
+        # Seconds of nothing but refusals after which each of them gives up.
+        self._patience: dict[trio.lowlevel.Task, float] = {}
         # The sleep until a pause is over; None while nobody waits for that.
         self._pause: trio.CancelScope | None = None
 
@@ -42,11 +48,15 @@ class Line:
         """How many stand in line."""
         return len(self._refused) + len(self._others)
 
-    async def enter(self, *, first: bool = False) -> Ticket:
+    async def enter(self, *, first: bool = False, patience: float = math.inf) -> Ticket:
         """Wait for the turn to send a request. Does not checkpoint if nobody is held back.
 
         Args:
             first: Go before those who were not refused.
+            patience: Seconds of nothing but refusals after which to give up.
+
+        Raises:
+            RefusesAll: They are over, and another refusal came.
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
@@ -61,13 +71,15 @@ class Line:
             return ticket
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            queue.remove(task)
-            if self._pause is not None and not self.waiting:
-                self._pause.cancel("nobody waits")
+            self._leave(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
+        self._patience[task] = patience
         await trio.lowlevel.wait_task_rescheduled(abort)
-        return self._tickets.pop(task)
+        ticket = self._tickets.pop(task, None)
+        if ticket is None:
+            raise RefusesAll
+        return ticket
 
     def answered(self, ticket: Ticket) -> None:
         """Something of the answer has come."""
@@ -87,11 +99,24 @@ class Line:
             ticket: The request.
             pause: Seconds for which the endpoint asked to be left alone; 0 if it named none.
         """
-        self._pace.refused(ticket, trio.current_time(), pause=pause, live=self._live - 1)
+        now = trio.current_time()
+        self._pace.refused(ticket, now, pause=pause, live=self._live - 1)
+        refusing = now - self._pace.refusing_since
+        for task in [one for one, patience in self._patience.items() if patience <= refusing]:
+            self._leave(task)
+            trio.lowlevel.reschedule(task)
 
     def statistics(self) -> PaceStatistics:
         """What the endpoint has taught."""
         return self._pace.statistics()
+
+    def _leave(self, task: trio.lowlevel.Task) -> None:
+        """Leave the line without a turn."""
+        del self._patience[task]
+        queue = self._refused if task in self._refused else self._others
+        queue.remove(task)
+        if self._pause is not None and not self.waiting:
+            self._pause.cancel("nobody waits")
 
     def _begin(self) -> Ticket:
         self._live += 1
@@ -109,6 +134,7 @@ class Line:
             task = (self._refused or self._others).popleft()
             self._tickets[task] = self._begin()
             if task is not trio.lowlevel.current_task():
+                del self._patience[task]
                 trio.lowlevel.reschedule(task)
 
     async def _sleep(self) -> None:

@@ -20,7 +20,7 @@ import trio
 
 from agent_actors.abc import ExchangeOwner, ExchangeStatistics, ModelProvider, ModelSink
 from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
-from agent_actors.actors._line import Line
+from agent_actors.actors._line import Line, RefusesAll
 from agent_actors.actors._owner import Owner
 from agent_actors.actors._slots import FairSlots, SlotStatistics
 from agent_actors.domain.model import (
@@ -75,10 +75,12 @@ class Try:
     Attributes:
         retry: True for a further try: it goes before those that were not refused.
         fallback: True if it stands in for another model.
+        patience: Seconds of nothing but refusals, to anybody, after which it is not sent.
     """
 
     retry: bool = False
     fallback: bool = False
+    patience: float = math.inf
 
 
 _FIRST: Final = Try()
@@ -159,6 +161,7 @@ class ModelStream:
         self._budget = RetryBudget()
         self._wall_clock = wall_clock
         self._attempts = self._retries = self._fallbacks = self._failures = 0
+        self._refusal = ""
 
     async def stream(
         self,
@@ -212,13 +215,23 @@ class ModelStream:
     ) -> ModelFinished:
         await self._slots.acquire(first=which.retry)
         try:
-            ticket = await self._line.enter(first=which.retry)
+            ticket = await self._turn(which)
             try:
                 return await self._attempt(request, sink, deadlines, which, ticket)
             finally:
                 self._line.leave(ticket)
         finally:
             self._slots.release()
+
+    async def _turn(self, which: Try) -> Ticket:
+        try:
+            return await self._line.enter(first=which.retry, patience=which.patience)
+        except RefusesAll:
+            late = ProviderDeadlineError(
+                endpoint=self.provider.name, kind="turn", seconds=which.patience
+            )
+            late.add_note(f"the last refusal: {self._refusal}")
+            raise late from None
 
     async def _attempt(
         self,
@@ -237,6 +250,7 @@ class ModelStream:
             self._failures += 1
             verdict = judge(error, now=self._wall_clock())
             if verdict.refused:
+                self._refusal = str(error)
                 self._line.refused(ticket, min(verdict.after or 0.0, LONGEST_PAUSE))
             raise
         except Exception:

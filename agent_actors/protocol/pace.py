@@ -82,6 +82,8 @@ class Pace:
     _refusals: int = attrs.field(default=0, init=False)
     # Answers begun so far: whoever was refused can tell whether others were not.
     answers: int = attrs.field(default=0, init=False)
+    # When the first of the refusals came since which there was no answer; inf while there is none.
+    refusing_since: float = attrs.field(default=math.inf, init=False)
 
     def wait(self, now: float, live: int) -> float:
         """Seconds until a request may begin: 0 for at once, inf for when another one gets on.
@@ -114,6 +116,7 @@ class Pace:
         if not ticket.answered:
             self._settle(ticket)
             self.answers += 1
+            self.refusing_since = math.inf
             self._window += 1 / self._window
             self._ceiling += 1 / self._ceiling
             self._in_a_row = 0
@@ -137,6 +140,7 @@ class Pace:
         """
         self._refusals += 1
         self._refused_at = now
+        self.refusing_since = min(self.refusing_since, now)
         self.is_open = False
         if ticket.cuts == self._cuts:  # else it was sent before the last cut, and says nothing new
             self._cut(live)

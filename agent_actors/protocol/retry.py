@@ -65,7 +65,8 @@ class RetryPolicy:
             that grow to a minute's.
         base: The bound of the first random pause; it doubles with each try, up to a minute.
         patience: How long a refused call goes on waiting its turn; its last try is made then at
-            the latest, and nothing is waited for that would be over later.
+            the latest, and nothing is waited for that would be over later. Where the endpoint has
+            refused everybody for that long, whoever waits to be sent gives up.
         run_budget: Further tries of all model calls of one run.
     """
 

@@ -119,6 +119,9 @@ class Attempts:
                 if self._at + 1 == len(self._models) or self._is_used_up(error):
                     raise
                 self._at += 1
+                # What is asked is another request, which a strict gateway must not take for the
+                # first one.
+                request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
                 await self._restart(f"{error}; going on with {self._models[self._at].model}")
                 self._ledger.go_over_to(self._models[self._at].prices)
 
@@ -167,7 +170,7 @@ class Attempts:
                     self._bounded(request),
                     self._sink,
                     options.deadlines,
-                    Try(call.tries > 0, self._at > 0),
+                    Try(call.tries > 0, self._at > 0, self._policy.patience),
                 )
             except AgentError as error:
                 if not isinstance(error, ProviderError):

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._line import Line
+from agent_actors.actors._line import Line, RefusesAll
 from agent_actors.actors._owner import Owner
 
 
@@ -56,6 +56,57 @@ async def test_who_was_refused_goes_before_the_others_and_these_in_order() -> No
             assert narrow.waiting == 4
             narrow.leave(holder)
         assert order == ["again", "a", "b", "c"]
+
+
+async def test_after_nothing_but_refusals_for_long_those_who_have_no_more_patience_give_up(
+    autojump_clock: MockClock,
+) -> None:
+    told: list[tuple[str, float]] = []
+
+    async def wait(name: str, patience: float) -> None:
+        try:
+            ticket = await narrow.enter(patience=patience)
+        except RefusesAll:
+            told.append((name, trio.current_time() - start))
+        else:
+            told.append((f"{name} goes", trio.current_time() - start))
+            narrow.leave(ticket)
+
+    async with line() as narrow:
+        start = trio.current_time()
+        await refuse(narrow)
+        async with trio.open_nursery() as nursery:
+            holder = await narrow.enter()
+            for name, patience in (("a", 10), ("b", 20), ("c", 30)):
+                nursery.start_soon(wait, name, patience)
+            for _ in range(3):
+                await trio.sleep(9)
+                narrow.refused(holder, 0.0)
+            await wait_all_tasks_blocked()
+            assert told == [("a", 18), ("b", 27)]
+            assert narrow.waiting == 1
+            narrow.answered(holder)  # from here on it refuses nobody
+            narrow.leave(holder)
+        assert told[2:] == [("c goes", 27)]
+
+
+async def test_an_answer_between_refusals_begins_the_patience_anew(
+    autojump_clock: MockClock,
+) -> None:
+    async with line() as narrow:
+        await refuse(narrow)
+        holder = await narrow.enter()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(narrow.enter, patience=10))
+            await trio.sleep(9)
+            narrow.answered(narrow._begin())
+            narrow.refused(holder, 60.0)
+            await trio.sleep(9)
+            narrow.refused(holder, 60.0)
+            await wait_all_tasks_blocked()
+            assert narrow.waiting == 1
+            nursery.cancel_scope.cancel()
+        assert narrow.waiting == 0
 
 
 async def test_a_pause_is_waited_out_once_for_all(autojump_clock: MockClock) -> None:

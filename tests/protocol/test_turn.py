@@ -21,7 +21,6 @@ from agent_actors.protocol.turn import (
     TurnMachine,
     UserInput,
 )
-from scripts.docs_turn import diagram
 from tests.protocol.turn_playbook import ToolUseError, answer, play, result, told, use
 
 GO = UserInput("go")
@@ -315,11 +314,3 @@ def test_an_action_that_leads_where_the_table_does_not_is_found() -> None:
 def test_blocks_that_are_no_calls_pass_through() -> None:
     commands = thinking().feed(answer(ImageBlock("https://example.org/a.png")))
     assert told(commands[-1]) == "finish completed"
-
-
-def test_the_diagram_has_an_arrow_for_every_way_of_the_table() -> None:
-    drawn = diagram()
-    for state, cells in TABLE.items():
-        for event_type, transition in cells.items():
-            for to in transition.to:
-                assert f"    {state} --> {to}: {event_type.__name__}\n" in drawn

@@ -160,6 +160,14 @@ async def test_all_tries_of_a_call_bear_one_key_and_each_call_its_own() -> None:
     assert keys[0] == keys[1] == keys[2] != keys[3]
 
 
+async def test_what_a_fallback_is_asked_is_another_request() -> None:
+    async with ScriptedEndpoint([status(400), "Yes."]) as endpoint, open_runtime() as runtime:
+        agent = AgentOptions(model="m", base_url=endpoint.base_url, fallbacks=["n"])
+        assert (await runtime.run("Go.", agent)).text == "Yes."
+        first, second = (request.headers["idempotency-key"] for request in endpoint.requests)
+        assert first != second
+
+
 async def test_a_call_that_a_hook_makes_twice_is_two_calls() -> None:
     async def twice(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
         await call_next(request)

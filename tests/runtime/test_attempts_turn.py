@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.domain.model import ModelRequest
-from agent_actors.errors import ProviderStatusError
+from agent_actors.errors import ProviderDeadlineError, ProviderError, ProviderStatusError
 from agent_actors.testing import (
     EndpointRequest,
     ReplyTurn,
@@ -137,3 +137,31 @@ async def test_200_sessions_finish_where_every_third_request_is_refused(clients:
                 nursery.start_soon(session, str(number))
         assert len(endpoint.requests) <= 1.6 * clients * turns
         check_quiet(runtime)
+
+
+async def test_an_endpoint_that_refuses_everybody_fails_all_when_patience_ends_however_many_wait(
+    autojump_clock: MockClock,
+) -> None:
+    def answer(request: ModelRequest) -> Turn:
+        return [pause(0.01), fail(refusal())]
+
+    agent = AgentOptions(model="m", provider=ScriptedModel(answer))
+    failed: list[ProviderError] = []
+
+    async def session() -> None:
+        try:
+            await runtime.run("Go.", agent)
+        except ProviderError as error:
+            failed.append(error)
+
+    async with open_runtime() as runtime:
+        start = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for _ in range(400):
+                nursery.start_soon(session)
+        assert 300 <= trio.current_time() - start < 310
+        check_quiet(runtime)
+    late = [error for error in failed if isinstance(error, ProviderDeadlineError)]
+    assert len(failed) == 400
+    assert {error.kind for error in late} == {"turn"}
+    assert "429" in late[0].__notes__[0]
