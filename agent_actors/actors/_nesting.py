@@ -15,9 +15,10 @@ import attrs
 import trio
 
 from agent_actors.actors._slots import FairSlots
+from agent_actors.actors._standstill import Home, Standstill
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class RunNode:
     """A run and the runs around it.
 
@@ -26,12 +27,16 @@ class RunNode:
         run_id: The run.
         runtime: Whose run it is; compared by identity only.
         parent: The run whose tool started it; None for a root run.
+        call: The call of that run which started it; None: there is none, or a hook did.
+        home: Where it takes place; None until it begins.
     """
 
     session_id: str
     run_id: str
     runtime: object
     parent: "RunNode | None" = None
+    call: "HeldSlots | None" = None
+    home: Home | None = attrs.field(default=None, init=False)
 
     def lineage(self) -> "Iterator[RunNode]":
         """This run and the runs around it, from the inside out."""
@@ -40,6 +45,22 @@ class RunNode:
             yield node
             node = node.parent
 
+    def stand_still(self) -> None:
+        """A person is asked: the deadlines of this run, and of all around it, stand still."""
+        for node in self.lineage():
+            if node.home is not None:
+                node.home.tell(node.home.deadline.begin)
+            if node.call is not None and node.parent is not None and node.parent.home is not None:
+                node.parent.home.tell(node.call.stand_still)
+
+    def go_on(self) -> None:
+        """It is over; to be called once for each `stand_still`."""
+        for node in self.lineage():
+            if node.home is not None:
+                node.home.tell(node.home.deadline.end)
+            if node.call is not None and node.parent is not None and node.parent.home is not None:
+                node.parent.home.tell(node.call.go_on)
+
 
 @attrs.define(eq=False)
 class HeldSlots:
@@ -47,9 +68,13 @@ class HeldSlots:
 
     Attributes:
         call_id: The call.
+        scope: The scope with the call's deadline, once it runs; None: it has none.
     """
 
     call_id: str
+    scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+    # Made when it is asked for: few calls start a run in which a person is asked.
+    _deadline: Standstill | None = attrs.field(default=None, init=False)
     _held: list[tuple[FairSlots, str | None]] = attrs.field(
         factory=list[tuple[FairSlots, "str | None"]], init=False
     )
@@ -57,6 +82,18 @@ class HeldSlots:
     _borrowers: int = attrs.field(default=0, init=False)
     _lent: bool = attrs.field(default=False, init=False)
     _taking: trio.Event | None = attrs.field(default=None, init=False)
+
+    def stand_still(self) -> None:
+        """A person is asked in a run within: the call's deadline stands still."""
+        if self._deadline is None and self.scope is not None:
+            self._deadline = Standstill(self.scope)
+        if self._deadline is not None:
+            self._deadline.begin()
+
+    def go_on(self) -> None:
+        """It is over; to be called once for each `stand_still`."""
+        if self._deadline is not None:
+            self._deadline.end()
 
     async def take(self, slots: FairSlots, key: str | None) -> None:
         """Take a slot that is lent while the call waits for a child run.

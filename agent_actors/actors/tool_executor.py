@@ -152,6 +152,11 @@ class _Call(Request[ToolCallResult]):
         self.at_once = False
         self.started_at = self.started = 0.0
 
+    def enter(self) -> None:
+        """The tool is called now: what it starts finds the call around it."""
+        self.held.scope = self._scope
+        current_call.set(self.held)
+
     def _settle(self, error: Exception | None) -> None:
         self.held.release_all()
         super()._settle(error)
@@ -328,7 +333,7 @@ class ToolExecutor:
             await self._take(request, tool)
             self._start_clock(request, tool)
         self._calls += 1
-        current_call.set(request.held)
+        request.enter()
         return self._result(request, await self._execute(request, tool))
 
     async def _guarded(self, request: _Call, tool: Tool, guard: ToolGuard) -> ToolCallResult:
@@ -338,11 +343,11 @@ class ToolExecutor:
         request.block = admitted
         await self._take(request, tool)
         self._calls += 1
-        current_call.set(request.held)
+        request.enter()
         request.started_at, request.started = self._wall_clock(), trio.current_time()
         timeout = request.run.timeout if tool.timeout is None else tool.timeout
         output = ToolOutput(_late(admitted, timeout), is_error=True)
-        with trio.move_on_after(timeout):
+        with trio.move_on_after(timeout) as request.held.scope:
             output = await guard.around(admitted, tool, partial(self._handle, request, tool))
         return self._result(request, await guard.after(request.block, output))
 

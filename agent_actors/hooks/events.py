@@ -179,6 +179,9 @@ class PreToolUseEvent(_WithHistory):
         tool_use_id: The call.
         recheck: True if this hook has seen the call before, and a later one rewrote it since: only
             a refusal counts.
+        nested: True if it is a call of a run that a tool of this hook's run started, directly or
+            through others: only a refusal counts. The event's ids and messages are those of that
+            run; `ctx` is that of this hook's own.
     """
 
     phase: ClassVar[Phase] = Phase.BEFORE_TOOL
@@ -186,6 +189,7 @@ class PreToolUseEvent(_WithHistory):
     tool_input: JsonObject
     tool_use_id: str
     recheck: bool = False
+    nested: bool = False
 
     @property
     def tool(self) -> str:

@@ -193,7 +193,7 @@ class ApprovalQueue:
             QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
             ConfigError: The question is not about leave to run a call, such as one of
                 `AskUserQuestion`, which takes an `answer`; or `whitelist` is joined with another
-                input or memory.
+                input or memory; or the rule to remember does not fit the call. It stays open.
             RuntimeFailure: The queue is not open, here and below.
         """
         question = self._question(question_id)
@@ -231,6 +231,7 @@ class ApprovalQueue:
 
         Raises:
             QuestionClosed: It takes no answer any more, or there never was one.
+            ConfigError: The rule to remember does not fit the call; it stays open.
         """
         self._question(question_id)
         reason = reason or "a person said no"
@@ -243,6 +244,7 @@ class ApprovalQueue:
 
         Raises:
             QuestionClosed: It takes no answer any more, or there never was one.
+            ConfigError: It is none to this question, which stays open.
         """
         self._question(question_id)
         self._runtime.answer(question_id, answer)

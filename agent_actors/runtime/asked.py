@@ -36,6 +36,8 @@ class Asked(ABC):
 
         Raises:
             QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
+            ConfigError: It is neither text nor a decision; or a decision to remember that cannot be
+                remembered so, as its rule does not fit the call. The question stays open.
         """
         self._actors.questions.answer(question_id, answer)
 

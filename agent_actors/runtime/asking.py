@@ -1,8 +1,8 @@
 """How one run asks: whoever may decide for a person, then a person.
 
-Owns the run's open questions. While one is open, the run's own deadline stands still: a person's
-time is not the agent's. With `on_ask="suspend"` nobody is waited for: the run ends, and is resumed
-with the answers.
+Owns the run's open questions. While one is open, the run's own deadline stands still, and so do
+those of the call and of the runs around it: a person's time is not the agent's. With
+`on_ask="suspend"` nobody is waited for: the run ends, and is resumed with the answers.
 """
 
 import inspect
@@ -14,14 +14,15 @@ from typing import Final
 import attrs
 import trio
 
+from agent_actors.actors._nesting import RunNode
 from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import UserQuestion
+from agent_actors.domain.events import Notification, UserQuestion
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
-from agent_actors.errors import HookError
+from agent_actors.errors import ConfigError, HookError
 from agent_actors.permissions import (
     Ask,
     CanUseTool,
@@ -32,7 +33,7 @@ from agent_actors.permissions import (
 )
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.options import AgentOptions
-from agent_actors.runtime.questions import Answer
+from agent_actors.runtime.questions import Answer, AnswerCheck
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 
@@ -41,27 +42,20 @@ _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
 class RunClock:
-    """The deadline of a run, which stands still while a person is asked.
+    """The deadlines of a run and of all around it, which stand still while a person is asked.
 
     Args:
-        scope: The run's scope.
+        node: The run.
     """
 
-    def __init__(self, scope: trio.CancelScope) -> None:
-        self._scope = scope
-        self._open = 0
-        self._left = 0.0
+    def __init__(self, node: RunNode) -> None:
+        self._node = node
 
     def __enter__(self) -> None:
-        if not self._open:
-            self._left = self._scope.deadline - trio.current_time()
-            self._scope.deadline = float("inf")
-        self._open += 1
+        self._node.stand_still()
 
     def __exit__(self, *_: object) -> None:
-        self._open -= 1
-        if not self._open:
-            self._scope.deadline = trio.current_time() + self._left
+        self._node.go_on()
 
 
 class RunAsking:
@@ -107,8 +101,21 @@ class RunAsking:
         """Whether a person's word about this call is there already."""
         return call.id in self._answers and not asks_the_user(tool)
 
-    async def permission(self, call: ToolUseBlock, tool: Tool, ask: Ask) -> PermissionDecision:
+    async def permission(
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        ask: Ask,
+        check: Callable[[PermissionDecision], None],
+    ) -> PermissionDecision:
         """Have somebody decide about a call.
+
+        Args:
+            call: The call.
+            tool: Its tool.
+            ask: The question.
+            check: Refuses, by a `ConfigError`, a person's decision that does not fit the call: they
+                are told, and the question stays open.
 
         Raises:
             HookError: `can_use_tool` failed.
@@ -116,12 +123,25 @@ class RunAsking:
         Cancellation: safe; the question is closed.
         """
         if call.id in self._answers:
-            return _decision(self._answers.pop(call.id), ask)
+            decision = _decision(self._answers.pop(call.id), ask)
+            try:
+                check(decision)
+            except ConfigError as error:  # hooks have made another call of it than was asked about
+                text = f"call {call.id!r} is asked about again, as its answer does not fit: {error}"
+                self._drafts.append(partial(Notification, text=text, data={"tool_use_id": call.id}))
+            else:
+                return decision
         if self._options.can_use_tool is not None:
             decision = await self._can_use(self._options.can_use_tool, call, tool, ask)
             if decision.behavior != "ask":
                 return decision
-        answer = await self.question(call, ask.prompt, ask.choices, ask.reason, permission=True)
+        answer = await self.question(
+            call,
+            ask.prompt,
+            ask.choices,
+            ask.reason,
+            check=lambda answer: check(_decision(answer, ask)),
+        )
         if answer is None:
             seconds = self._options.question_timeout
             return PermissionDecision("deny", reason=f"nobody answered within {seconds:g} s")
@@ -134,7 +154,7 @@ class RunAsking:
         choices: tuple[str, ...],
         reason: str = "",
         *,
-        permission: bool = False,
+        check: AnswerCheck | None = None,
     ) -> Answer | None:
         """Ask a person; None if nobody answered in time.
 
@@ -143,7 +163,7 @@ class RunAsking:
             prompt: The question.
             choices: What may be answered.
             reason: Why it is asked.
-            permission: Whether it is about leave to run the call.
+            check: Given if it is about leave to run the call: refuses answers that do not fit it.
 
         Cancellation: safe; the question is closed. A run that suspends waits for nothing else.
         """
@@ -161,7 +181,7 @@ class RunAsking:
             copy_object(call.input),
             reason,
             self._actors.wall_clock(),
-            permission,
+            check is not None,
         )
         self._drafts.append(
             partial(
@@ -180,7 +200,7 @@ class RunAsking:
             await trio.sleep_forever()
         self._wake()
         with self._clock:
-            return await self._actors.questions.ask(question, self._options.question_timeout)
+            return await self._actors.questions.ask(question, self._options.question_timeout, check)
 
     async def _can_use(
         self, can_use_tool: CanUseTool, call: ToolUseBlock, tool: Tool, ask: Ask

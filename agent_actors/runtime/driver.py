@@ -16,6 +16,7 @@ import trio
 
 from agent_actors.actors._ask import RequestCancelled
 from agent_actors.actors._nesting import current_call, current_run
+from agent_actors.actors._standstill import Home, Standstill
 from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (
@@ -154,6 +155,7 @@ class Driver:
             AgentError: What the run failed with; the session is valid all the same.
             RequestCancelled: The caller cancelled it.
         """
+        self._spec.node.home = Home(Standstill(self._stop.scope))
         current_run.set(self._spec.node)
         current_call.set(None)
         try:
@@ -168,6 +170,8 @@ class Driver:
         """Let go of what the run holds; its request calls this, also if it never began."""
         # Each is let go whatever becomes of the others: waiters and readers hang on them.
         with ExitStack() as held:
+            if self._hooked is not None:
+                held.callback(self._hooked.ring.leave)
             if self._mailbox is not None:
                 held.callback(self._mailbox.close)
             if self._lease is not None:
@@ -233,7 +237,9 @@ class Driver:
         said = await self._begin()
         commands = await self._suspension.first(machine, said, self._record.messages())
         first = opening_of(self._spec, self._session.state)
-        stop_reason = await self._carry_out(commands, *first, init, *closed)
+        stop_reason = await self._carry_out(
+            commands, *first, init, *closed, *self._toolset.notices()
+        )
         self._leave_if_blocked()
         if self._face is not None:
             self._face.replaces = None  # it is on record
@@ -252,8 +258,8 @@ class Driver:
         return stop_reason
 
     def _leave_if_blocked(self) -> None:
-        if self._hooked is not None and self._hooked.blocked is not None:
-            raise _Ended(self._hooked.blocked)
+        if self._toolset.blocked is not None:
+            raise _Ended(self._toolset.blocked)
 
     async def _begin(self) -> UserInput:
         said, hooked = self._spec.prompt, self._hooked
@@ -341,18 +347,20 @@ class Driver:
         if not ended:
             await self._record.commit([])  # a question was asked, or a call was put down
         if self._face is not None:
-            commands = await self._face.take(self._machine, ended, self._record.messages())
+            commands = await self._face.take(
+                self._machine, ended, self._record.messages(), self._toolset.blocked
+            )
             ended = []
         self.inbox.before_results(len(ended))
         for result in ended:
             commands += self._machine.feed(ToolFinished(result))
-        if self._hooked is not None and self._hooked.blocked is not None:
+        if self._toolset.blocked is not None:
             await self._carry_out(commands)
             self._leave_if_blocked()
         return [*commands, *self._suspension.leave(self._machine)]
 
     def _make_tools(self) -> RunTools:
-        clock, wake = RunClock(self._stop.scope), self._calls.wake
+        clock, wake = RunClock(self._spec.node), self._calls.wake
         guard = self._toolset.guard(self._info, self._record.messages, wake=wake, clock=clock)
         return RunTools(
             run_id=self._spec.node.run_id,

@@ -31,7 +31,7 @@ from agent_actors.protocol.turn import (
     TurnMachine,
 )
 from agent_actors.runtime.blocks import error_text
-from agent_actors.runtime.hooked import HookedRun
+from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput
 
@@ -89,9 +89,19 @@ class FaceRun:
         return [*kept, *machine.feed(Interrupted(StopReason.MAX_ITERATIONS, why))]
 
     async def take(
-        self, machine: TurnMachine, ended: Sequence[ToolCallResult], messages: Messages
+        self,
+        machine: TurnMachine,
+        ended: Sequence[ToolCallResult],
+        messages: Messages,
+        blocked: Blocked | None = None,
     ) -> list[Command]:
         """Tell the machine of calls that have ended, and end the run if only the caller's are open.
+
+        Args:
+            machine: The machine.
+            ended: The calls.
+            messages: The conversation so far.
+            blocked: What a hook ended the run with; None if none did. What is open is closed then.
 
         Raises:
             HookError: A hook failed.
@@ -106,7 +116,7 @@ class FaceRun:
         # They were put down in the order in which hooks and people were done with them.
         in_order = [call.id for call in machine.open_calls if call.id in self.handed]
         self.handed = {call_id: self.handed[call_id] for call_id in in_order}
-        if self._only_handed_out(machine):
+        if blocked is None and self._only_handed_out(machine):
             stop = Interrupted(StopReason.AWAITING_RESULTS, "", leave_open=True)
             commands += machine.feed(stop)
         return commands

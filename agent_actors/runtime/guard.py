@@ -2,10 +2,12 @@
 
 The order is the house's promise: hooks rewrite, and all of them see the final arguments; the policy
 judges these; whoever is asked sees these. An approval that rewrites goes back to the schema and to
-the hooks, which may then only refuse, and to the deny rules. Nothing gets around that.
+the hooks, which may then only refuse, and to the deny rules. The hooks of the runs around this one
+may refuse a call as well, and see what its own make of it. Nothing gets around that.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import PurePath
 from typing import Final, cast
 
@@ -24,7 +26,15 @@ from agent_actors.domain.json import (
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Refusal
-from agent_actors.permissions import Allow, Ask, Deny, PermissionPolicy, Situation
+from agent_actors.permissions import (
+    Allow,
+    Ask,
+    Deny,
+    PermissionDecision,
+    PermissionPolicy,
+    Situation,
+)
+from agent_actors.runtime.above import HooksAbove
 from agent_actors.runtime.asking import RunAsking
 from agent_actors.runtime.hooked import HookedRun, refused
 from agent_actors.runtime.memory import Memory
@@ -43,6 +53,7 @@ class RunGuard:
 
     Attributes:
         hooked: The run's hooks; None: none.
+        above: The hooks of the runs around it; None: none.
         policy: What calls may do; None: anything.
         asking: Who is asked.
         memory: What was decided before.
@@ -52,6 +63,7 @@ class RunGuard:
     """
 
     hooked: HookedRun | None
+    above: HooksAbove | None
     policy: PermissionPolicy | None
     asking: RunAsking
     memory: Memory
@@ -74,6 +86,10 @@ class RunGuard:
             if isinstance(admitted, ToolOutput):
                 return admitted
             call = admitted
+        if self.above is not None:  # before a person is asked about what they refuse
+            refusal = await self.above.judge(call, self.messages())
+            if refusal is not None:
+                return refused(refusal)
         if self.policy is not None:
             judged = await self._judge(self.policy, call, tool)
             if isinstance(judged, ToolOutput):
@@ -133,7 +149,9 @@ class RunGuard:
         if isinstance(verdict, Allow | Deny):
             self.memory.remembered = self.memory.remembered.spent(verdict.grant)
         else:
-            decision = await self.asking.permission(call, tool, verdict)
+            decision = await self.asking.permission(
+                call, tool, verdict, partial(self._check, call, tool)
+            )
             # As things stand now: others may have decided while one waited.
             verdict, self.memory.remembered = policy.settle(
                 decision, verdict, call, tool, self._situation()
@@ -153,6 +171,10 @@ class RunGuard:
             refusal = await self.hooked.ring.recheck(call, self.messages())
             if isinstance(refusal, Refusal):
                 return refused(refusal)
+        if self.above is not None:
+            refusal = await self.above.judge(call, self.messages(), again=True)
+            if refusal is not None:
+                return refused(refusal)
         return call
 
     async def _answer(self, call: ToolUseBlock) -> ToolOutput:
@@ -164,8 +186,24 @@ class RunGuard:
             return ToolOutput(answer)
         return ToolOutput(answer.reason or answer.behavior)
 
+    def _check(self, call: ToolUseBlock, tool: Tool, decision: PermissionDecision) -> None:
+        check_memory(decision, call, tool, self._situation())
+
     def _situation(self) -> Situation:
         return Situation(self.cwd, self.session_id, self.memory.remembered, trio.current_time())
+
+
+def check_memory(
+    decision: PermissionDecision, call: ToolUseBlock, tool: Tool, situation: Situation
+) -> None:
+    """Refuse a decision about a call that cannot be remembered as it says.
+
+    Raises:
+        ConfigError: The rule cannot be read, names another tool, or does not match the call.
+    """
+    if decision.remember is not None:
+        allowed = decision.behavior == "allow"
+        situation.approve(call, tool, decision.remember, allowed=allowed)
 
 
 def _choices(value: JsonValue) -> tuple[str, ...]:

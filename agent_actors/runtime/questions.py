@@ -12,11 +12,25 @@ import attrs
 import trio
 
 from agent_actors.domain.questions import Question
-from agent_actors.errors import QuestionClosed
+from agent_actors.errors import ConfigError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 
 # A choice, or text, as a person gives it; or a whole decision, which may rewrite the arguments.
 Answer: TypeAlias = str | PermissionDecision
+# Refuses, by a `ConfigError`, an answer that means nothing for a question.
+AnswerCheck: TypeAlias = Callable[[Answer], None]
+
+
+def check_answer(answer: object) -> None:
+    """Refuse what is no answer at all.
+
+    Raises:
+        ConfigError: It is neither text nor a `PermissionDecision`.
+    """
+    if not isinstance(answer, str | PermissionDecision):
+        raise ConfigError(
+            f"an answer is text, such as 'yes' or 'no', or a PermissionDecision; got {answer!r:.80}"
+        )
 
 
 @attrs.frozen(eq=False)
@@ -39,6 +53,7 @@ class QuestionWatcher:
 @attrs.define(eq=False)
 class _Open:
     question: Question
+    check: AnswerCheck | None
     answered: trio.Event = attrs.field(factory=trio.Event)
     answer: Answer | None = None
 
@@ -64,19 +79,31 @@ class Questions:
 
         Raises:
             QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
+            ConfigError: It is no answer, or none to this question, which stays open.
         """
-        item = self._close(question_id)
+        item = self._open.get(question_id)
         if item is None:
             raise QuestionClosed(question_id)
+        check_answer(answer)
+        if item.check is not None:
+            item.check(answer)
+        self._close(question_id)
         item.answer = answer
         item.answered.set()
 
-    async def ask(self, question: Question, seconds: float) -> Answer | None:
+    async def ask(
+        self, question: Question, seconds: float, check: AnswerCheck | None = None
+    ) -> Answer | None:
         """Wait for the answer; None if there was none in time.
+
+        Args:
+            question: The question.
+            seconds: How long it stays open.
+            check: Refuses answers that mean nothing for it; None: any answer will do.
 
         Cancellation: closes the question.
         """
-        item = self._open[question.id] = _Open(question)
+        item = self._open[question.id] = _Open(question, check)
         try:
             for watcher in tuple(self._watchers):
                 if question.id in self._open:

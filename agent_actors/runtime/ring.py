@@ -7,6 +7,7 @@ has no hooks has no ring.
 
 import math
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Final, TypeVar, cast
 
@@ -15,7 +16,6 @@ import trio
 
 from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
-from agent_actors.codec.plain import to_json
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import (
@@ -35,6 +35,7 @@ from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEv
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
 from agent_actors.runtime.call_next import CallNext
+from agent_actors.runtime.sound import sound_answer
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput, to_output
 from agent_actors.tools.protocol import as_tool
@@ -49,6 +50,11 @@ _IGNORED: Final = {
     "modified_output": "ignored",
     "modified_messages": "ignored_override_messages",
 }
+
+# Who is being asked in `before_tool` around the current code.
+_deciding: Final[ContextVar[tuple[tuple["Ring", BoundHook], ...]]] = ContextVar(
+    "agent_actors_deciding", default=()
+)
 
 E = TypeVar("E", bound=PhaseEvent)
 A = TypeVar("A")
@@ -169,6 +175,41 @@ class Ring:
                 return refusal
         return None
 
+    async def overrule(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[Draft]]:
+        """Ask `before_tool` about a call of a run that a tool of this one started.
+
+        Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
+        deciding just now is not asked about the calls of a run that it started to decide by.
+
+        Returns:
+            The refusal, if there is one, and the records for that run.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        drafts: list[Draft] = []
+        for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
+            if any(ring is self and one is hook for ring, one in _deciding.get()):
+                continue
+            started = trio.current_time()
+            decision = await self._decision(hook, _own_copy(event))
+            if decision is None:
+                continue
+            if decision.stop or not decision.continue_:
+                action = "stop" if decision.stop else "deny"
+                drafts.append(_draft(hook, action, started, decision.reason))
+                return Refusal(hook.name, decision.reason, decision.stop), drafts
+            for field, action in _IGNORED.items():
+                if getattr(decision, field) is not None:
+                    why = decision.reason or f"{field} does not count in a run below"
+                    drafts.append(_draft(hook, action, started, why))
+        return None, drafts
+
+    def leave(self) -> None:
+        """The run has ended, and is held no longer: what hooks see of it stays as it is now."""
+        run = self._context.run
+        self._context.info = lambda: run
+
     async def after_tool(
         self, call: ToolUseBlock, output: ToolOutput, messages: Messages
     ) -> ToolOutput:
@@ -247,11 +288,9 @@ class Ring:
         self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True
     ) -> tuple[E, Refusal | None]:
         started = trio.current_time()
-        decision = await self._call(hook, event if shown is None else shown)
+        decision = await self._decision(hook, event if shown is None else shown)
         if decision is None:
             return event, None
-        if not isinstance(decision, HookDecision):
-            raise _wrong(hook, decision, "a HookDecision")
         if decision.stop or not decision.continue_:
             refusal = Refusal(hook.name, decision.reason, decision.stop)
             self._record(hook, "stop" if decision.stop else "deny", started, decision.reason)
@@ -267,6 +306,19 @@ class Ring:
         if rewritten is not event:
             self._record(hook, "replace", started, decision.reason)
         return rewritten, None
+
+    async def _decision(self, hook: BoundHook, event: PhaseEvent) -> HookDecision | None:
+        if hook.phase is not Phase.BEFORE_TOOL:
+            found = await self._call(hook, event)
+        else:
+            around = _deciding.set((*_deciding.get(), (self, hook)))
+            try:
+                found = await self._call(hook, event)
+            finally:
+                _deciding.reset(around)
+        if found is not None and not isinstance(found, HookDecision):
+            raise _wrong(hook, found, "a HookDecision")
+        return found
 
     async def _call(self, hook: BoundHook, *arguments: object) -> object:
         timeout = self._timeout if hook.deadline is None else hook.deadline
@@ -333,17 +385,19 @@ class Ring:
             ) from error
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
-        self._unrecorded.append(
-            partial(
-                HookEvent,
-                hook=hook.name,
-                phase=hook.phase.value,
-                action=action,
-                matcher=hook.matcher,
-                reason=reason or None,
-                duration=trio.current_time() - started,
-            )
-        )
+        self._unrecorded.append(_draft(hook, action, started, reason))
+
+
+def _draft(hook: BoundHook, action: str, started: float, reason: str) -> Draft:
+    return partial(
+        HookEvent,
+        hook=hook.name,
+        phase=hook.phase.value,
+        action=action,
+        matcher=hook.matcher,
+        reason=reason or None,
+        duration=trio.current_time() - started,
+    )
 
 
 def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
@@ -374,8 +428,8 @@ def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
             # Written in place, a result is the same object as before.
             plain = not replaced and isinstance(found.content, str) and found.data is None
             return found if plain else cast(T, to_output(found))
-        if replaced:
-            to_json(found)
+        if replaced and isinstance(found, ModelFinished):
+            return cast(T, sound_answer(found))
     except TypeError as error:
         raise HookError(
             f"returned what is no JSON: {error}", hook=hook.name, phase=hook.phase

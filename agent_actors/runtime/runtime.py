@@ -180,7 +180,8 @@ class Runtime(Observed, Busy, Asked, Stored):
             request_id: Stands on every event and in the result; None: one is made.
 
         Raises:
-            ConfigError: A result cannot be told to a model; nothing has begun.
+            ConfigError: A result cannot be told to a model, and nothing has begun; or an answer is
+                none to its question, and the session waits as before.
             SessionSuspended: The session waits for nothing.
             QuestionClosed: It does not wait for one of these answers.
             CallClosed: It does not wait for one of these results.
@@ -374,7 +375,7 @@ class Runtime(Observed, Busy, Asked, Stored):
         spec = RunSpec(
             prompt=call.prompt,
             options=call.options,
-            node=RunNode(call.session_id, run_id, self, parent),
+            node=RunNode(call.session_id, run_id, self, parent, current_call.get()),
             ancestors=ancestors,
             request_id=call.request_id,
             on_busy=call.on_busy,

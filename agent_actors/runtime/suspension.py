@@ -35,7 +35,7 @@ from agent_actors.runtime.external import result_of
 from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.opening import NO_RESULT
 from agent_actors.runtime.options import AgentOptions
-from agent_actors.runtime.questions import Answer
+from agent_actors.runtime.questions import Answer, check_answer
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.toolset import Toolset
 from agent_actors.sessions import SessionState
@@ -78,12 +78,14 @@ class RunSuspension:
         Raises:
             SessionSuspended: It waits, and this run has nothing for it; or the other way round.
             QuestionClosed: There is no such question; the session is as it was.
+            ConfigError: An answer is none, or none to its question; likewise.
             CallClosed: No such call waits for its result; likewise.
         """
         session_id = self._spec.node.session_id
         if self._spec.answers is None:
             return closed(state, self._spec.options, session_id)
         self._toolset.answers = answers_by_call(state, session_id, self._spec.answers)
+        self._toolset.check_answers(state.open_calls)
         for call_id in self._spec.results:
             if call_id not in state.external:
                 raise CallClosed(call_id, session_id=session_id)
@@ -162,6 +164,7 @@ def answers_by_call(
 
     Raises:
         QuestionClosed: There is no such question; the session is as it was.
+        ConfigError: It is neither text nor a decision.
         SessionSuspended: It is not suspended: there is nothing to go on with.
     """
     if not state.is_suspended:
@@ -172,6 +175,7 @@ def answers_by_call(
     for question_id, answer in answers.items():
         if question_id not in state.suspended:
             raise QuestionClosed(question_id)
+        check_answer(answer)
         by_call[state.suspended[question_id]] = answer
     return by_call
 

@@ -1,6 +1,6 @@
 """The tools of one run: which are on offer, what stands around their calls, and who is asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -13,12 +13,19 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.permissions import PermissionMode, PermissionPolicy
+from agent_actors.hooks.phases import Phase
+from agent_actors.permissions import (
+    PermissionDecision,
+    PermissionMode,
+    PermissionPolicy,
+    Situation,
+)
+from agent_actors.runtime.above import HooksAbove, hooks_above, stand_above
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.asking import RunAsking, RunClock
 from agent_actors.runtime.external import ExternalGuard
-from agent_actors.runtime.guard import RunGuard
-from agent_actors.runtime.hooked import HookedRun
+from agent_actors.runtime.guard import RunGuard, check_memory
+from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.tools import Tool
@@ -48,13 +55,11 @@ class Toolset:
     external: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
     # Made with the first call: most runs ask nobody.
     _asking: RunAsking | None = attrs.field(default=None, init=False)
-    _notices: list[Draft] = attrs.field(factory=list[Draft], init=False)
+    _above: HooksAbove | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if self._policy is not None and self._spec.tool_whitelist is not None:
-            for name in self._policy.unknown(self._spec.options.tools, self._spec.tool_whitelist):
-                text = f"no tool of this agent is named {name!r}; the whitelist adds none"
-                self._notices.append(partial(Notification, text=text, data={"tool": name}))
+        self._above = hooks_above(self._spec.node)
+        stand_above(self._spec.node, self._hooked)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -71,6 +76,30 @@ class Toolset:
             return self._spec.options.tool_specs
         return tuple(tool.spec for tool in self.tools.values())
 
+    def check_answers(self, calls: Sequence[ToolUseBlock]) -> None:
+        """Refuse answers that do not fit the calls that they are about.
+
+        Where hooks may rewrite a call it is seen only later which one that is: a person is then
+        asked again.
+
+        Raises:
+            ConfigError: A decision cannot be remembered as it says.
+        """
+        if self._hooked is not None and self._hooked.ring.takes_part(Phase.BEFORE_TOOL):
+            return
+        node, tools = self._spec.node, self._spec.options.tools_by_name
+        situation = Situation(self._spec.options.cwd, node.session_id)
+        for call in calls:
+            answer, tool = self.answers.get(call.id), tools.get(call.name)
+            if isinstance(answer, PermissionDecision) and tool is not None:
+                check_memory(answer, call, tool, situation)
+
+    @property
+    def blocked(self) -> Blocked | None:
+        """What a hook of a tool call, its own or of a run around it, ended the run with."""
+        blocked = None if self._hooked is None else self._hooked.blocked
+        return blocked if blocked is not None or self._above is None else self._above.blocked
+
     @property
     def questions(self) -> tuple[Question, ...]:
         """The questions for whose answers the run does not wait."""
@@ -78,8 +107,22 @@ class Toolset:
 
     def drafts(self) -> list[Draft]:
         """What was asked, or is worth a line, since the last look, as records."""
-        notices, self._notices = self._notices, []
-        return notices if self._asking is None else [*notices, *self._asking.drafts()]
+        drafts = [] if self._above is None else self._above.drafts()
+        return drafts if self._asking is None else [*drafts, *self._asking.drafts()]
+
+    def notices(self) -> list[Draft]:
+        """What is worth a line of how the run began; hooks have registered their tools by then."""
+        if self._policy is None or self._spec.tool_whitelist is None:
+            return []
+        tools = self._spec.options.tools_by_name if self._hooked is None else self._hooked.tools
+        return [
+            partial(
+                Notification,
+                text=f"no tool of this agent is named {name!r}; the whitelist adds none",
+                data={"tool": name},
+            )
+            for name in self._policy.unknown(tools.values(), self._spec.tool_whitelist)
+        ]
 
     def guard(
         self,
@@ -117,13 +160,14 @@ class Toolset:
         if policy is None and self.answers:  # an agent without a policy is told no all the same
             policy = PermissionPolicy(mode=PermissionMode.BYPASS)
         asks = any(map(asks_the_user, self.tools.values()))
-        if self._hooked is None and policy is None and not asks:
+        if self._hooked is None and self._above is None and policy is None and not asks:
             return None
         self._asking = RunAsking(
             self._actors, self._spec.options, info, wake=wake, clock=clock, answers=self.answers
         )
         return RunGuard(
             self._hooked,
+            self._above,
             policy,
             self._asking,
             self._actors.memory,

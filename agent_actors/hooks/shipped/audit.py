@@ -80,7 +80,7 @@ class AuditLog(Hook):
 
     async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
         """The model wants a call; another hook may still rewrite or refuse it."""
-        if not event.recheck:
+        if not event.recheck and not event.nested:  # of a run below only this would be known
             await self._tool(event, "tool.asked")
 
     async def wrap_tool_call(

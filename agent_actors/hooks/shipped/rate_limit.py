@@ -20,13 +20,15 @@ Scope: TypeAlias = Literal["run", "session", "all"]
 _SCOPES: Final = ("run", "session", "all")
 # Whose calls: the session's, or nobody's in particular; and of which tool, or of all.
 _Key: TypeAlias = tuple[str, str]
-_Times: TypeAlias = dict[_Key, "deque[float]"]
+# When a call was let pass, and which.
+_Times: TypeAlias = dict[_Key, "deque[tuple[float, str]]"]
 
 
 class RateLimit(Hook):
     """Refuses a tool call when there were too many; the model is told when to try again.
 
-    A call that it lets pass counts, also when another hook refuses it or the tool fails.
+    A call that it lets pass counts, also when another hook refuses it or the tool fails. Calls of
+    runs that a tool starts count for the run, and the session, whose tool that is.
 
     Args:
         calls: How many are allowed in any window.
@@ -76,17 +78,21 @@ class RateLimit(Hook):
         if event.recheck:
             return None  # it was counted when it came first
         table = self._table(ctx)
-        of_session = event.session_id if self._scope == "session" else ""
+        # Of a call of a run below it is the session of the run above that it counts for.
+        of_session = ctx.run.session_id if self._scope == "session" else ""
         key = (of_session, event.tool_name if self._each_tool else "")
         times = table.setdefault(key, deque(maxlen=self._calls))
+        call_id = f"{event.run_id}/{event.tool_use_id}"
+        if event.nested and any(counted == call_id for _, counted in times):
+            return None  # it is a hook of the run below as well, and was asked there
         now = self._clock()
-        if len(times) == self._calls and now - times[0] < self._per:
+        if len(times) == self._calls and now - times[0][0] < self._per:
             return HookDecision(
                 continue_=False,
                 reason=f"at most {self._calls} calls{self._of(event)} in {self._per:g} s; "
-                f"try again in {math.ceil(times[0] + self._per - now)} s",
+                f"try again in {math.ceil(times[0][0] + self._per - now)} s",
             )
-        times.append(now)
+        times.append((now, call_id))
         return None
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> None:

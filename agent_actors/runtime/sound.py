@@ -1,0 +1,73 @@
+"""What a hook gives back as a model's answer, checked before anything is made of it.
+
+Hooks are anybody's code, which no type checker may have seen. What they build is refused where they
+return it, so that the fault is theirs by name, and not of whoever reads the answer later.
+"""
+
+from collections.abc import Iterator
+from typing import Final, cast, get_args
+
+import attrs
+
+from agent_actors.codec.blocks import dump_block, load_block
+from agent_actors.codec.plain import to_json
+from agent_actors.domain.blocks import AssistantBlock
+from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import MessageError
+
+_BLOCKS: Final[tuple[object, ...]] = get_args(AssistantBlock)
+
+
+def sound_answer(answer: ModelFinished) -> ModelFinished:
+    """The answer, if it can be stored, counted and shown.
+
+    Raises:
+        TypeError: It cannot; says what is wrong.
+    """
+    found = cast("dict[str, object]", attrs.asdict(answer, recurse=False))
+    blocks = found["blocks"]
+    if not isinstance(blocks, tuple | list):
+        raise TypeError(f"blocks must be a tuple of blocks; got {type(blocks).__name__}")
+    _check(cast("tuple[object, ...]", blocks))
+    usage = found["usage"]
+    if not isinstance(usage, Usage):
+        raise TypeError(f"usage must be a Usage; got {type(usage).__name__}")
+    for name, count in _counts(usage):
+        if type(count) is not int or count < 0:
+            raise TypeError(f"usage.{name} must be a number of tokens; got {count!r:.80}")
+    if found["finish_reason"] not in get_args(FinishReason):
+        raise TypeError(
+            f"finish_reason must be one of {', '.join(get_args(FinishReason))}; got "
+            f"{found['finish_reason']!r:.80}"
+        )
+    for name, kinds in (
+        ("model", str),
+        ("response_id", str),
+        ("output", str | None),
+        ("done", bool),
+    ):
+        if not isinstance(found[name], kinds):
+            raise TypeError(f"{name} cannot be {type(found[name]).__name__}")
+    to_json(answer)
+    return answer if isinstance(blocks, tuple) else attrs.evolve(answer, blocks=tuple(blocks))
+
+
+def _check(blocks: tuple[object, ...]) -> None:
+    for index, block in enumerate(blocks):
+        if type(block) not in _BLOCKS:
+            raise TypeError(
+                f"blocks[{index}] is no block of an answer, but a {type(block).__name__}"
+            )
+        # What is no JSON at all is told by where it is, and not by the block's own form.
+        to_json(block)
+        try:
+            load_block(dump_block(cast("AssistantBlock", block)))
+        except MessageError as error:
+            raise TypeError(f"blocks[{index}]: {error}") from error
+
+
+def _counts(usage: Usage) -> Iterator[tuple[str, object]]:
+    for field in attrs.fields(Usage):
+        if field.name != "estimated":
+            yield field.name, getattr(usage, field.name)
