@@ -4,7 +4,7 @@ Adapters (`providers`, `stores`, `transport`) implement them, `runtime/wiring.py
 together, and `tests/contracts/` holds one suite per port that runs over every implementation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -13,6 +13,7 @@ from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
 from agent_actors.domain.sessions import JsonScalar, SessionInfo, SessionOrder, SessionPage
+from agent_actors.domain.usage import Usage
 from agent_actors.errors import SessionError
 
 
@@ -40,6 +41,36 @@ class ModelSink(Protocol):
         """Return when `full` is no longer set.
 
         Cancellation: safe.
+        """
+        ...
+
+
+@runtime_checkable
+class DeadlineSink(Protocol):
+    """What a `ModelSink` is besides where its stream is given up when it is late."""
+
+    def enough(self, stop: Callable[[], object] | None) -> None:
+        """From here on lateness is no failure: all that counts has come.
+
+        Args:
+            stop: Called once the stream is late, in place of cancelling it: the provider then
+                ends it at once, with what it has. None: more has to come after all.
+        """
+        ...
+
+
+@runtime_checkable
+class BudgetSink(Protocol):
+    """What a `ModelSink` is besides where requests are counted."""
+
+    def take_request(self, used: Usage) -> bool:
+        """Another request is to be made for the same answer.
+
+        Args:
+            used: What the requests before it used, whose answers are a part of it.
+
+        Returns:
+            False if there is no room for it in the budget: the answer ends as it is.
         """
         ...
 

@@ -8,11 +8,15 @@ ever would keep a virtual clock running. It does not know what streams are.
 
 import math
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import attrs
 import trio
 
 from agent_actors.errors import DeadlineKind
+
+_STOPPING: Final = 5.0
+"""Seconds in which a stream has to end that was told to: closing a connection takes no longer."""
 
 
 @attrs.frozen
@@ -47,6 +51,9 @@ class Watch:
     )
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     expired: DeadlineKind | None = attrs.field(default=None, init=False)
+    # What ends the stream instead, where all that counts of it has come; and by when it has to.
+    _stop: Callable[[], object] | None = attrs.field(default=None, init=False)
+    _stopping: tuple[float, DeadlineKind] | None = attrs.field(default=None, init=False)
 
     def touch(self) -> None:
         """Something that counts has come."""
@@ -62,8 +69,14 @@ class Watch:
         self._paused = False
         self._last = trio.current_time()
 
+    def enough(self, stop: Callable[[], object] | None) -> None:
+        """All that counts has come: lateness is no failure, and calls this; None: it is one."""
+        self._stop = stop
+
     def next_deadline(self) -> tuple[float, DeadlineKind]:
         """When this stream is late as things stand, and for what."""
+        if self._stopping is not None:
+            return self._stopping
         total = self.started + self.deadlines.total
         if self._paused:
             return total, "total"
@@ -84,7 +97,11 @@ class Watch:
         return self.deadlines.total if self.expired == "total" else self.deadlines.first_token
 
     def expire(self, kind: DeadlineKind) -> None:
-        """Cancel the stream for being late."""
+        """Cancel the stream for being late; or, if all that counts has come, have it end."""
+        if self._stop is not None and self._stopping is None:
+            self._stopping = self._now() + _STOPPING, kind
+            self._stop()
+            return
         self.expired = kind
         self.scope.cancel(f"deadline: {kind}")
 
@@ -147,6 +164,7 @@ class Sweeper:
             due, kind = watch.next_deadline()
             if due <= now:
                 watch.expire(kind)
-                continue
-            nearest = min(nearest, due, now + watch.shortest_wait())
+                due, _ = watch.next_deadline()
+            if watch.expired is None:
+                nearest = min(nearest, due, now + watch.shortest_wait())
         self._nearest = nearest

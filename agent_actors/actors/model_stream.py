@@ -18,7 +18,13 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.abc import ExchangeOwner, ExchangeStatistics, ModelProvider, ModelSink
+from agent_actors.abc import (
+    BudgetSink,
+    ExchangeOwner,
+    ExchangeStatistics,
+    ModelProvider,
+    ModelSink,
+)
 from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
 from agent_actors.actors._line import Line, RefusesAll
 from agent_actors.actors._owner import Owner
@@ -33,6 +39,7 @@ from agent_actors.domain.model import (
     ToolCallDelta,
     UsageDelta,
 )
+from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderDeadlineError, ProviderError
 from agent_actors.protocol.pace import PaceStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
@@ -48,7 +55,7 @@ class StreamStatistics:
     Attributes:
         endpoint: Its name.
         streams: Slots for live streams.
-        attempts: Requests begun so far.
+        attempts: Requests begun so far, those that go on with a paused answer included.
         retries: Those of them that were a further try of the same model call.
         fallbacks: Those of them that stood in for another model that had failed.
         failures: Those of them that ended with an error.
@@ -89,11 +96,18 @@ _FIRST: Final = Try()
 class _WatchedSink:
     """A sink that tells the watch of what comes; pieces without content do not count."""
 
-    __slots__ = ("_begun", "_counts", "_sink", "_watch")
+    __slots__ = ("_asked", "_begun", "_counts", "_sink", "_watch")
 
-    def __init__(self, sink: ModelSink, watch: Watch, begun: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sink: ModelSink,
+        watch: Watch,
+        begun: Callable[[], None],
+        asked: Callable[[], None],
+    ) -> None:
         self._sink = sink
         self._watch = watch
+        self._asked = asked
         self._begun: Callable[[], None] | None = begun
         self._counts: UsageDelta | None = None
 
@@ -118,6 +132,15 @@ class _WatchedSink:
             await self._sink.wait_room()
         finally:
             self._watch.resume()
+
+    def enough(self, stop: Callable[[], object] | None) -> None:
+        self._watch.enough(stop)
+
+    def take_request(self, used: Usage) -> bool:
+        if isinstance(self._sink, BudgetSink) and not self._sink.take_request(used):
+            return False
+        self._asked()
+        return True
 
     def _has_content(self, delta: ModelDelta) -> bool:
         match delta:
@@ -241,7 +264,7 @@ class ModelStream:
         which: Try,
         ticket: Ticket,
     ) -> ModelFinished:
-        self._attempts += 1
+        self._count_attempt()
         self._retries += which.retry
         self._fallbacks += which.fallback
         try:
@@ -260,11 +283,15 @@ class ModelStream:
         self._budget.earn()
         return answer
 
+    def _count_attempt(self) -> None:
+        self._attempts += 1
+
     async def _watched(
         self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, ticket: Ticket
     ) -> ModelFinished:
         watch = self._sweeper.watch(deadlines)
-        watched = _WatchedSink(sink, watch, partial(self._line.answered, ticket))
+        begun = partial(self._line.answered, ticket)
+        watched = _WatchedSink(sink, watch, begun, self._count_attempt)
         try:
             with watch.scope:
                 return await self.provider.stream(request, watched)

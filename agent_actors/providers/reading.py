@@ -1,15 +1,17 @@
 """The `ByteSink`s of HTTP providers: one answer, whatever it turns out to be.
 
 Owns what every endpoint has in common: a status, a body of which a failure's first part is kept,
-and the error that follows from them. What a successful body means, a provider's own reader knows.
+and the error that follows from them. A status that tells of a failure is the failure, however its
+body ends. What a successful body means, a provider's own reader knows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from agent_actors.abc import ModelSink
+from agent_actors.abc import ByteExchange, HttpRequest, ModelSink
 from agent_actors.domain.model import ModelDelta
 from agent_actors.errors import ProviderError, ProviderProtocolError, ProviderStatusError
+from agent_actors.providers.grace import Grace
 from agent_actors.providers.openai.failure import message_of_body
 
 _MAX_BODY: Final = 64 * 1024
@@ -79,10 +81,13 @@ class Reading:
 
     Args:
         endpoint: What errors call the endpoint.
+        grace: How long the end is waited for, once what counts has come; by default nobody who
+            keeps deadlines is told of it.
     """
 
-    def __init__(self, *, endpoint: str) -> None:
+    def __init__(self, *, endpoint: str, grace: Grace | None = None) -> None:
         self._endpoint = endpoint
+        self._grace = grace or Grace()
         self._status = 0
         self._response_headers: dict[str, str] = {}
         self._body = bytearray()
@@ -103,10 +108,29 @@ class Reading:
         Cancellation: safe.
         """
 
+    async def fetch(self, exchange: ByteExchange, request: HttpRequest) -> None:
+        """Send a request, and read its answer until it ends or its grace is over.
+
+        Raises:
+            ProviderError: It failed before a status told of a failure.
+
+        Cancellation: closes the connection.
+        """
+        try:
+            with self._grace.scope:
+                await exchange.exchange(request, self)
+        except ProviderError:
+            if not self._has_failed:
+                raise
+        finally:
+            self._grace.over()
+
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """The answer's head."""
         self._status = status
         self._response_headers = dict(headers)
+        if self._has_failed:
+            self._grace.failed()
 
     def feed(self, data: bytes) -> bool | None:
         """One read's worth of the body."""
@@ -119,9 +143,14 @@ class Reading:
         Raises:
             ProviderError: It was none.
         """
-        if not 200 <= self._status < 300:
+        if not self._status or self._has_failed:
             raise self._failure()
         return bytes(self._body)
+
+    @property
+    def _has_failed(self) -> bool:
+        """True if the head tells of a failure."""
+        return self._status != 0 and not 200 <= self._status < 300
 
     def _failure(self) -> ProviderError:
         if not self._status:
@@ -147,10 +176,18 @@ class AnswerSink(Reading, Generic[R]):
         sink: Whom it is shown to.
         reader: Makes the reader, told the answer's content type.
         endpoint: What errors call the endpoint.
+        grace: How long the end is waited for, once what counts has come.
     """
 
-    def __init__(self, sink: ModelSink, reader: Callable[[str], R], *, endpoint: str) -> None:
-        super().__init__(endpoint=endpoint)
+    def __init__(
+        self,
+        sink: ModelSink,
+        reader: Callable[[str], R],
+        *,
+        endpoint: str,
+        grace: Grace | None = None,
+    ) -> None:
+        super().__init__(endpoint=endpoint, grace=grace)
         self._sink = sink
         self._reader = reader
         self._answer: R | None = None
@@ -171,12 +208,16 @@ class AnswerSink(Reading, Generic[R]):
 
         Cancellation: safe.
         """
-        await self._sink.wait_room()
+        self._grace.pause()
+        try:
+            await self._sink.wait_room()
+        finally:
+            self._grace.resume()
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """The answer's head."""
         super().start(status, headers)
-        if 200 <= status < 300:
+        if not self._has_failed:
             self._answer = self._reader(headers.get("content-type", ""))
 
     def feed(self, data: bytes) -> bool | None:

@@ -3,33 +3,42 @@
 Owns the steps SSE → events → blocks for one answer, without I/O. It is told bytes and gives what is
 to be shown; at the end it says what the answer was, or why there is none.
 
-What kind of body comes is read from its first character, not from its content type: `{` or `[` is
-a JSON document (a whole message though a stream was asked, or an error), `<` a page, all else an
-event stream.
+Which kind of body it is, is told in `providers/body.py`.
+
+A stream should end with `message_stop`. Where a reason for the end has come and nothing follows it,
+`on_told_end` is called, and whoever reads the network waits a short while more; an endpoint that
+then goes on with the answer has shown that the reason means nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, NoticeDelta
+from agent_actors.domain.model import (
+    ModelDelta,
+    ModelFinished,
+    ModelRequest,
+    NoticeDelta,
+    ProgressDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from agent_actors.errors import ProviderError, ProviderProtocolError
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.failure import in_band_text
-from agent_actors.providers.openai.failure import message_of_body
-from agent_actors.providers.reading import CUT_SHORT, begin_body
+from agent_actors.providers.body import AnswerBody, Words
+from agent_actors.providers.reading import CUT_SHORT
 
 _DONE: Final = "[DONE]"
 """No part of this protocol; gateways of the other one leave it in."""
 
-_MAX_DOCUMENT: Final = 64 * 1024 * 1024
-"""Bytes of a JSON document that is collected: an answer with files in it fits."""
+_CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
+"""Pieces that are more of an answer."""
 
-_MAX_PAGE: Final = 64 * 1024
-"""Bytes of a page that are kept to tell what it says."""
-
-_Kind = Literal["unknown", "events", "document", "page"]
-_KINDS: Final[dict[bytes, _Kind]] = {b"": "unknown", b"{": "document", b"[": "document"}
+_WORDS: Final = Words(
+    stream="a message", document="JSON that is no message", line="event of a message"
+)
 
 
 class AnswerReader:
@@ -39,6 +48,8 @@ class AnswerReader:
         request: What was asked.
         endpoint: What errors call the endpoint.
         content_type: The answer's content type, for errors.
+        on_told_end: Called with True once the endpoint has given the reason for the end, though
+            the end itself has not come; with False if it then went on.
     """
 
     def __init__(
@@ -47,20 +58,23 @@ class AnswerReader:
         *,
         endpoint: str,
         content_type: str = "",
+        on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
-        self._content_type = content_type
+        self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
+        # True once the body is known to be an event stream.
+        self._streams = False
         self._message = MessageDecoder(request, endpoint=endpoint)
         self._sse = SSEDecoder()
-        self._kind: _Kind = "unknown"
-        self._body = bytearray()
         # An error inside the stream: `finish` raises it, once what came before it is shown.
         self._failure: ProviderError | None = None
+        self._on_told_end = on_told_end
+        self._told_end: Literal["no", "yes", "wrongly"] = "no"
 
     @property
     def done(self) -> bool:
         """True once the stream said that nothing more comes."""
-        return self._failure is not None or (self._kind == "events" and self._message.ended)
+        return self._failure is not None or (self._streams and self._message.ended)
 
     @property
     def paused(self) -> bool:
@@ -78,17 +92,16 @@ class AnswerReader:
         Raises:
             ProviderProtocolError: This is no answer of a model.
         """
-        if self._kind == "unknown":
-            data = self._begin(data)
-        if self._kind == "events":
-            shown: list[ModelDelta] = []
-            self._events(data, shown)
-            return shown
-        limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
-        self._body += data[: limit - len(self._body)]
-        if self._kind != "unknown" and len(self._body) >= limit:
-            raise self._no_answer()
-        return ()
+        if not self._streams:
+            begun = self._body.feed(data)
+            if begun is None:
+                return ()
+            self._streams, data = True, begun
+        shown: list[ModelDelta] = []
+        self._events(data, shown)
+        if self._message.finish_hint is not None and not self.done:
+            self._look_for_end(shown)
+        return shown
 
     def close(self) -> Sequence[ModelDelta]:
         """Take the end of the body; return what is still to be shown.
@@ -98,16 +111,16 @@ class AnswerReader:
             ProviderProtocolError: This was no answer of a model.
         """
         shown: list[ModelDelta] = []
-        if self._kind == "document":
-            shown += self._message.decode(bytes(self._body))
-        if self._kind == "page" or (self._kind == "document" and not self._message.answered):
-            raise self._no_answer()
-        if self._kind == "events" and not self.done:
+        if self._body.kind == "document":
+            shown += self._message.decode(self._body.document)
+        if not self._streams and self._body.kind != "unknown" and not self._message.answered:
+            raise self._body.no_answer()
+        if self._streams and not self.done:
             # The last event, though the standard would drop it: some end without a blank line.
             self._events(b"\n\n", shown)
         shown += self._message.flush()
         ended = self._message.ended or self._message.finish_hint is not None
-        if self._kind == "events" and self._failure is None and not ended:
+        if self._streams and self._failure is None and not ended:
             shown.append(NoticeDelta(CUT_SHORT))
         return shown
 
@@ -127,14 +140,21 @@ class AnswerReader:
             return answer
         if self._message.ended and answer.blocks:
             return answer
-        raise self._nothing_whole(cut=bool(answer.blocks))
+        raise self._body.nothing_whole(
+            cut=bool(answer.blocks),
+            skipped=self._message.skipped,
+            first=self._message.first_skipped,
+        )
 
-    def _begin(self, data: bytes) -> bytes:
-        """Tell the kind of body by its first character, once there is one."""
-        data, start = begin_body(bytes(self._body), data)
-        self._body.clear()
-        self._kind = "page" if start == b"<" else _KINDS.get(start, "events")
-        return data
+    def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:
+        """A reason for the end has come, with this read or before it."""
+        if self._told_end == "wrongly":
+            return
+        if self._told_end == "yes" and not any(isinstance(one, _CONTENT) for one in shown):
+            return
+        self._told_end = "yes" if self._told_end == "no" else "wrongly"
+        if self._on_told_end is not None:
+            self._on_told_end(self._told_end == "yes")
 
     def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
         try:
@@ -155,27 +175,3 @@ class AnswerReader:
             self._message.ended = True
             return ()
         return self._message.decode(event.data, event.event)
-
-    def _no_answer(self) -> ProviderProtocolError:
-        what = "a page" if self._kind == "page" else "JSON that is no message"
-        return ProviderProtocolError(
-            f"expected an event stream of a message, got {what} "
-            f"(content type {self._content_type or 'not given'!r}): "
-            f"{message_of_body(bytes(self._body[:_MAX_PAGE]))}",
-            endpoint=self._endpoint,
-        )
-
-    def _nothing_whole(self, *, cut: bool) -> ProviderProtocolError:
-        if cut:
-            what = "the stream ended before anything of the answer was whole"
-        elif self._message.skipped:
-            what = (
-                f"the stream held no answer, but {self._message.skipped} data line(s) that are no "
-                f"event of a message, the first of them {self._message.first_skipped!r}"
-            )
-        else:
-            what = (
-                "the stream held no answer and no reason for its end "
-                f"(content type {self._content_type or 'not given'!r})"
-            )
-        return ProviderProtocolError(what, endpoint=self._endpoint)

@@ -15,15 +15,14 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import attrs
 
-from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
+from agent_actors.abc import BudgetSink, ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.origin import Origin, marked
-from agent_actors.errors import (
-    ProviderProtocolError,
-)
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import ProviderProtocolError
 from agent_actors.providers.anthropic.answer import AnswerReader
 from agent_actors.providers.anthropic.encode import (
     DEFAULT_MAX_TOKENS,
@@ -40,6 +39,7 @@ from agent_actors.providers.endpoint import (
     shown_url,
     split_base_url,
 )
+from agent_actors.providers.grace import Grace
 from agent_actors.providers.openai.failure import message_of_body
 from agent_actors.providers.openai.wire import NotJsonError, read_json
 from agent_actors.providers.output import OutputTool
@@ -155,16 +155,18 @@ class AnthropicMessages:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
+        # Output's own sink knows nothing of deadlines and budgets.
+        asker = sink
         tool: OutputTool | None = None
         if request.output is not None:
             force = not _thinks(request)
             tool = OutputTool.of(request, request.output, force=force)
             request, sink = tool.request, tool.sink(sink)
-        answer, paused = await self._ask(request, sink)
+        answer, paused = await self._ask(request, sink, asker)
         for number in range(1, self._max_continuations + 1):
-            if not paused:
+            if not paused or not _has_room(asker, answer.usage):
                 break
-            more, paused = await self._ask(_continued(request, answer, number), sink)
+            more, paused = await self._ask(_continued(request, answer, number), sink, asker)
             answer = _joined(answer, more)
         answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
         return answer if tool is None else tool.answer(answer)
@@ -189,7 +191,7 @@ class AnthropicMessages:
         """
         reading = Reading(endpoint=self._name)
         body = encode_count(request, self._options, self._name)
-        await self._exchange.exchange(HttpRequest(self._count_url, self._headers, body), reading)
+        await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
         return _count_of(reading.document(), endpoint=self._name)
 
     def statistics(self) -> ExchangeStatistics:
@@ -201,22 +203,36 @@ class AnthropicMessages:
         if self._owns_exchange:
             await self._exchange.aclose()
 
-    async def _ask(self, request: ModelRequest, sink: ModelSink) -> tuple[ModelFinished, bool]:
+    async def _ask(
+        self, request: ModelRequest, sink: ModelSink, asker: ModelSink
+    ) -> tuple[ModelFinished, bool]:
         """One request: its answer, and whether the endpoint paused in it."""
         body = encode_request(request, self._options, self._name)
+        grace = Grace(asker)
 
         def reader(content_type: str) -> AnswerReader:
-            return AnswerReader(request, endpoint=self._name, content_type=content_type)
+            made = AnswerReader(
+                request,
+                endpoint=self._name,
+                content_type=content_type,
+                # With a pause the answer is not whole: then what is late is late.
+                on_told_end=lambda ends: grace.told(ends, whole=not made.paused),
+            )
+            return made
 
-        reading = AnswerSink(sink, reader, endpoint=self._name)
-        await self._exchange.exchange(
-            HttpRequest(self._url, keyed_headers(self._headers, request), body), reading
-        )
+        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        headers = keyed_headers(self._headers, request)
+        await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
         read = reading.whole()
         answer = read.finish()
         # With calls of ours open, it is their results that the endpoint waits for.
         calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in answer.blocks)
         return answer, read.paused and not calls
+
+
+def _has_room(asker: ModelSink, used: Usage) -> bool:
+    """True if another request may be made for this answer; it counts as made."""
+    return not isinstance(asker, BudgetSink) or asker.take_request(used)
 
 
 def _count_of(told: bytes, *, endpoint: str) -> int:

@@ -3,10 +3,8 @@
 Owns the steps SSE → chunks → assembly for one answer, without I/O. It is told bytes and gives what
 is to be shown; at the end it says what the answer was, or why there is none.
 
-What kind of body comes is read from its first character, not from its content type, which endpoints
-get wrong both ways: `{` or `[` is a JSON document (a whole completion though a stream was asked, or
-an error), `<` a page, all else an event stream. Beside the standard's fields one more line is read:
-`error: {…}`, by which some servers tell of a failure in the middle of a stream.
+Which kind of body it is, is told in `providers/body.py`. Beside the standard's fields of an event
+stream one more line is read: `error: {…}`, by which some servers tell of a failure in the middle.
 
 A failure that is told of inside an event stream ends it: what came before it is still shown, and
 `finish` raises it. So nothing that was read is lost to whoever watches.
@@ -35,18 +33,17 @@ from agent_actors.protocol.assembly import Assembler
 from agent_actors.protocol.harmony import HarmonyCalls
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.protocol.text_calls import TagCalls, TextCalls
+from agent_actors.providers.body import AnswerBody, Words
 from agent_actors.providers.openai.decode import ChunkDecoder
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
-from agent_actors.providers.openai.failure import code_of, message_of, message_of_body
+from agent_actors.providers.openai.failure import code_of, message_of
 from agent_actors.providers.openai.wire import NotJsonError, read_json
-from agent_actors.providers.reading import CUT_SHORT, begin_body
+from agent_actors.providers.reading import CUT_SHORT
 
 _DONE: Final = "[DONE]"
-_MAX_DOCUMENT: Final = 64 * 1024 * 1024
-"""Bytes of a JSON document that is collected: an answer with files in it fits."""
-
-_MAX_PAGE: Final = 64 * 1024
-"""Bytes of a page that are kept to tell what it says."""
+_WORDS: Final = Words(
+    stream="chat completion chunks", document="JSON that is no chat completion", line="JSON"
+)
 
 _ERROR_FIELD: Final = b"error:"
 
@@ -76,15 +73,15 @@ class AnswerReader:
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
-        self._content_type = content_type
+        self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
+        # True once the body is known to be an event stream.
+        self._streams = False
         self._assembler = Assembler.for_request(
             request, cumulative=dialect.cumulative, text_calls=_text_calls(request, dialect)
         )
         self._chunks = ChunkDecoder(endpoint=endpoint)
         self._sse = SSEDecoder()
         self._fields = _ErrorFields()
-        self._kind: Literal["unknown", "events", "document", "page"] = "unknown"
-        self._body = bytearray()
         self._done = False
         self._failure: ProviderError | None = None
         self._on_told_end = on_told_end
@@ -106,24 +103,21 @@ class AnswerReader:
         Raises:
             ProviderProtocolError: This is no answer of a model.
         """
-        if self._kind == "unknown":
-            data = self._begin(data)
-        if self._kind == "events":
-            shown: list[ModelDelta] = []
-            try:
-                plain = self._sse.feed_plain(data)
-                if plain is None:
-                    self._events(data, shown)
-                else:
-                    self._plain_events(plain, shown)
-            except ProviderError as error:
-                self._fail(error)
-            return shown
-        limit = _MAX_PAGE if self._kind == "page" else _MAX_DOCUMENT
-        self._body += data[: limit - len(self._body)]
-        if self._kind != "unknown" and len(self._body) >= limit:
-            raise self._no_answer()
-        return ()
+        if not self._streams:
+            begun = self._body.feed(data)
+            if begun is None:
+                return ()
+            self._streams, data = True, begun
+        shown: list[ModelDelta] = []
+        try:
+            plain = self._sse.feed_plain(data)
+            if plain is None:
+                self._events(data, shown)
+            else:
+                self._plain_events(plain, shown)
+        except ProviderError as error:
+            self._fail(error)
+        return shown
 
     def close(self) -> Sequence[ModelDelta]:
         """Take the end of the body; return what is still to be shown.
@@ -133,9 +127,10 @@ class AnswerReader:
             ProviderProtocolError: This was no answer of a model.
         """
         shown: list[ModelDelta] = []
-        if self._kind == "page" or (self._kind == "document" and not self._document(shown)):
-            raise self._no_answer()
-        if self._kind == "events" and not self._done:
+        kind = self._body.kind
+        if kind == "page" or (kind == "document" and not self._document(shown)):
+            raise self._body.no_answer()
+        if self._streams and not self._done:
             # The last event, though the standard would drop it: some end without a blank line.
             try:
                 self._events(b"\n\n", shown)
@@ -149,7 +144,8 @@ class AnswerReader:
     @property
     def _ended(self) -> bool:
         """Whether the endpoint said in any way that the answer is over."""
-        return self._done or self._assembler.finish_hint is not None or self._kind == "document"
+        told = self._done or self._assembler.finish_hint is not None
+        return told or self._body.kind == "document"
 
     def finish(self) -> ModelFinished:
         """The whole answer; `close` was called before.
@@ -171,20 +167,11 @@ class AnswerReader:
             self._ended and answer.blocks
         ):
             return answer
-        raise self._nothing_whole(cut=bool(answer.blocks))
-
-    def _begin(self, data: bytes) -> bytes:
-        """Tell the kind of body by its first character, once there is one."""
-        data, start = begin_body(bytes(self._body), data)
-        self._body.clear()
-        if start:
-            kinds: dict[bytes, Literal["document", "page"]] = {
-                b"{": "document",
-                b"[": "document",
-                b"<": "page",
-            }
-            self._kind = kinds.get(start, "events")
-        return data
+        raise self._body.nothing_whole(
+            cut=bool(answer.blocks),
+            skipped=self._chunks.skipped,
+            first=self._chunks.first_skipped,
+        )
 
     def _fail(self, error: ProviderError) -> None:
         """End the stream with an error, which `finish` raises."""
@@ -257,7 +244,7 @@ class AnswerReader:
 
     def _document(self, shown: list[ModelDelta]) -> bool:
         """Read the body as one JSON document; say whether it was an answer."""
-        for delta in self._chunks.decode(bytes(self._body)):
+        for delta in self._chunks.decode(self._body.document):
             shown += self._assembler.feed(delta)
         return self._chunks.answered
 
@@ -272,30 +259,6 @@ class AnswerReader:
             endpoint=self._endpoint,
             code=code_of(value),
         )
-
-    def _no_answer(self) -> ProviderProtocolError:
-        what = {"page": "a page", "document": "JSON that is no chat completion"}[self._kind]
-        return ProviderProtocolError(
-            f"expected an event stream of chat completion chunks, got {what} "
-            f"(content type {self._content_type or 'not given'!r}): "
-            f"{message_of_body(bytes(self._body[:_MAX_PAGE]))}",
-            endpoint=self._endpoint,
-        )
-
-    def _nothing_whole(self, *, cut: bool) -> ProviderProtocolError:
-        if cut:
-            what = "the stream ended before anything of the answer was whole"
-        elif self._chunks.skipped:
-            what = (
-                f"the stream held no answer, but {self._chunks.skipped} data line(s) that are no "
-                f"JSON, the first of them {self._chunks.first_skipped!r}"
-            )
-        else:
-            what = (
-                "the stream held no answer and no word of its end "
-                f"(content type {self._content_type or 'not given'!r})"
-            )
-        return ProviderProtocolError(what, endpoint=self._endpoint)
 
 
 def _text_calls(request: ModelRequest, dialect: ChatDialect) -> TextCalls | None:

@@ -5,7 +5,7 @@ any number may be under way at once. How a request is put stands in `encode`, ho
 in `answer`, HTTP behind `ByteExchange`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlunsplit
 
@@ -20,11 +20,11 @@ from agent_actors.providers.endpoint import (
     shown_url,
     split_base_url,
 )
+from agent_actors.providers.grace import Grace
 from agent_actors.providers.openai.answer import AnswerReader
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.openai.failure import TEXT_ONLY_HINT, refuses_tools
-from agent_actors.providers.openai.grace import EndGrace
 from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
@@ -95,10 +95,10 @@ class OpenAIChat:
 
         Cancellation: closes the connection; what `sink` got stays there.
         """
+        grace = Grace(sink)
         asked = ask_for_output(request, sink, self._dialect)
         request, sink = asked.request, asked.sink
         body = encode_request(request, self._dialect, self._name)
-        grace = EndGrace()
 
         def reader(content_type: str) -> AnswerReader:
             return AnswerReader(
@@ -109,11 +109,9 @@ class OpenAIChat:
                 on_told_end=grace.told,
             )
 
-        reading = _ChatSink(sink, reader, endpoint=self._name, grace=grace)
-        with grace.scope:
-            await self._exchange.exchange(
-                HttpRequest(self._url, keyed_headers(self._headers, request), body), reading
-            )
+        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        headers = keyed_headers(self._headers, request)
+        await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
         try:
             whole = reading.whole()
         except ProviderStatusError as error:
@@ -139,28 +137,6 @@ class OpenAIChat:
         """Close the connections, unless the exchange is the caller's; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
-
-
-class _ChatSink(AnswerSink[AnswerReader]):
-    """An `AnswerSink` that tells the grace while nothing is read."""
-
-    def __init__(
-        self,
-        sink: ModelSink,
-        reader: Callable[[str], AnswerReader],
-        *,
-        endpoint: str,
-        grace: EndGrace,
-    ) -> None:
-        super().__init__(sink, reader, endpoint=endpoint)
-        self._grace = grace
-
-    async def wait_room(self) -> None:
-        self._grace.pause()
-        try:
-            await super().wait_room()
-        finally:
-            self._grace.resume()
 
 
 def _explained(error: ProviderStatusError, request: ModelRequest) -> ProviderStatusError:

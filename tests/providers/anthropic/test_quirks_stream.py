@@ -195,7 +195,7 @@ def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None
         (b"[]", "JSON that is no message"),
         (b"{", "JSON that is no message"),
         (b"", "the stream held no answer"),
-        (sse({"type": "ping"}), "the stream held no answer and no reason for its end"),
+        (sse({"type": "ping"}), "the stream held no answer and no word of its end"),
         (sse(begin(), {"type": "message_stop"}), "the stream held no answer"),
         (b"data: nonsense\n\ndata: [DONE]\n\n", r"1 data line\(s\) .* 'nonsense'"),
         (sse({"choices": [{"delta": {"content": "Hi"}}]}), r"1 data line\(s\) .*choices"),

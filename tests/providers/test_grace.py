@@ -10,8 +10,8 @@ from agent_actors.abc import ByteSink, ExchangeStatistics, HttpRequest
 from agent_actors.domain.model import ModelDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
+from agent_actors.providers.grace import GRACE
 from agent_actors.providers.openai import OpenAIChat
-from agent_actors.providers.openai.grace import GRACE
 from tests.providers.openai.answers import DONE, REQUEST, calls, chunk, entry, made, sse, text
 from tests.providers.sinks import CollectingSink
 
