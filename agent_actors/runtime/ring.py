@@ -423,16 +423,18 @@ def _asked(
 
 def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
     """What a hook gives back, if it can be sent and stored; of a result a copy of one's own."""
+    what = "JSON"
     try:
         if isinstance(found, ToolOutput):
             # Written in place, a result is the same object as before.
             plain = not replaced and isinstance(found.content, str) and found.data is None
             return found if plain else cast(T, to_output(found))
         if replaced and isinstance(found, ModelFinished):
+            what = "answer"
             return cast(T, sound_answer(found))
     except TypeError as error:
         raise HookError(
-            f"returned what is no JSON: {error}", hook=hook.name, phase=hook.phase
+            f"returned what is no {what}: {error}", hook=hook.name, phase=hook.phase
         ) from error
     return found
 

@@ -201,7 +201,9 @@ async def test_a_gate_that_stops_ends_the_run_below_and_its_tool_gets_that_resul
 
 async def test_a_gate_that_stops_ends_a_clients_turn_below_with_its_calls_closed() -> None:
     async def stop(event: PreToolUseEvent) -> HookDecision | None:
-        return HookDecision(stop=True, reason="enough") if event.nested else None
+        # Of the first call the client is told; the run ends with the second.
+        last = event.tool_input.get("text") == "b"
+        return HookDecision(stop=True, reason="enough") if last else None
 
     told: list[object] = []
 

@@ -124,7 +124,7 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
         ("wrap_tool_call", writes_in_place, "returned what is no JSON: a value of type datetime"),
         ("wrap_tool_call", asks_with_a_number, "with int; expected ToolUseBlock"),
         ("wrap_model_call", asks_with_a_number, "with int; expected ModelRequest"),
-        ("wrap_model_call", answers, "returned what is no JSON: a value of type datetime"),
+        ("wrap_model_call", answers, "returned what is no answer: a value of type datetime"),
     ],
 )
 async def test_what_a_hook_writes_that_is_no_json_is_its_fault_and_leaves_the_session_whole(

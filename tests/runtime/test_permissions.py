@@ -14,7 +14,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, HookError, QuestionClosed
-from agent_actors.hooks import HookDecision, PreToolUseEvent, ToolCall
+from agent_actors.hooks import HookContext, HookDecision, PreToolUseEvent, ToolCall
 from agent_actors.permissions import (
     CanUseTool,
     InteractiveApprover,
@@ -451,3 +451,22 @@ async def test_a_model_that_asks_and_gets_no_answer_is_told(autojump_clock: Mock
 async def test_outside_a_runtime_there_is_nobody_to_ask() -> None:
     with pytest.raises(LookupError, match="there is nobody to ask here"):
         await ask_user_question.execute({"question": "Anybody?"})
+
+
+async def test_a_run_may_be_narrowed_to_a_tool_that_a_hook_registers() -> None:
+    @tool
+    async def other() -> str:
+        """Another."""
+        return "other"
+
+    async def plan(event: object, ctx: HookContext) -> None:
+        ctx.register_tool(other)
+
+    options = agent([call("other", {})], "Done.", hooks={"before_agent": plan})
+    async with (
+        open_runtime() as runtime,
+        runtime.stream("Go.", options, tool_whitelist=["other", "no_such"]) as events,
+    ):
+        told = [event async for event in events if isinstance(event, Notification)]
+    assert [event.data for event in told] == [{"tool": "no_such"}]
+    assert results(events.result) == ["other"]
