@@ -10,6 +10,8 @@ When it is asked:
 - Before a model call, and before a hook makes it again: are requests, tokens or money used up?
 - Before the tools of a turn begin: are tokens or money used up, or are the calls too many? The
   calls of a turn begin all or none.
+- Before a request that goes on with a paused answer: as before a model call. Without room the
+  answer ends as it is, and the run with it.
 - After an answer that ends the run there is nothing to refuse. Only where the answer was cut off
   because its length had been bounded to what was left, the limit is the reason for the end.
 
@@ -83,10 +85,12 @@ class Budget:
     # The limit to which the answer under way was bounded, and the one that cut the last answer off.
     _bounded_by: str = attrs.field(default="", init=False)
     _cut_by: str = attrs.field(default="", init=False)
+    # The limit that left no room to go on with the answer under way.
+    _paused_by: str = attrs.field(default="", init=False)
 
     def bounded(self, settings: ModelSettings) -> ModelSettings:
         """The settings, with no more `max_tokens` than the limits on output leave."""
-        self._bounded_by = ""
+        self._bounded_by = self._paused_by = ""
         most = settings.max_tokens
         if most is None:
             return settings
@@ -104,6 +108,17 @@ class Budget:
             cut_off: Tokens of the attempt before, which are not entered yet.
         """
         return self._refused(refuses_request, cut_off)
+
+    def take_request(self, used: Usage) -> bool:
+        """Begin a request that goes on with a paused answer; False: the limits leave no room.
+
+        Args:
+            used: Tokens of the answer so far, which are not entered yet.
+        """
+        self._paused_by = self._refused(refuses_request, used)
+        if not self._paused_by:
+            self._ledger.begin_request()
+        return not self._paused_by
 
     def allow(
         self,
@@ -132,6 +147,8 @@ class Budget:
             what = self._cut_by or self._refused(partial(refuses_calls, calls=calls), usage)
             if not what:
                 self._ledger.begin_tools(calls)
+        elif self._paused_by and isinstance(last, Finish):
+            return [*commands[:-1], Finish(f"budget:{self._paused_by}")]
         elif self._cut_by and isinstance(last, Finish) and last.stop_reason == StopReason.LENGTH:
             return [*commands[:-1], Finish(f"budget:{self._cut_by}")]
         if not what:

@@ -337,6 +337,7 @@ class Driver:
             self._actors.bus,
             tool_deltas=self._options.tool_deltas,
             shows=not silent,
+            more=self._budget.take_request,
         )
 
     # Tools.

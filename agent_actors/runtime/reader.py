@@ -28,6 +28,7 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from agent_actors.domain.usage import Usage
 from agent_actors.errors import ReaderStalled
 
 # Batches that may wait for a reader; at a read of the network each, a second or two of streaming.
@@ -192,6 +193,8 @@ class RunSink:
         bus: Tells observers.
         tool_deltas: Whether arguments that stream in are shown.
         shows: False: show nothing, and count: for an answer that somebody has to see first.
+        more: Counts a further request for the same answer, told what those before it used; False:
+            there is no room for it. None: there always is, and nobody counts.
     """
 
     def __init__(
@@ -202,12 +205,14 @@ class RunSink:
         *,
         tool_deltas: bool,
         shows: bool = True,
+        more: Callable[[Usage], bool] | None = None,
     ) -> None:
         self.shows: bool = shows
         self._stamp = stamp
         self._mailbox = mailbox if shows else None
         self._bus: HookBus | _Nobody = bus if shows else _NOBODY
         self._tool_deltas = tool_deltas
+        self._more = more
         self.characters: int = 0
 
     @property
@@ -225,6 +230,10 @@ class RunSink:
         """
         if self._mailbox is not None:
             await self._mailbox.wait_room()
+
+    def take_request(self, used: Usage) -> bool:
+        """Another request is to be made for the same answer; False if there is no room for it."""
+        return self._more is None or self._more(used)
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         """Take the pieces of one read; True if there is surely room for more."""
