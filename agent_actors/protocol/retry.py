@@ -40,8 +40,10 @@ _IN_BAND_TRANSIENT: Final = frozenset(
     {"408", "500", "502", "504", "api_error", "server_error", "internal_error", "timeout_error"}
 )
 
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
 # "6m0s", "1.5s", "250ms", or seconds alone: what endpoints put into `x-ratelimit-reset-…`.
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 
 _WHAT_IS_LIMITED: Final = ("requests", "tokens", "input-tokens", "output-tokens")
@@ -164,11 +166,10 @@ def _reset(headers: dict[str, str], what: str, now: float) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number < math.inf else None
+    text = text.strip()
+    # `float` takes more than HTTP knows: `1_0`, `1e1`, digits of other scripts.
+    number = float(text) if _NUMBER.fullmatch(text) else math.inf
+    return number if number < math.inf else None
 
 
 def _span(text: str) -> float | None:

@@ -16,25 +16,23 @@ Three shapes that endpoints send would still go wrong, and each has its own line
   unfinished;
 - a negative index is none.
 
-What the arguments mean is told in `arguments`; which id a call ends up with, in `call_ids`.
+What the arguments mean is told in `arguments`, whether they are whole in `whole`; which id a call
+ends up with, in `call_ids`.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from agent_actors.domain.model import ToolCallDelta
-from agent_actors.protocol.arguments import dump_object, is_complete_object
+from agent_actors.protocol.arguments import dump_object
 from agent_actors.protocol.text import mend_surrogates
+from agent_actors.protocol.whole import WholeObjects
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject
 
 _LEAKED_TOKEN: Final = "<|"
 """Opens a control token of the model's chat format; what follows in a name is not the name."""
-
-_ENDINGS: Final = ("", "}", '"')
-"""What the last piece of a whole object ends with: blanks, an object, a string around it."""
-
 
 _MAX_NAME: Final = 1024
 """Characters after which a name is not added to: no tool has it, and each piece shows it whole."""
@@ -57,8 +55,10 @@ class Slot:
     """
 
     __slots__ = (
+        "_looked_at",
         "_name",
         "_pieces",
+        "_whole",
         "call_id",
         "extra",
         "given_for",
@@ -84,6 +84,9 @@ class Slot:
         self.shown: bool = False
         self._name = ""
         self._pieces: list[str] = []
+        # Whether the pieces are whole; and how many of them were looked at for that.
+        self._whole = WholeObjects()
+        self._looked_at = 0
 
     @property
     def arguments(self) -> str:
@@ -103,10 +106,11 @@ class Slot:
     @property
     def is_complete(self) -> bool:
         """True if the arguments so far are a whole JSON object."""
-        # The cheap test first: this is asked again and again while arguments grow.
-        if not self._pieces or self._pieces[-1].rstrip()[-1:] not in _ENDINGS:
-            return False
-        return is_complete_object(self.arguments)
+        # Asked again and again while arguments grow, and seldom asked at all.
+        for piece in self._pieces[self._looked_at :]:
+            self._whole.feed(piece)
+        self._looked_at = len(self._pieces)
+        return self._whole.whole
 
     def is_renamed_by(self, name: str) -> bool:
         """True if this name is not the one that the slot has."""

@@ -1,0 +1,87 @@
+"""Whether argument text is whole, asked again and again while it grows, in linear time.
+
+Owns the look at a text that comes in pieces: where each of its objects ends. Whether what stands
+there is an object, `arguments` says, and each object is shown to it once. That is enough: objects
+stand side by side, so that one that is good stays good, and after one that is not nothing helps.
+"""
+
+import re
+from typing import Final
+
+from agent_actors.protocol.arguments import is_complete_object
+
+_IN_STRING: Final = re.compile(r'["\\]')
+# Brackets need no look: where one is not closed, the object around it cannot be read.
+_IN_OBJECT: Final = re.compile(r'[{}"]')
+_BETWEEN: Final = re.compile(r"[^ \t\r\n]")
+
+
+class WholeObjects:
+    """Follows a text, and knows at any time whether `is_complete_object` is true of it."""
+
+    __slots__ = ("_any", "_dead", "_depth", "_escaped", "_kept", "_quoted", "_wrapped")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quoted = self._escaped = False
+        # True if the text is one string, which may hold objects.
+        self._wrapped = False
+        # True once anything was whole; and once something was that is no object.
+        self._any = self._dead = False
+        # What came of the object, or string, that is not whole yet.
+        self._kept: list[str] = []
+
+    @property
+    def whole(self) -> bool:
+        """True if the text so far is one or more whole objects, or a string that holds such."""
+        return self._any and not (self._dead or self._depth or self._quoted)
+
+    def feed(self, text: str) -> None:
+        """Take more of the text."""
+        start = at = 0
+        while at < len(text) and not self._dead:
+            if self._escaped:
+                self._escaped = False
+                at += 1
+                continue
+            found = self._pattern().search(text, at)
+            if found is None:
+                break
+            at = found.end()
+            if not (self._depth or self._quoted):
+                start = found.start()
+                self._begin(found.group())
+            elif self._ends(found.group()):
+                self._settle(text[start:at])
+        if self._depth or self._quoted:
+            self._kept.append(text[start:])
+
+    def _pattern(self) -> re.Pattern[str]:
+        if self._quoted:
+            return _IN_STRING
+        return _IN_OBJECT if self._depth else _BETWEEN
+
+    def _begin(self, first: str) -> None:
+        """Something begins with this character."""
+        if first == "{" and not self._wrapped:
+            self._depth = 1
+        elif first == '"' and not self._any:
+            self._quoted = self._wrapped = True
+        else:
+            self._dead = True
+
+    def _ends(self, mark: str) -> bool:
+        """Take a mark; say whether it ends what began."""
+        if mark == "\\":
+            self._escaped = True
+        elif mark == '"':
+            self._quoted = not self._quoted
+        else:
+            self._depth += 1 if mark == "{" else -1
+        return not (self._depth or self._quoted or self._escaped)
+
+    def _settle(self, rest: str) -> None:
+        """What began is whole, with these last characters."""
+        self._any = True
+        self._dead = not is_complete_object("".join((*self._kept, rest)))
+        self._kept.clear()

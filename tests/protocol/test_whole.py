@@ -1,0 +1,84 @@
+"""Whether text that grows is whole: the same answer as of the text at once, in linear time."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.protocol import whole
+from agent_actors.protocol.arguments import is_complete_object
+from agent_actors.protocol.whole import WholeObjects
+
+OBJECTS = st.dictionaries(
+    st.text(max_size=3),
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner),
+        max_leaves=4,
+    ),
+    max_size=3,
+).map(json.dumps)
+ODD = st.sampled_from(
+    ["", " ", "\n", "{", "}", '"', "\\", "[", "]", "null", "x", "\u00a0", '{"a":', "{}", '"{}"']
+)
+WRAPPED = OBJECTS.map(json.dumps) | OBJECTS.map(json.dumps).map(json.dumps)
+TEXTS = st.lists(OBJECTS | ODD | WRAPPED, max_size=5)
+
+
+def states(pieces: list[str]) -> list[bool]:
+    """What is known after each of these pieces."""
+    text, found = WholeObjects(), list[bool]()
+    for piece in pieces:
+        text.feed(piece)
+        found.append(text.whole)
+    return found
+
+
+@given(TEXTS)
+def test_of_any_pieces_it_says_what_is_said_of_the_text_at_once(pieces: list[str]) -> None:
+    texts = ["".join(pieces[: count + 1]) for count in range(len(pieces))]
+    assert states(pieces) == [is_complete_object(text) for text in texts]
+
+
+@given(TEXTS)
+def test_character_by_character_it_says_the_same(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    said = [is_complete_object(text[: count + 1]) for count in range(len(text))]
+    assert states(list(text)) == said
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        (['{"a":', "{}", "}"], [False, False, True]),
+        (["{}", " ", "{", "}"], [True, True, False, True]),
+        (["{}", "x", "{}"], [True, False, False]),
+        (["{x}", "{}"], [False, False]),
+        (['{"}', '"', ":1}"], [False, False, True]),
+        (['{"a\\', '"', '}":1}'], [False, False, True]),
+        (['"', "{}", '"', " "], [False, False, True, True]),
+        (['"{}"', "{}"], [True, False]),
+        (["{}", '"{}"'], [True, False]),
+        (['{"a":[}', "]}"], [False, False]),
+        (["[", "{}"], [False, False]),
+    ],
+)
+def test_each_piece_may_make_it_whole_or_spoil_it(pieces: list[str], said: list[bool]) -> None:
+    assert states(pieces) == said
+
+
+@pytest.mark.parametrize("piece", ["{}", "}", '{"a":{}', '{"a":1}', '"', "{x}", '\\"}'])
+@pytest.mark.parametrize("first", ["", '{"a":', '{"a":"'])
+def test_each_character_is_parsed_once_at_most(
+    monkeypatch: pytest.MonkeyPatch, first: str, piece: str
+) -> None:
+    parsed: list[int] = []
+
+    def counted(text: str) -> bool:
+        parsed.append(len(text))
+        return is_complete_object(text)
+
+    monkeypatch.setattr(whole, "is_complete_object", counted)
+    states([first, *[piece] * 500])
+    assert sum(parsed) <= len(first) + 500 * len(piece)
