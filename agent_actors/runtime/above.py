@@ -12,6 +12,7 @@ it would have to judge what it judges by.
 """
 
 import math
+from contextlib import suppress
 from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -64,7 +65,8 @@ class _Gate:
                 phase=Phase.BEFORE_TOOL,
             ) from None
         except trio.Cancelled:
-            self.token.run_sync_soon(scope.cancel)
+            with suppress(trio.RunFinishedError):
+                self.token.run_sync_soon(scope.cancel)
             raise
 
     def _ask_over_there(

@@ -4,7 +4,7 @@ Hooks are anybody's code, which no type checker may have seen. What they build i
 return it, so that the fault is theirs by name, and not of whoever reads the answer later.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, cast, get_args
 
 import attrs
@@ -29,7 +29,8 @@ def sound_answer(answer: ModelFinished) -> ModelFinished:
     blocks = found["blocks"]
     if not isinstance(blocks, tuple | list):
         raise TypeError(f"blocks must be a tuple of blocks; got {type(blocks).__name__}")
-    _check(cast("tuple[object, ...]", blocks))
+    parts = tuple(cast("Sequence[object]", blocks))
+    _check(parts)
     usage = found["usage"]
     if not isinstance(usage, Usage):
         raise TypeError(f"usage must be a Usage; got {type(usage).__name__}")
@@ -50,7 +51,9 @@ def sound_answer(answer: ModelFinished) -> ModelFinished:
         if not isinstance(found[name], kinds):
             raise TypeError(f"{name} cannot be {type(found[name]).__name__}")
     to_json(answer)
-    return answer if isinstance(blocks, tuple) else attrs.evolve(answer, blocks=tuple(blocks))
+    if isinstance(blocks, tuple):
+        return answer
+    return attrs.evolve(answer, blocks=cast("tuple[AssistantBlock, ...]", parts))
 
 
 def _check(blocks: tuple[object, ...]) -> None:

@@ -5,9 +5,10 @@ also when its own run has ended by then, as it can if the tool started the other
 it left behind. What such a late hook did is on no record, since that run's has its end.
 
 A run that is started after the run around it has ended, or in another runtime, is told to nobody:
-`after_agent` was the last word to those hooks, their state is given up, and there is no run any
-more that a refusal, a deadline or a record of theirs could belong to. What has to hold beyond the
-end of a run is for its `PermissionPolicy` to say, which binds these runs as well (`policy.py`).
+`after_agent` was the last word to those hooks, and there is no run any more that a record of theirs
+could belong to. Their gates stand before its calls all the same (`above.py`), since what a gate
+refuses is that run's own affair and on its own record; and so does the `PermissionPolicy` of the
+run around it (`policy.py`).
 """
 
 import trio

@@ -1,6 +1,7 @@
 """The gates of an agent stand before the calls of the runs that its tools start, too."""
 
 import gc
+import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +31,7 @@ from agent_actors.runtime import above
 from agent_actors.testing import ScriptedModel, call
 from agent_actors.tools.output import ToolOutput
 from tests.runtime.hookkit import USE, actions, agent, ran, results
+from tests.runtime.joinkit import check_history
 
 if TYPE_CHECKING:
     from agent_actors.domain.run import RunResult
@@ -216,6 +218,8 @@ async def test_a_gate_that_stops_ends_a_clients_turn_below_with_its_calls_closed
             told.extend([type(one).__name__ async for one in client.receive_messages()])
             assert client.result is not None
             told.append(client.result.stop_reason)
+            assert client.open_calls == ()
+            check_history(client.result.messages)
             await client.query("Again.")
             told.extend([type(one).__name__ async for one in client.receive_messages()])
         return "ok"
@@ -365,32 +369,65 @@ async def test_a_gate_over_here_is_cancelled_with_the_run_over_there() -> None:
     assert results(result) == ["gave up"]
 
 
+async def gates_of_another_trio_run(
+    hook: Callable[[PreToolUseEvent], Awaitable[object]],
+    over_there: Callable[[above.HooksAbove], Awaitable[None]],
+) -> None:
+    """Run an agent with this gate in a thread, and then that, before its trio run ends."""
+
+    async def main() -> None:
+        found: list[above.HooksAbove] = []
+
+        @tool
+        async def look() -> str:
+            """Sees what a run that it starts would stand behind."""
+            found.extend(
+                filter(None, [above.hooks_above(RunNode("s", "r", None, current_run.get()))])
+            )
+            return "ok"
+
+        options = agent(call("look", {}), "Done.", hooks={"before_tool": hook})
+        async with open_runtime() as runtime:
+            await runtime.run("Go.", attrs.evolve(options, tools=[look]))
+        await over_there(found[0])
+
+    await trio.to_thread.run_sync(trio.run, main)
+
+
+CALL = ToolUseBlock("c", "echo", {"text": "a"})
+
+
 async def test_a_gate_whose_trio_run_has_ended_lets_nothing_pass() -> None:
-    def elsewhere() -> above.HooksAbove:
-        async def make() -> above.HooksAbove:
-            found: list[above.HooksAbove] = []
+    found: list[above.HooksAbove] = []
 
-            @tool
-            async def look() -> str:
-                """Sees what a run that it starts would stand behind."""
-                node = RunNode("s", "r", None, current_node())
-                found.extend(filter(None, [above.hooks_above(node)]))
-                return "ok"
+    async def keep(gates: above.HooksAbove) -> None:
+        found.append(gates)
 
-            options = agent(call("look", {}), "Done.", hooks={"before_tool": gate})
-            async with open_runtime() as runtime:
-                await runtime.run("Go.", attrs.evolve(options, tools=[look]))
-            return found[0]
-
-        return trio.run(make)
-
-    gates = await trio.to_thread.run_sync(elsewhere)
+    await gates_of_another_trio_run(gate, keep)
     with pytest.raises(HookError, match="the trio run around it has ended"):
-        await gates.judge(ToolUseBlock("c", "echo", {"text": "a"}), Messages())
+        await found[0].judge(CALL, Messages())
 
 
-def current_node() -> RunNode | None:
-    return current_run.get()
+async def test_a_gate_whose_trio_run_ends_while_it_is_asked_lets_nothing_pass() -> None:
+    here, failed, asked = trio.lowlevel.current_trio_token(), trio.Event(), threading.Event()
+
+    async def hang(event: PreToolUseEvent) -> None:
+        if event.nested:
+            asked.set()
+            await trio.sleep_forever()
+
+    async def judge(gates: above.HooksAbove) -> None:
+        with pytest.raises(HookError, match="the trio run around it has ended"):
+            await gates.judge(CALL, Messages())
+        failed.set()
+
+    async def until_asked(gates: above.HooksAbove) -> None:
+        here.run_sync_soon(nursery.start_soon, judge, gates)
+        await trio.to_thread.run_sync(asked.wait, 10)
+
+    async with trio.open_nursery() as nursery:
+        await gates_of_another_trio_run(hang, until_asked)
+        await failed.wait()
 
 
 async def test_a_gate_that_has_a_call_judged_by_a_run_is_not_asked_about_that_runs_calls() -> None:
@@ -433,7 +470,7 @@ async def test_runs_without_gates_above_them_have_nothing_stand_there() -> None:
     @tool
     async def look() -> str:
         """Sees where it is."""
-        nodes.append(current_node())
+        nodes.append(current_run.get())
         return "ok"
 
     async def after(event: object) -> None: ...

@@ -1,17 +1,19 @@
 """A wrong answer is told to who gave it, and the question stays open."""
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
 
 import attrs
 import pytest
 import trio
-import trio.lowlevel
 
-from agent_actors import AgentOptions, ApprovalQueue, Runtime, open_runtime
+from agent_actors import AgentOptions, ApprovalQueue, Runtime, open_runtime, tool
+from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Event, Notification
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import HookDecision, Hooks, PreToolUseEvent
-from agent_actors.permissions import PermissionDecision, PermissionPolicy, Remember
+from agent_actors.permissions import PermissionDecision, PermissionPolicy, Remember, Situation
+from agent_actors.runtime.guard import check_memory
 from agent_actors.runtime.questions import Answer
 from agent_actors.stores.memory import MemoryStore
 from tests.runtime.hookkit import USE, agent, ran, results
@@ -52,7 +54,7 @@ def forget() -> None:
 def asking(**changes: object) -> AgentOptions:
     hooks = cast("Hooks", changes.pop("hooks", ()))
     made = attrs.evolve(agent(*USE, "Fine.", hooks=hooks), permissions=ASKS)
-    return attrs.evolve(made, **changes)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    return attrs.evolve(made, **changes)  # type: ignore[arg-type]
 
 
 async def until_asked(runtime: Runtime) -> str:
@@ -157,3 +159,17 @@ async def test_an_answer_that_fits_what_hooks_made_of_the_call_is_taken() -> Non
         answer = misfit("echo(text=c)")
         again = await runtime.resume("s", {first.questions[0].id: answer}, options)
         assert results(again) == ["said c"]
+
+
+def test_a_denial_fits_what_its_rule_restricts_and_an_approval_what_it_permits() -> None:
+    @tool
+    async def shell(command: str) -> str:
+        """Run a command."""
+        return command
+
+    both = ToolUseBlock("c", "shell", {"command": "git status; rm -r x"})
+    situation = Situation(PurePath("/"))
+    remember = Remember("session", rule="shell(git *)")
+    check_memory(PermissionDecision("deny", remember=remember), both, shell, situation)
+    with pytest.raises(ConfigError, match="does not match the call"):
+        check_memory(PermissionDecision("allow", remember=remember), both, shell, situation)

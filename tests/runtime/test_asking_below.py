@@ -35,7 +35,7 @@ def over(*tools: Tool, guarded: bool = False, **options: object) -> AgentOptions
     """An agent that calls each of these, one after the other."""
     model = ScriptedModel([*([call(one.name, {})] for one in tools), "Done."])
     made = AgentOptions(model="m", provider=model, tools=tools, max_retries=0)
-    made = attrs.evolve(made, **options)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    made = attrs.evolve(made, **options)  # type: ignore[arg-type]
     return attrs.evolve(made, hooks={"before_tool": look}) if guarded else made
 
 
@@ -204,8 +204,11 @@ async def test_the_clocks_of_a_run_in_another_trio_run_are_stopped_over_there() 
     now = trio.current_time()
     scope, call_scope = trio.CancelScope(deadline=now + 1000), trio.CancelScope(deadline=now + 500)
     parent, held = RunNode("s", "r", None), HeldSlots("c")
-    parent.home, held.scope = Home(Standstill(scope)), call_scope
+    parent.home = home = Home(Standstill(scope))
+    held.scope = call_scope
     seen: list[tuple[float, float]] = []
+
+    tokens: list[trio.lowlevel.TrioToken] = []
 
     def look_here() -> None:
         seen.append((scope.deadline, call_scope.deadline))
@@ -214,6 +217,7 @@ async def test_the_clocks_of_a_run_in_another_trio_run_are_stopped_over_there() 
         child = RunNode("t", "q", None, parent, held)
         child.home = Home(Standstill(trio.CancelScope()))
         child.stand_still()
+        home.tell(lambda: tokens.append(trio.lowlevel.current_trio_token()))
         # It comes after what was told before.
         await trio.to_thread.run_sync(
             partial(trio.from_thread.run_sync, look_here, trio_token=here)
@@ -224,6 +228,7 @@ async def test_the_clocks_of_a_run_in_another_trio_run_are_stopped_over_there() 
     await trio.to_thread.run_sync(trio.run, over_there)
     await trio.testing.wait_all_tasks_blocked()
     look_here()
+    assert tokens == [here]
     assert seen[0] == (math.inf, math.inf)
     assert seen[1][0] == pytest.approx(now + 1000, abs=100)
     assert seen[1][1] == pytest.approx(now + 500, abs=100)
