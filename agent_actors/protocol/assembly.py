@@ -442,14 +442,18 @@ class Assembler:
 
 
 def estimate_prompt_tokens(request: ModelRequest) -> int:
-    """A rough count of what a request sends: a quarter of its characters."""
+    """A rough count of what a request sends: a quarter of its characters, but no less than 1.
+
+    Of a request that says nothing at all it is 0.
+    """
     tools = sum(
         len(tool.name) + len(tool.description) + len(dump_object(tool.input_schema or {}))
         for tool in request.tools
     )
     around = (len(request.system_prompt) + tools) // _CHARACTERS_PER_TOKEN
     each = request.memo.each("tokens", request.messages, Message.estimate_tokens)
-    return sum(each) + around
+    said = tools or request.system_prompt or any(message.blocks for message in request.messages)
+    return max(sum(each) + around, 1 if said else 0)
 
 
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:

@@ -85,12 +85,12 @@ class Budget:
     # The limit to which the answer under way was bounded, and the one that cut the last answer off.
     _bounded_by: str = attrs.field(default="", init=False)
     _cut_by: str = attrs.field(default="", init=False)
-    # The limit that left no room to go on with the answer under way.
+    # The limit that left no room to go on with a paused answer; nor is there any later on.
     _paused_by: str = attrs.field(default="", init=False)
 
     def bounded(self, settings: ModelSettings) -> ModelSettings:
         """The settings, with no more `max_tokens` than the limits on output leave."""
-        self._bounded_by = self._paused_by = ""
+        self._bounded_by = ""
         most = settings.max_tokens
         if most is None:
             return settings

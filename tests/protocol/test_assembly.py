@@ -401,6 +401,21 @@ def test_without_usage_it_is_estimated_and_marked_so() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("request_", "tokens"),
+    [
+        (ModelRequest(Messages().user("hi"), ModelSettings("m")), 1),
+        (ModelRequest(Messages(), ModelSettings("m"), system_prompt="!"), 1),
+        (ModelRequest(Messages(), ModelSettings("m"), tools=(ToolSpec("f", "", None),)), 1),
+        (ModelRequest(Messages(), ModelSettings("m")), 0),
+    ],
+)
+def test_a_prompt_that_says_anything_is_a_token_at_least(
+    request_: ModelRequest, tokens: int
+) -> None:
+    assert estimate_prompt_tokens(request_) == tokens
+
+
 def test_an_estimate_without_the_request_counts_the_answer_only() -> None:
     assert finished(TextDelta("a" * 9)).usage == Usage(0, 2, estimated=True)
 

@@ -83,6 +83,9 @@ _BROKEN: Final = "the stream broke off"
 _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
+_OUTPUT: Final = ("output_tokens", "completion_tokens")
+"""What the count of the answer's tokens is called."""
+
 _SHOWN_WARNING: Final = 200
 """Characters of a skipped line kept to tell of it."""
 
@@ -133,7 +136,8 @@ class MessageDecoder:
         self._blocks = BlockTable(request)
         self._finish: FinishReason | None = None
         self._usage = Usage()
-        # True once the tokens of the whole answer were counted, and not only those of the prompt.
+        # True once the answer's tokens were counted: at its beginning only the prompt's are known,
+        # and what stands there for the answer is the endpoint's guess.
         self._counted = False
         self._notices = 0
         self._opening: list[WireObject] = []
@@ -282,7 +286,7 @@ class MessageDecoder:
         self._usage = usage
         if not raw or not (usage.input_tokens or usage.output_tokens):
             return _NOTHING
-        self._counted = True
+        self._counted = self._counted or count_in(raw, *_OUTPUT) > 0
         return (UsageDelta(usage),)
 
     def _whole_usage(self, blocks: Sequence[AssistantBlock]) -> Usage:
@@ -293,7 +297,7 @@ class MessageDecoder:
         characters = thinking + text + self._blocks.arguments_size()
         return Usage(
             input_tokens=self._usage.input_tokens or estimate_prompt_tokens(self._request),
-            output_tokens=characters // _CHARACTERS_PER_TOKEN,
+            output_tokens=max(self._usage.output_tokens, characters // _CHARACTERS_PER_TOKEN),
             cache_read_tokens=self._usage.cache_read_tokens,
             cache_creation_tokens=self._usage.cache_creation_tokens,
             reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
@@ -355,9 +359,7 @@ def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
     )
     return Usage(
         input_tokens=fresh + read + created,
-        output_tokens=max(
-            so_far.output_tokens, count_in(raw, "output_tokens", "completion_tokens")
-        ),
+        output_tokens=max(so_far.output_tokens, count_in(raw, *_OUTPUT)),
         cache_read_tokens=read,
         cache_creation_tokens=created,
         reasoning_tokens=max(so_far.reasoning_tokens, thinking),

@@ -72,7 +72,18 @@ class ProsePart:
         thinking: Which of the two.
     """
 
-    __slots__ = ("_extra", "_flow", "_pieces", "_signature", "_thinking", "begun", "ended", "fresh")
+    __slots__ = (
+        "_cited",
+        "_extra",
+        "_flow",
+        "_pieces",
+        "_signature",
+        "_thinking",
+        "_weight",
+        "begun",
+        "ended",
+        "fresh",
+    )
 
     def __init__(self, begun: WireObject, *, thinking: bool) -> None:
         self.begun: WireObject = begun
@@ -84,11 +95,14 @@ class ProsePart:
         self._signature = text_in(begun, "signature") if thinking else ""
         known = {"type", "thinking", "signature"} if thinking else {"type", "text"}
         self._extra = _extra(begun, known)
+        # Citations that were added, and what they weigh.
+        self._cited: list[JsonValue] = []
+        self._weight = 0
 
     @property
     def size(self) -> int:
-        """Characters so far."""
-        return sum(map(len, self._pieces))
+        """Characters so far, those of citations included."""
+        return sum(map(len, self._pieces)) + self._weight
 
     def takes(self, delta: Delta) -> bool:
         """True if this delta can be a part of it."""
@@ -116,9 +130,8 @@ class ProsePart:
             self._signature = delta.signature
             return (ThinkingDelta("", delta.signature),)
         if delta.citation:
-            citations = self._extra.get("citations")
-            known = citations if isinstance(citations, list) else []
-            self._extra["citations"] = [*known, cast(JsonValue, delta.citation)]
+            self._cited.append(cast(JsonValue, delta.citation))
+            self._weight += _weight(delta.citation)
             return _PROGRESS
         return _NOTHING
 
@@ -131,9 +144,16 @@ class ProsePart:
         text = "".join(self._pieces)
         if not self._thinking:
             if text:
-                yield TextBlock(text, extra=mend_object(self._extra))
+                yield TextBlock(text, extra=mend_object(self._with_citations()))
         elif text or self._signature or self._extra:
             yield ThinkingBlock(text, self._signature, extra=mend_object(self._extra))
+
+    def _with_citations(self) -> JsonObject:
+        if not self._cited:
+            return self._extra
+        begun = self._extra.get("citations")
+        known = begun if isinstance(begun, list) else []
+        return {**self._extra, "citations": [*known, *self._cited]}
 
     def _shown(self, text: str) -> Sequence[ModelDelta]:
         if not text:
@@ -270,7 +290,7 @@ class CallPart:
 class OpaquePart:
     """A block of any other kind."""
 
-    __slots__ = ("_data", "_pieces", "begun", "ended", "fresh")
+    __slots__ = ("_data", "_grown", "_pieces", "_weight", "begun", "ended", "fresh")
 
     def __init__(self, begun: WireObject) -> None:
         self.begun: WireObject = begun
@@ -279,12 +299,14 @@ class OpaquePart:
         self._data = dict(begun)
         # What an input grows by: tools that the provider runs take one too.
         self._pieces: list[str] = []
+        # Texts and lists that were added to, by their keys, in pieces.
+        self._grown: dict[str, list[object]] = {}
+        self._weight = _weight(begun)
 
     @property
     def size(self) -> int:
-        """Characters of texts so far."""
-        texts = (value for value in self._data.values() if isinstance(value, str))
-        return sum(map(len, (*self._pieces, *texts)))
+        """Characters of all that came."""
+        return sum(map(len, self._pieces)) + self._weight
 
     def takes(self, delta: Delta) -> bool:
         """True while it is not whole: what is not known may be made of anything."""
@@ -328,21 +350,48 @@ class OpaquePart:
             # An input that is not whole is left as it began: this object must stay JSON.
             if isinstance(parsed, GoodArguments):
                 self._data["input"] = parsed.input
-        data = mend_object(cast(JsonObject, self._data))
+        data = mend_object(cast(JsonObject, self._whole()))
         if data:  # else it was nested too deeply to be sent again
             yield OpaqueBlock(dict(data), PROVIDER)
 
     def _grow(self, more: WireObject) -> None:
         for key, value in more.items():
-            there = self._data.get(key)
             if value is None:
                 continue
+            self._weight += _weight(value)
+            there = self._data.get(key)
             if isinstance(there, str) and isinstance(value, str):
-                self._data[key] = there + value
+                self._grown.setdefault(key, []).append(value)
             elif isinstance(there, list) and isinstance(value, list):
-                self._data[key] = [*cast("list[object]", there), *cast("list[object]", value)]
+                self._grown.setdefault(key, []).extend(cast("list[object]", value))
             else:
                 self._data[key] = value
+                self._grown.pop(key, None)
+
+    def _whole(self) -> WireObject:
+        """The object with what was added to it."""
+        whole = dict(self._data)
+        for key, more in self._grown.items():
+            there = whole[key]
+            if isinstance(there, str):
+                whole[key] = there + "".join(cast("list[str]", more))
+            else:
+                whole[key] = [*cast("list[object]", there), *more]
+        return whole
+
+
+def _weight(value: object) -> int:
+    """About how many characters a value has, however deep it is."""
+    weight, left = 0, [value]
+    while left:
+        one = left.pop()
+        weight += len(one) if isinstance(one, str) else 1
+        if isinstance(one, dict):
+            left += cast("dict[object, object]", one).keys()
+            left += cast("dict[object, object]", one).values()
+        elif isinstance(one, list):
+            left += cast("list[object]", one)
+    return weight
 
 
 def _extra(begun: WireObject, known: set[str]) -> JsonObject:

@@ -1,7 +1,6 @@
 """Blocks in Anthropic's protocol, as they are meant and as they come, a test each."""
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +11,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
+from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     ModelRequest,
@@ -23,6 +23,7 @@ from agent_actors.domain.model import (
     UsageDelta,
 )
 from agent_actors.domain.usage import Usage
+from agent_actors.providers.anthropic.decode import MessageDecoder
 from tests.providers.anthropic.answers import (
     REQUEST,
     add,
@@ -43,9 +44,6 @@ from tests.providers.anthropic.answers import (
     told,
     tool_use,
 )
-
-if TYPE_CHECKING:
-    from agent_actors.domain.json import JsonObject
 
 THINKING = {"type": "thinking", "thinking": "", "signature": ""}
 HELLO = [begin(), *text_block("Hel", "lo"), *end()]
@@ -152,6 +150,17 @@ def test_what_is_not_counted_is_estimated_and_marked(counts: object) -> None:
     events = [begin(usage=None), *text_block("x" * 40), {**delta, "usage": counts}, last]
     found = answer(*events, request=request)
     assert found.usage == Usage(6, 10, estimated=True)
+
+
+@pytest.mark.parametrize(
+    "counts", [{"input_tokens": 6}, {"input_tokens": 6, "output_tokens": 0}, {"output_tokens": -1}]
+)
+def test_a_count_of_the_beginning_is_none_of_the_whole_answer(counts: dict[str, object]) -> None:
+    (delta, last) = end()
+    begun = begin(usage={"input_tokens": 6, "cache_read_input_tokens": 2, "output_tokens": 4})
+    for size, tokens in ((40, 10), (4, 4)):
+        found = answer(begun, *text_block("x" * size), {**delta, "usage": counts}, last)
+        assert found.usage == Usage(8, tokens, 2, estimated=True)
 
 
 # --- what is kept without being known -------------------------------------------------------------
@@ -414,3 +423,36 @@ def test_arguments_that_come_both_ways_are_shown_once() -> None:
     assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 2})]
     pieces = [d.arguments for d in shown(begin(), *events) if isinstance(d, ToolCallDelta)]
     assert pieces == ["", '{"q": 2}']
+
+
+def test_texts_and_lists_of_a_block_that_is_not_known_grow_by_pieces() -> None:
+    begun: JsonObject = {"type": "odd", "text": "a", "found": [1], "state": "x"}
+    pieces: list[JsonObject] = [
+        {"text": "b", "found": [2]},
+        {"text": "c", "found": [[3]], "state": "y"},
+        {"state": 1},
+        {"state": "z"},
+        {"state": "!"},
+    ]
+    events = [add(0, {"type": "odd_delta", **piece}) for piece in pieces]
+    found = answer(begin(), start(0, begun), *events, stop(0), *end())
+    grown: JsonObject = {"type": "odd", "text": "abc", "found": [1, 2, [3]], "state": "z!"}
+    assert found.blocks == (OpaqueBlock(grown, "anthropic"),)
+    assert begun == {"type": "odd", "text": "a", "found": [1], "state": "x"}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"type": "citations_delta", "citation": {"cited_text": "x" * 50, "deep": [{"n": ["y"]}]}},
+        {"type": "odd_delta", "found": [{"text": "x" * 50}]},
+        {"type": "odd_delta", "text": "x" * 50},
+    ],
+)
+def test_what_is_added_beside_the_text_counts_for_the_size(piece: JsonObject) -> None:
+    decoder = MessageDecoder(REQUEST, endpoint="http://endpoint")
+    kind = "text" if piece["type"] == "citations_delta" else "odd"
+    decoder.decode(json.dumps(start(0, {"type": kind, "text": "", "found": []})))
+    for _ in range(400):
+        decoder.decode(json.dumps(add(0, piece)))
+    assert 400 * 50 < decoder.size < 400 * 100
