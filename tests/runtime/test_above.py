@@ -45,7 +45,6 @@ def forget() -> None:
 
 
 async def gate(event: PreToolUseEvent) -> HookDecision | None:
-    """Refuses to say anything but fine."""
     if event.tool_name == "echo" and event.tool_input["text"] != "fine":
         return HookDecision(continue_=False, reason="gate")
     return None

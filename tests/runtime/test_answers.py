@@ -58,9 +58,8 @@ def asking(**changes: object) -> AgentOptions:
 
 
 async def until_asked(runtime: Runtime) -> str:
-    while not runtime.questions():
-        await trio.lowlevel.checkpoint()
-    return runtime.questions()[0].id
+    with ApprovalQueue(runtime) as queue:
+        return (await queue.get()).id
 
 
 @wrong
