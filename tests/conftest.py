@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Trace no test that is marked `no_cover`.
+
+    pytest-cov pauses one measurement; in a worker of xdist there are two, and the other goes on.
+    """
+    tracer = sys.gettrace()
+    untraced = item.get_closest_marker("no_cover") is not None
+    if untraced:
+        sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        if untraced:
+            sys.settrace(tracer)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

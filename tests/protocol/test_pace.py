@@ -249,6 +249,7 @@ class _Endpoint:
     [(100, 4, 1.8), (20, 20, 2.6), (5, 80, 3.3)],
     ids=["100 a second", "20 a second", "5 a second"],
 )
+@pytest.mark.no_cover
 def test_clients_of_an_endpoint_with_a_rate_use_it_up_and_do_not_storm_it(
     rate: float, seconds: float, most: float
 ) -> None:

@@ -207,6 +207,7 @@ def test_steered_the_input_is_said_once_in_the_run_or_after_it(slow: bool) -> No
 
 @slow_or_not
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback", "steer", "queue"])
+@pytest.mark.no_cover
 def test_whoever_comes_second_may_be_cancelled_at_any_step(on_busy: OnBusy, slow: bool) -> None:
     async def second(at: Contest) -> None:
         at.happens(partial(at.run, "go"))

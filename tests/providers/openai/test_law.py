@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -254,6 +255,7 @@ def test_quirks_and_splits_change_no_block(turn: Turn, dialect: Dialect, cuts: l
         assert (answer.usage.input_tokens, answer.usage.output_tokens) == (3, 4)
 
 
+@pytest.mark.no_cover
 @given(TURNS, DIALECTS)
 def test_how_the_bytes_are_split_changes_nothing_that_is_shown(
     turn: Turn, dialect: Dialect
