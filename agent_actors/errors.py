@@ -60,7 +60,6 @@ _WAITED_FOR: Final[dict[DeadlineKind, str]] = {
     "first_token": "the first token",
     "idle": "the next token",
     "total": "the end of the answer",
-    "turn": "a turn at an endpoint that refused everybody meanwhile",
 }
 
 
@@ -195,12 +194,15 @@ class ProviderDeadlineError(ProviderError):
     Attributes:
         kind: Which deadline: `connect`, `first_token`, `idle` or `total`; or `turn`, for what never
             was sent, since the endpoint refused everybody.
-        seconds: How long was waited, in seconds.
+        seconds: How long was waited, by this call or, for a `turn`, by anybody.
     """
 
     def __init__(self, *, endpoint: str, kind: DeadlineKind, seconds: float) -> None:
-        option = f" (option {_OPTION_OF[kind]})" if kind in _OPTION_OF else ""
-        super().__init__(f"waited {seconds:g} s for {_WAITED_FOR[kind]}{option}", endpoint=endpoint)
+        if kind == "turn":
+            what = f"not sent: the endpoint has refused everybody for {seconds:g} s"
+        else:
+            what = f"waited {seconds:g} s for {_WAITED_FOR[kind]} (option {_OPTION_OF[kind]})"
+        super().__init__(what, endpoint=endpoint)
         self.kind: DeadlineKind = kind
         self.seconds = seconds
 
@@ -383,7 +385,7 @@ class ReaderStalled(RunStopped):
     """The reader of a run's events took nothing for longer than `reader_stall`.
 
     Attributes:
-        seconds: How long was waited, in seconds.
+        seconds: How long was waited, by this call or, for a `turn`, by anybody.
     """
 
     def __init__(self, seconds: float) -> None:

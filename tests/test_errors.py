@@ -168,6 +168,4 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
 
 def test_who_never_had_a_turn_is_told_why() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
-    assert str(error) == (
-        "http://e: waited 300 s for a turn at an endpoint that refused everybody meanwhile"
-    )
+    assert str(error) == "http://e: not sent: the endpoint has refused everybody for 300 s"

@@ -97,7 +97,7 @@ class Pace:
         if now < self._paused_until:
             return self._paused_until - now
         if now >= self._refused_at + _RECOVERED_AFTER or self._window >= _WIDE:
-            self._window = self._ceiling = math.inf
+            self._window = self._ceiling = self.refusing_since = math.inf
             self._gap = 0.0
             self.is_open = True
             return 0.0

@@ -90,6 +90,23 @@ async def test_after_nothing_but_refusals_for_long_those_who_have_no_more_patien
         assert told[2:] == [("c goes", 27)]
 
 
+async def test_a_refusal_of_long_ago_does_not_count_when_it_was_quiet_since(
+    autojump_clock: MockClock,
+) -> None:
+    async with line() as narrow:
+        await refuse(narrow)
+        await trio.sleep(600)
+        await refuse(narrow)
+        holder = await narrow.enter()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(narrow.enter, patience=300))
+            await wait_all_tasks_blocked()
+            narrow.refused(holder, 0.0)
+            await wait_all_tasks_blocked()
+            assert narrow.waiting == 1
+            nursery.cancel_scope.cancel()
+
+
 async def test_an_answer_between_refusals_begins_the_patience_anew(
     autojump_clock: MockClock,
 ) -> None:
