@@ -26,28 +26,43 @@ class Layer:
 
 
 LAYERS: Final = (
-    Layer(("server", "cli", "__main__")),
-    Layer(("testing",)),
-    Layer((FACE, "events", "model")),  # the public face re-exports what is below it
+    Layer(("cli", "__main__")),
+    Layer(("server",)),
+    Layer(("asyncio", "testing"), blind=True),
+    Layer((FACE, "events", "model", "media")),  # public modules that re-export what is below
+    Layer(("client",)),
     Layer(("runtime",)),
-    Layer(("actors", "providers", "stores", "toolbox", "mcp", "telemetry"), blind=True),
-    Layer(("transport", "media", "audit"), blind=True),
-    Layer(("abc",)),
+    Layer(("subagents",)),
+    Layer(("run",)),
+    Layer(
+        ("actors", "providers", "stores", "toolbox", "mcp", "telemetry", "cluster"),
+        blind=True,
+    ),
+    Layer(("transport",)),
+    Layer(("kernel",)),
+    Layer(("options",)),
     Layer(("hooks",)),
     Layer(("permissions",)),
+    Layer(("profiles",)),
     Layer(("tools",)),
-    Layer(("sessions", "project", "context"), blind=True),
+    Layer(("sessions", "context", "project"), blind=True),
+    Layer(("schema",)),
     Layer(("codec",)),
     Layer(("protocol",)),
-    Layer(("domain", "errors")),
+    Layer(("abc",)),
+    Layer(("domain",)),
+    Layer(("errors",)),
 )
 RANKS: Final[Mapping[str, int]] = MappingProxyType(
     {room: -depth for depth, layer in enumerate(LAYERS) for room in layer.rooms}
 )
 BLIND: Final = frozenset(room for layer in LAYERS if layer.blind for room in layer.rooms)
 
-# Only the wiring of the runtime chooses among implementations; everything else there sees ports.
-ADAPTERS: Final = frozenset({"providers", "stores", "toolbox", "mcp", "telemetry"})
+# Only the wiring of the runtime names implementations; the packages around it see ports.
+ADAPTERS: Final = frozenset({"providers", "stores", "toolbox", "mcp", "telemetry", "cluster"})
+SEES_PORTS_ONLY: Final = frozenset({"run", "subagents", "runtime", "client"})
+# trio is imported in `abc`, for types, and from `kernel` upward.
+MAY_IMPORT_TRIO: Final = frozenset({"abc"})
 WIRING: Final = "agent_actors/runtime/wiring.py"
 
 SANS_IO: Final = "protocol"
@@ -63,8 +78,8 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "opentelemetry": "telemetry",
         "starlette": "server",
         "hypercorn": "server",
-        "coredis": "stores",
-        "psycopg": "stores",
+        "coredis": "cluster",
+        "psycopg": "cluster",
     }
 )
 
@@ -149,8 +164,8 @@ def violations(path: str, source: str) -> list[str]:
         for imported in imports(tree)
         for reason in (*_inside(path, room, imported), *_outside(path, room, imported))
     ]
-    if room != "codec":
-        found.extend((line, "`Any` belongs to codec/ alone") for line in _anys(tree))
+    if room not in {"codec", "schema"}:
+        found.extend((line, "`Any` belongs to codec/ and schema/") for line in _anys(tree))
     return [f"{path}:{line}: {reason}" for line, reason in sorted(set(found))]
 
 
@@ -165,8 +180,8 @@ def _inside(path: str, room: str, imported: Import) -> Iterator[str]:
     elif RANKS[other] > RANKS[room]:
         yield f"{room} is below {other} and may not know it"
     elif RANKS[other] == RANKS[room] and room in BLIND:
-        yield f"{room} and {other} are blind to each other"
-    elif room == "runtime" and other in ADAPTERS and path != WIRING:
+        yield f"{room} and {other} do not import each other"
+    elif room in SEES_PORTS_ONLY and other in ADAPTERS and path != WIRING:
         yield f"only {WIRING} names concrete adapters, such as {other}"
 
 
@@ -174,13 +189,13 @@ def _outside(path: str, room: str, imported: Import) -> Iterator[str]:
     package = imported.package
     if room == SANS_IO and package in SANS_IO_NEVER:
         yield f"{SANS_IO}/ does no I/O and reads no clock: no {package}"
-    elif package == "trio" and RANKS[room] < RANKS["abc"]:
-        yield f"{room} is below abc: no trio"
+    elif package == "trio" and RANKS[room] < RANKS["kernel"] and room not in MAY_IMPORT_TRIO:
+        yield f"{room} is below kernel: no trio"
     if package == "httpx" and room != "transport" and not imported.typing_only:
         yield "httpx belongs to transport/ (elsewhere to `if TYPE_CHECKING:` alone)"
     if package == "hypothesis" and not _is_strategies(path):
         yield "hypothesis belongs to testing/strategies alone"
-    if package in {"asyncio", "anyio"} and room not in {"mcp", "server"}:
+    if package in {"asyncio", "anyio"} and room not in {"asyncio", "mcp", "server"}:
         yield f"this is a trio library: no {package}"
     home = EXTRAS.get(package)
     if home is not None and room != home:
