@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from agent_actors.actors._owner import Owner
 from agent_actors.actors.session_gate import SessionGate
+from agent_actors.kernel.actor_loop import Owner
 from benchmarks.endpoint import pin
 from benchmarks.record import QUICK, report, take_turns
 

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from agent_actors.actors._mailbox import Mailbox
+from agent_actors.kernel.mailbox import Mailbox
 
 T = TypeVar("T")
 

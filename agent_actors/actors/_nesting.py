@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.actors._slots import FairSlots
-from agent_actors.actors._standstill import Home, Standstill
+from agent_actors.kernel.fair_limiter import FairSlots
+from agent_actors.kernel.pausable_deadline import Home, Standstill
 
 
 @attrs.define(eq=False)

@@ -17,11 +17,11 @@ import attrs
 import trio
 
 from agent_actors.actors._backlog import Backlog, Gap, Overflow
-from agent_actors.actors._owner import Owner
-from agent_actors.actors._stops import stop_in
 from agent_actors.actors.log_reader import LogTail
 from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.exceptions import stop_in
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
 # Reads a session's log after a `seq`.

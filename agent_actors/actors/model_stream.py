@@ -27,8 +27,6 @@ from agent_actors.abc import (
 )
 from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
 from agent_actors.actors._line import Line, RefusesAll
-from agent_actors.actors._owner import Owner
-from agent_actors.actors._slots import FairSlots, SlotStatistics
 from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
@@ -41,6 +39,8 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderDeadlineError, ProviderError
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
 from agent_actors.protocol.pace import PaceStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
 

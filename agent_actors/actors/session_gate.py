@@ -20,9 +20,9 @@ from typing import Final, Literal, Self, TypeAlias
 import attrs
 import trio
 
-from agent_actors.actors._owner import Owner
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
+from agent_actors.kernel.actor_loop import Owner
 
 OnBusy: TypeAlias = Literal["reject", "queue", "interrupt", "rollback", "steer"]
 

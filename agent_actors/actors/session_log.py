@@ -24,7 +24,6 @@ import attrs
 import trio
 
 from agent_actors.abc import InstantStore, LogAppend, SessionStore
-from agent_actors.actors._ask import Request
 from agent_actors.actors._batches import Batches
 from agent_actors.actors._loaded import (
     Loaded,
@@ -35,14 +34,15 @@ from agent_actors.actors._loaded import (
     unknown,
     unreadable,
 )
-from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
-from agent_actors.actors._owner import MAILBOX_CAPACITY, Owner
 from agent_actors.actors.session_gate import Lease
 from agent_actors.domain.events import AnyEvent, Event, EventScope
 from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import RuntimeFailure, SessionError, SessionStoreError
+from agent_actors.kernel.actor_loop import MAILBOX_CAPACITY, Owner
+from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
+from agent_actors.kernel.request import Request
 from agent_actors.sessions import SessionState
 
 # Sessions in memory. Their records cost what they cost; a session beside them, about a kilobyte.

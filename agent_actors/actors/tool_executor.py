@@ -27,16 +27,16 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from agent_actors.actors._ask import Request
 from agent_actors.actors._nesting import HeldSlots, current_call
-from agent_actors.actors._owner import Owner
-from agent_actors.actors._slots import FairSlots, SlotStatistics
-from agent_actors.actors._stops import stop_in
-from agent_actors.actors._turns import Turns
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue, copy_json
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
+from agent_actors.kernel.request import Request
+from agent_actors.kernel.shared_exclusive_lock import Turns
 from agent_actors.tools import Tool, ToolOutput
 
 # Tool slots; a run's bound keeps one fan-out of hundreds of calls from holding up the others.

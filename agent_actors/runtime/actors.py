@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
-from agent_actors.actors._ask import Request
-from agent_actors.actors._owner import Owner
 from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.log_reader import LogReader
 from agent_actors.actors.session_gate import SessionGate
@@ -20,6 +18,8 @@ from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import ActorCrashed, RuntimeFailure
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.request import Request
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints

@@ -15,7 +15,6 @@ import attrs
 import trio
 
 from agent_actors.actors._nesting import RunNode
-from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Notification, UserQuestion
@@ -23,6 +22,7 @@ from agent_actors.domain.json import copy_object
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError
+from agent_actors.kernel.exceptions import stop_in
 from agent_actors.permissions import (
     Ask,
     CanUseTool,

@@ -11,10 +11,10 @@ from functools import partial
 import attrs
 import trio
 
-from agent_actors.actors._ask import Request
 from agent_actors.actors.tool_executor import RunTools, ToolExecutor
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.run import ToolCallResult
+from agent_actors.kernel.request import Request
 
 
 @attrs.define(eq=False)

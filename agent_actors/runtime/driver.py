@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from agent_actors.actors._ask import RequestCancelled
 from agent_actors.actors._nesting import current_call, current_run
-from agent_actors.actors._standstill import Home, Standstill
 from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (
@@ -36,6 +34,8 @@ from agent_actors.errors import (
     RunDeadlineExceeded,
     RuntimeShutdown,
 )
+from agent_actors.kernel.pausable_deadline import Home, Standstill
+from agent_actors.kernel.request import RequestCancelled
 from agent_actors.protocol.call_ids import with_unique_ids
 from agent_actors.protocol.turn import (
     Append,

@@ -11,8 +11,8 @@ import attrs
 import trio
 
 from agent_actors.abc import ModelProvider
-from agent_actors.actors._owner import Owner
 from agent_actors.actors.model_stream import ModelStream, StreamStatistics
+from agent_actors.kernel.actor_loop import Owner
 from agent_actors.runtime.options import AgentOptions
 
 # Seconds without a stream after which an endpoint's connections are given up.

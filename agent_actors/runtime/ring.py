@@ -14,7 +14,6 @@ from typing import Final, TypeVar, cast
 import attrs
 import trio
 
-from agent_actors.actors._stops import stop_in
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
@@ -34,6 +33,7 @@ from agent_actors.hooks.decision import HookDecision, Refusal
 from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
+from agent_actors.kernel.exceptions import stop_in
 from agent_actors.runtime.call_next import CallNext
 from agent_actors.runtime.sound import sound_answer
 from agent_actors.tools import Tool

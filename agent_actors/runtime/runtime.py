@@ -14,7 +14,6 @@ import attrs
 import trio
 
 from agent_actors.abc import SessionStore
-from agent_actors.actors._ask import Request
 from agent_actors.actors._nesting import RunNode, current_call, current_run, lending
 from agent_actors.actors.hook_bus import DEFAULTS, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
@@ -28,6 +27,7 @@ from agent_actors.actors.tool_executor import (
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.sessions import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
+from agent_actors.kernel.request import Request
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.ambient import current_runtime, trio_around

@@ -11,11 +11,11 @@ from typing import Final, Generic, Self, cast
 
 import trio
 
-from agent_actors.actors._ask import Request, RequestCancelled
 from agent_actors.actors._nesting import current_call, lending
 from agent_actors.domain.events import RunEvent
 from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
+from agent_actors.kernel.request import Request, RequestCancelled
 from agent_actors.runtime.reader import EventMailbox
 
 _NOT_ENTERED: Final = "enter it first: `async with runtime.stream(...) as events:`"

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from agent_actors.transport.alarms import Alarms
+from agent_actors.kernel.timers import Alarms
 
 READ_SIZE: Final = 64 * 1024
 """Bytes of one read. More would let a busy stream hold up the others."""

@@ -5,7 +5,7 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors.actors._batches import GATHER, Batches
-from agent_actors.actors._mailbox import Mailbox
+from agent_actors.kernel.mailbox import Mailbox
 
 
 async def test_what_waits_is_taken_together_and_in_order(autojump_clock: MockClock) -> None:

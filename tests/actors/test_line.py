@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from agent_actors.actors._line import Line, RefusesAll
-from agent_actors.actors._owner import Owner
+from agent_actors.kernel.actor_loop import Owner
 
 
 @asynccontextmanager

@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._ask import Request, RequestCancelled
 from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import RuntimeClosed
+from agent_actors.kernel.request import Request, RequestCancelled
 from agent_actors.tools import Tool, tool
 from tests.actors.kit import Attempt, Clock, run_in_order
 from tests.actors.tool_kit import Crowd, call_of, nothing_is_held, results, run_of, run_one, submit

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from agent_actors.actors._ask import RequestCancelled
 from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.json import JsonValue
+from agent_actors.kernel.request import RequestCancelled
 from agent_actors.tools import Tool, ToolContext, tool
 from tests.actors.kit import Attempt, Clock
 from tests.actors.tool_kit import (

@@ -5,11 +5,11 @@ from pathlib import Path
 import attrs
 import trio
 
-from agent_actors.actors._ask import Request
 from agent_actors.actors.tool_executor import RunTools, ToolExecutor
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import RunInfo, ToolCallResult
+from agent_actors.kernel.request import Request
 from agent_actors.tools import Tool
 
 

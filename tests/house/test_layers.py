@@ -9,7 +9,6 @@ import pytest
 from tests.house.layers import ADAPTERS, LAYERS, RANKS, imports, violations
 from tests.house.tree import library_files, read
 
-
 # Upward imports that the redesign has still to remove. The list may only become shorter.
 KNOWN = frozenset(read("tests/house/known_imports.txt").splitlines())
 

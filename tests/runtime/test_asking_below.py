@@ -11,10 +11,10 @@ from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, Tool, open_runtime, tool
 from agent_actors.actors._nesting import HeldSlots, RunNode
-from agent_actors.actors._standstill import Home, Standstill
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import RunDeadlineExceeded
 from agent_actors.hooks import PreToolUseEvent
+from agent_actors.kernel.pausable_deadline import Home, Standstill
 from agent_actors.permissions import PermissionPolicy, PermissionRequest
 from agent_actors.testing import ScriptedModel, call
 from tests.runtime.hookkit import USE, agent, results

@@ -11,11 +11,11 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
-from agent_actors.actors._mailbox import Mailbox
-from agent_actors.actors._owner import Owner
 from agent_actors.domain.events import ErrorEvent, Event
 from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.mailbox import Mailbox
 from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang
 from agent_actors.testing.cancel import _fixed_order
 from tests.runtime.joinkit import check_quiet

@@ -120,7 +120,7 @@ def test_a_parent_cancelled_at_any_step_takes_its_child_run_along(seed: int) -> 
 
 def is_service(task: trio.lowlevel.Task) -> bool:
     """The actor of the parent's own endpoint, which is first needed within the cancelled code."""
-    return task.name.startswith("agent_actors.actors._owner.Owner")
+    return task.name.startswith("agent_actors.kernel.actor_loop.Owner")
 
 
 def test_a_runtime_closed_at_any_step_ends_its_run_with_an_error_as_the_last_event() -> None:

@@ -14,9 +14,9 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 import attrs
 import trio
 
-from agent_actors.actors._ask import Request
-from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
 from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
+from agent_actors.kernel.request import Request
 
 T = TypeVar("T")
 

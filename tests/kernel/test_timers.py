@@ -3,7 +3,7 @@ import math
 import trio
 import trio.testing
 
-from agent_actors.transport.alarms import Alarms
+from agent_actors.kernel.timers import Alarms
 
 
 class Bell:

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._ask import Request, RequestCancelled
 from agent_actors.errors import RuntimeClosed
+from agent_actors.kernel.request import Request, RequestCancelled
 from tests.actors.kit import Attempt, Bug
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")

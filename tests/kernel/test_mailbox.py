@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._mailbox import Mailbox
+from agent_actors.kernel.mailbox import Mailbox
 from tests.actors.kit import Attempt
 
 

@@ -5,7 +5,7 @@ from functools import partial
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._turns import Turns
+from agent_actors.kernel.shared_exclusive_lock import Turns
 from tests.actors.kit import Attempt
 
 SHARED = False

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._ask import Request
-from agent_actors.actors._mailbox import Mailbox
-from agent_actors.actors._owner import Owner
 from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.mailbox import Mailbox
+from agent_actors.kernel.request import Request
 from tests.actors.kit import Attempt, Bug
 
 T = TypeVar("T")

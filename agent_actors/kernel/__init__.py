@@ -1,0 +1,1 @@
+"""Building blocks of actors: requests, actor loops, mailboxes, limiters, locks and timers."""
