@@ -16,8 +16,8 @@ from typing import Final, Literal, Self, TypeAlias, cast
 import attrs
 import trio
 
-from agent_actors.actors._backlog import Backlog, Gap, Overflow
 from agent_actors.actors.log_reader import LogTail
+from agent_actors.actors.subscriber_queue import Backlog, Gap, Overflow
 from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 from agent_actors.kernel.actor_loop import Owner

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from agent_actors.abc import SessionStore
-from agent_actors.actors._loaded import instant_store
+from agent_actors.actors.session_cache import instant_store
 from agent_actors.actors.session_log import STORE_TIMEOUT
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.events import AnyEvent

@@ -25,8 +25,8 @@ from agent_actors.abc import (
     ModelProvider,
     ModelSink,
 )
-from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
-from agent_actors.actors._line import Line, RefusesAll
+from agent_actors.actors.admission_queue import Line, RefusesAll
+from agent_actors.actors.stream_watchdog import Deadlines, Sweeper, Watch
 from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,

@@ -24,8 +24,8 @@ import attrs
 import trio
 
 from agent_actors.abc import InstantStore, LogAppend, SessionStore
-from agent_actors.actors._batches import Batches
-from agent_actors.actors._loaded import (
+from agent_actors.actors.append_batches import Batches
+from agent_actors.actors.session_cache import (
     Loaded,
     instant_store,
     is_shared,

@@ -27,7 +27,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from agent_actors.actors._nesting import HeldSlots, current_call
+from agent_actors.actors.run_tree import HeldSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue, copy_json
 from agent_actors.domain.run import RunInfo, ToolCallResult

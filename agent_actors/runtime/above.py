@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import attrs
 import trio
 
-from agent_actors.actors._nesting import RunNode
+from agent_actors.actors.run_tree import RunNode
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages

@@ -13,6 +13,7 @@ import trio
 
 from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.log_reader import LogReader
+from agent_actors.actors.question_board import Questions
 from agent_actors.actors.session_gate import SessionGate
 from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
@@ -24,7 +25,6 @@ from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
 from agent_actors.runtime.memory import Memory
-from agent_actors.runtime.questions import Questions
 from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import Final, Literal, Protocol, Self, TypeAlias, get_args
 import attrs
 import trio
 
+from agent_actors.actors.question_board import Answer, QuestionWatcher
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.questions import Question
 from agent_actors.errors import ConfigError, QuestionClosed, RuntimeClosed, RuntimeFailure
 from agent_actors.permissions import PermissionDecision, Remember
 from agent_actors.permissions.remembered import Scope
-from agent_actors.runtime.questions import Answer, QuestionWatcher
 
 WhitelistScope: TypeAlias = Literal["session", "always"]
 

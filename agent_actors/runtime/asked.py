@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
+from agent_actors.actors.question_board import Answer, QuestionWatcher
 from agent_actors.domain.questions import Question
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.questions import Answer, QuestionWatcher
 
 
 class Asked(ABC):

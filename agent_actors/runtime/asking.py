@@ -14,7 +14,8 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.actors._nesting import RunNode
+from agent_actors.actors.question_board import Answer, AnswerCheck
+from agent_actors.actors.run_tree import RunNode
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Notification, UserQuestion
@@ -33,7 +34,6 @@ from agent_actors.permissions import (
 )
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.options import AgentOptions
-from agent_actors.runtime.questions import Answer, AnswerCheck
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import cast
 
-from agent_actors.actors._nesting import RunNode, current_run
+from agent_actors.actors.run_tree import RunNode, current_run
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import SessionIdle

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from agent_actors.actors._nesting import current_call, current_run
+from agent_actors.actors.run_tree import current_call, current_run
 from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (

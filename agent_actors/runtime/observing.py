@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar, cast, overload
 
 import attrs
 
-from agent_actors.actors._backlog import Overflow
-from agent_actors.actors._nesting import current_run
 from agent_actors.actors.hook_bus import Handler, Subscription, SubscriptionOptions
+from agent_actors.actors.run_tree import current_run
+from agent_actors.actors.subscriber_queue import Overflow
 from agent_actors.domain.events import Event, EventScope, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ConfigError

@@ -23,7 +23,7 @@ from typing import (
 
 import attrs
 
-from agent_actors.actors._deadlines import Deadlines
+from agent_actors.actors.stream_watchdog import Deadlines
 from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits

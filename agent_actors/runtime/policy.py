@@ -3,7 +3,7 @@
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from agent_actors.actors._nesting import RunNode
+from agent_actors.actors.run_tree import RunNode
 from agent_actors.permissions import PermissionMode, PermissionPolicy
 from agent_actors.runtime.spec import RunSpec
 

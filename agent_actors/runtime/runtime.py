@@ -14,9 +14,10 @@ import attrs
 import trio
 
 from agent_actors.abc import SessionStore
-from agent_actors.actors._nesting import RunNode, current_call, current_run, lending
 from agent_actors.actors.hook_bus import DEFAULTS, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
+from agent_actors.actors.question_board import Answer
+from agent_actors.actors.run_tree import RunNode, current_call, current_run, lending
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
 from agent_actors.actors.tool_executor import (
@@ -46,7 +47,6 @@ from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.observing import Observed
 from agent_actors.runtime.options import AgentOptions, as_agent
 from agent_actors.runtime.prompt import Prompt, user_input
-from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.reader import EventMailbox
 from agent_actors.runtime.session import FaceSession
 from agent_actors.runtime.sessions import Stored

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import trio
 
 from agent_actors.abc import SessionStore
-from agent_actors.actors._loaded import is_shared
+from agent_actors.actors.session_cache import is_shared
 from agent_actors.actors.session_log import STORE_TIMEOUT
 from agent_actors.codec.events import loads_event
 from agent_actors.codec.openai import MessageDict, messages_to_openai

@@ -11,7 +11,7 @@ from typing import Final, Generic, Self, cast
 
 import trio
 
-from agent_actors.actors._nesting import current_call, lending
+from agent_actors.actors.run_tree import current_call, lending
 from agent_actors.domain.events import RunEvent
 from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown

@@ -11,6 +11,7 @@ from functools import partial
 
 import attrs
 
+from agent_actors.actors.question_board import Answer, check_answer
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import RunSuspended
@@ -35,7 +36,6 @@ from agent_actors.runtime.external import result_of
 from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.opening import NO_RESULT
 from agent_actors.runtime.options import AgentOptions
-from agent_actors.runtime.questions import Answer, check_answer
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.toolset import Toolset
 from agent_actors.sessions import SessionState

@@ -5,6 +5,7 @@ from functools import partial
 
 import attrs
 
+from agent_actors.actors.question_board import Answer
 from agent_actors.actors.session_log import Draft
 from agent_actors.actors.tool_executor import ToolGuard
 from agent_actors.domain.blocks import ToolUseBlock
@@ -26,7 +27,6 @@ from agent_actors.runtime.asking import RunAsking, RunClock
 from agent_actors.runtime.external import ExternalGuard
 from agent_actors.runtime.guard import RunGuard, check_memory
 from agent_actors.runtime.hooked import Blocked, HookedRun
-from agent_actors.runtime.questions import Answer
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user

@@ -12,7 +12,7 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
-from tests.actors.kit import Attempt
+from tests.actors.helpers import Attempt
 
 
 @attrs.define(eq=False)

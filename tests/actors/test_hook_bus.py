@@ -10,7 +10,7 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 from agent_actors.actors.hook_bus import DEDUP_WINDOW, HookBus, SubscriptionOptions
 from agent_actors.domain.events import Event, Notification, ToolProgress, UserMessage
 from agent_actors.errors import ConfigError, RuntimeClosed
-from tests.actors.kit import Attempt, Bug, notice, said, scope_of
+from tests.actors.helpers import Attempt, Bug, notice, said, scope_of
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 

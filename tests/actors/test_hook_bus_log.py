@@ -10,13 +10,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors.abc import LogAppend
-from agent_actors.actors._backlog import Overflow
 from agent_actors.actors.hook_bus import READ_TRIES, HookBus, Subscription, SubscriptionOptions
 from agent_actors.actors.log_reader import LogReader
+from agent_actors.actors.subscriber_queue import Overflow
 from agent_actors.domain.events import AnyEvent, Event, Notification, UnknownEvent, UserMessage
 from agent_actors.errors import ConfigError, RuntimeClosed, SessionStoreError
 from agent_actors.stores.memory import MemoryStore
-from tests.actors.kit import Attempt, Bug, notice, scope_of
+from tests.actors.helpers import Attempt, Bug, notice, scope_of
 
 
 @attrs.define(eq=False)

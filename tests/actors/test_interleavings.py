@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
 from agent_actors.errors import RuntimeClosed, SessionBusy
 from agent_actors.kernel.actor_loop import Owner
-from tests.actors.kit import run_in_order
+from tests.actors.helpers import run_in_order
 
 # Few distinct times, so that asking, granting and cancelling meet in one tick again and again.
 STARTS = st.sampled_from([0.0, 1.0, 2.0])

@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.actors.kit import said, scope_of
-from tests.actors.store_kit import Logged, serve_log
+from tests.actors.helpers import said, scope_of
+from tests.actors.store_helpers import Logged, serve_log
 
 
 def sessions(logged: Logged) -> list[str]:

@@ -11,7 +11,7 @@ from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
 from agent_actors.errors import ActorCrashed, RuntimeClosed, SessionBusy
 from agent_actors.testing import cancel_at_every_step
-from tests.actors.kit import Attempt
+from tests.actors.helpers import Attempt
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 from agent_actors.actors.session_log import OpenSession
 from agent_actors.domain.events import Event
 from agent_actors.errors import ActorCrashed, RuntimeClosed, SessionFenced, SessionStoreError
-from tests.actors.kit import Attempt, Bug, said, scope_of
-from tests.actors.store_kit import Hook, Logged, ToldStore, serve_log
+from tests.actors.helpers import Attempt, Bug, said, scope_of
+from tests.actors.store_helpers import Hook, Logged, ToldStore, serve_log
 
 
 @pytest.fixture

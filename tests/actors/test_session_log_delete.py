@@ -10,7 +10,7 @@ from agent_actors.actors.session_log import STORE_TIMEOUT
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.events import AnyEvent, EventScope, Notification, UnknownEvent
 from agent_actors.errors import SessionStoreError
-from tests.actors.store_kit import Hook, Logged, ToldStore, serve_log
+from tests.actors.store_helpers import Hook, Logged, ToldStore, serve_log
 
 
 class Deleting(ToldStore):

@@ -14,7 +14,7 @@ from agent_actors.actors.session_log import OpenSession, SessionLog
 from agent_actors.domain.events import AnyEvent, Event
 from agent_actors.errors import RuntimeClosed, SessionFenced, SessionStoreError
 from agent_actors.stores.memory import MemoryStore
-from tests.actors.kit import Attempt, Clock, CountedIds, said, scope_of
+from tests.actors.helpers import Attempt, Clock, CountedIds, said, scope_of
 
 
 @attrs.define(eq=False)

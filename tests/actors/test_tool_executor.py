@@ -9,15 +9,15 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._nesting import current_call, lending
+from agent_actors.actors.run_tree import current_call, lending
 from agent_actors.actors.tool_executor import RunTools, ToolExecutor
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import RuntimeClosed
 from agent_actors.kernel.request import RequestCancelled
 from agent_actors.testing import cancel_at_every_step
 from agent_actors.tools import tool
-from tests.actors.kit import Attempt, Clock
-from tests.actors.tool_kit import (
+from tests.actors.helpers import Attempt, Clock
+from tests.actors.tool_helpers import (
     Crowd,
     call_of,
     nothing_is_held,

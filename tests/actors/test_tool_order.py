@@ -11,8 +11,16 @@ from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import RuntimeClosed
 from agent_actors.kernel.request import Request, RequestCancelled
 from agent_actors.tools import Tool, tool
-from tests.actors.kit import Attempt, Clock, run_in_order
-from tests.actors.tool_kit import Crowd, call_of, nothing_is_held, results, run_of, run_one, submit
+from tests.actors.helpers import Attempt, Clock, run_in_order
+from tests.actors.tool_helpers import (
+    Crowd,
+    call_of,
+    nothing_is_held,
+    results,
+    run_of,
+    run_one,
+    submit,
+)
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 

@@ -10,8 +10,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.json import JsonValue
 from agent_actors.tools import Tool, ToolContext, ToolOutput, tool
-from tests.actors.kit import Clock
-from tests.actors.tool_kit import Progress, call_of, nothing_is_held, run_of, run_one
+from tests.actors.helpers import Clock
+from tests.actors.tool_helpers import Progress, call_of, nothing_is_held, run_of, run_one
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.json import JsonValue
 from agent_actors.kernel.request import RequestCancelled
 from agent_actors.tools import Tool, ToolContext, tool
-from tests.actors.kit import Attempt, Clock
-from tests.actors.tool_kit import (
+from tests.actors.helpers import Attempt, Clock
+from tests.actors.tool_helpers import (
     Progress,
     call_of,
     nothing_is_held,

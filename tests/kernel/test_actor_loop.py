@@ -12,7 +12,7 @@ from agent_actors.errors import ActorCrashed, RuntimeClosed
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.mailbox import Mailbox
 from agent_actors.kernel.request import Request
-from tests.actors.kit import Attempt, Bug
+from tests.actors.helpers import Attempt, Bug
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
 from agent_actors.kernel.fair_limiter import FairSlots
-from tests.actors.kit import Attempt, run_in_order
+from tests.actors.helpers import Attempt, run_in_order
 
 
 async def queue_up(

@@ -7,7 +7,7 @@ import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
 from agent_actors.kernel.mailbox import Mailbox
-from tests.actors.kit import Attempt
+from tests.actors.helpers import Attempt
 
 
 async def test_letters_are_taken_in_the_order_of_putting() -> None:

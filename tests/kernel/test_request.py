@@ -10,7 +10,7 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 
 from agent_actors.errors import RuntimeClosed
 from agent_actors.kernel.request import Request, RequestCancelled
-from tests.actors.kit import Attempt, Bug
+from tests.actors.helpers import Attempt, Bug
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 

@@ -6,7 +6,7 @@ import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
 from agent_actors.kernel.shared_exclusive_lock import Turns
-from tests.actors.kit import Attempt
+from tests.actors.helpers import Attempt
 
 SHARED = False
 EXCLUSIVE = True

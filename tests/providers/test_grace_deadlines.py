@@ -18,8 +18,8 @@ from agent_actors.abc import (
     HttpRequest,
     ModelProvider,
 )
-from agent_actors.actors._deadlines import Deadlines
 from agent_actors.actors.model_stream import ModelStream
+from agent_actors.actors.stream_watchdog import Deadlines
 from agent_actors.domain.model import ModelDelta, ModelFinished
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import (

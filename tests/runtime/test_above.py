@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Client, Runtime, Tool, open_runtime, tool
-from agent_actors.actors._nesting import RunNode, current_run
+from agent_actors.actors.run_tree import RunNode, current_run
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import HookError

@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, ApprovalQueue, Runtime, open_runtime, tool
+from agent_actors.actors.question_board import Answer
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Event, Notification
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import HookDecision, Hooks, PreToolUseEvent
 from agent_actors.permissions import PermissionDecision, PermissionPolicy, Remember, Situation
 from agent_actors.runtime.guard import check_memory
-from agent_actors.runtime.questions import Answer
 from agent_actors.stores.memory import MemoryStore
 from tests.runtime.hookkit import USE, agent, ran, results
 from tests.runtime.joinkit import check_history, check_quiet

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import ApprovalQueue
+from agent_actors.actors.question_board import Answer, Questions, QuestionWatcher
 from agent_actors.domain.questions import Question
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionDecision
-from agent_actors.runtime.questions import Answer, Questions, QuestionWatcher
 
 
 class _Road:

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, Tool, open_runtime, tool
-from agent_actors.actors._nesting import HeldSlots, RunNode
+from agent_actors.actors.run_tree import HeldSlots, RunNode
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import RunDeadlineExceeded
 from agent_actors.hooks import PreToolUseEvent

@@ -11,8 +11,8 @@ from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import ActorCrashed
 from agent_actors.runtime.calls import RunCalls
 from agent_actors.tools import tool
-from tests.actors.kit import Attempt, Clock
-from tests.actors.tool_kit import Crowd, call_of, nothing_is_held, run_of
+from tests.actors.helpers import Attempt, Clock
+from tests.actors.tool_helpers import Crowd, call_of, nothing_is_held, run_of
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
-from agent_actors.actors._backlog import Overflow
 from agent_actors.actors.hook_bus import Subscription, SubscriptionOptions
+from agent_actors.actors.subscriber_queue import Overflow
 from agent_actors.domain.events import (
     AssistantDelta,
     AssistantMessage,
@@ -29,7 +29,7 @@ from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say
-from tests.actors.kit import run_in_order
+from tests.actors.helpers import run_in_order
 from tests.runtime.joinkit import check_quiet
 
 

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from agent_actors import AgentOptions, RunStream, Runtime
+from agent_actors.actors.question_board import Answer
 from agent_actors.cli.chat.commands import read_choice
 from agent_actors.cli.chat.reading import Interrupted, Typed
 from agent_actors.cli.chat.said import Face, Said
@@ -20,7 +21,6 @@ from agent_actors.domain.events import UserQuestion
 from agent_actors.domain.questions import Question
 from agent_actors.errors import AgentError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
-from agent_actors.runtime.questions import Answer
 from agent_actors.tools.ask import ASK_USER_QUESTION
 
 # Seconds between two looks for questions of runs that tools have started, of which no event tells.

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._line import Line, RefusesAll
+from agent_actors.actors.admission_queue import Line, RefusesAll
 from agent_actors.kernel.actor_loop import Owner
 
 

@@ -12,10 +12,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from agent_actors.actors import _backlog
-from agent_actors.actors._backlog import Backlog, Gap, Overflow
+from agent_actors.actors import subscriber_queue as _backlog
+from agent_actors.actors.subscriber_queue import Backlog, Gap, Overflow
 from agent_actors.domain.events import Event, Notification, UserMessage
-from tests.actors.kit import notice, scope_of
+from tests.actors.helpers import notice, scope_of
 
 
 def backlog(

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._deadlines import Deadlines, Sweeper, Watch
+from agent_actors.actors.stream_watchdog import Deadlines, Sweeper, Watch
 from agent_actors.errors import DeadlineKind
 
 

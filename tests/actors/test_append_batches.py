@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors.actors._batches import GATHER, Batches
+from agent_actors.actors.append_batches import GATHER, Batches
 from agent_actors.kernel.mailbox import Mailbox
 
 

@@ -3,10 +3,10 @@
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors._nesting import HeldSlots, RunNode, current_call, current_run, lending
+from agent_actors.actors.run_tree import HeldSlots, RunNode, current_call, current_run, lending
 from agent_actors.kernel.fair_limiter import FairSlots
 from agent_actors.testing import cancel_at_every_step
-from tests.actors.kit import Attempt, Bug
+from tests.actors.helpers import Attempt, Bug
 
 
 def used(*all_slots: FairSlots) -> list[int]:

@@ -10,7 +10,7 @@ from agent_actors.actors.session_gate import Lease, SessionGate
 from agent_actors.actors.session_log import SessionLog
 from agent_actors.domain.events import AnyEvent
 from agent_actors.stores.memory import MemoryStore
-from tests.actors.kit import Clock, CountedIds
+from tests.actors.helpers import Clock, CountedIds
 
 
 @attrs.define(eq=False)
