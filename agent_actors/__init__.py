@@ -23,9 +23,9 @@ from agent_actors.domain.run import RunInfo as RunInfo
 from agent_actors.domain.run import RunResult as RunResult
 from agent_actors.domain.run import StopReason as StopReason
 from agent_actors.domain.run import ToolCallResult as ToolCallResult
-from agent_actors.domain.sessions import SessionInfo as SessionInfo
-from agent_actors.domain.sessions import SessionPage as SessionPage
-from agent_actors.domain.sessions import SessionSnapshot as SessionSnapshot
+from agent_actors.domain.session import SessionInfo as SessionInfo
+from agent_actors.domain.session import SessionPage as SessionPage
+from agent_actors.domain.session import SessionSnapshot as SessionSnapshot
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError

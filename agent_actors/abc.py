@@ -12,7 +12,7 @@ import attrs
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
-from agent_actors.domain.sessions import JsonScalar, SessionInfo, SessionOrder, SessionPage
+from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import SessionError
 

@@ -29,7 +29,7 @@ from agent_actors.actors.session_gate import SessionGate
 from agent_actors.actors.session_log import SessionLog
 from agent_actors.domain.events import Event, EventScope, Notification
 from agent_actors.domain.ids import Uuid7Ids
-from agent_actors.domain.sessions import JsonScalar, SessionOrder
+from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore

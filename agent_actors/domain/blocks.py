@@ -2,7 +2,7 @@
 
 `extra` holds, unread, what a provider wants echoed back with a block (signatures and the like), or
 what a caller wants sent with it. `origin` marks who gave it, where something is to be echoed
-(`domain/origin.py` says what follows); empty: nobody did, and it is sent to whoever is asked.
+(`domain/provenance.py` says what follows); empty: nobody did, and it is sent to whoever is asked.
 Blocks are values: nothing here or above changes one, dicts inside them included.
 """
 

@@ -13,8 +13,8 @@ import attrs
 import msgspec
 
 from agent_actors.domain.blocks import AssistantBlock
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage

@@ -23,7 +23,7 @@ from agent_actors.codec.rewriting import messages_rewritten
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.run import RunResult
-from agent_actors.domain.sessions import session_id_fault
+from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimitReached
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.blocks import FaceBlock

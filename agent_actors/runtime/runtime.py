@@ -26,7 +26,7 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUNTIME,
 )
 from agent_actors.domain.run import RunResult
-from agent_actors.domain.sessions import session_id_fault
+from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.kernel.request import Request
 from agent_actors.protocol.turn import UserInput

@@ -18,7 +18,7 @@ from agent_actors.codec.events import loads_event
 from agent_actors.codec.openai import MessageDict, messages_to_openai
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.sessions import (
+from agent_actors.domain.session import (
     JsonScalar,
     SessionInfo,
     SessionOrder,

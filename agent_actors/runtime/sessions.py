@@ -26,7 +26,7 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.sessions import JsonScalar, SessionOrder, SessionPage
+from agent_actors.domain.session import JsonScalar, SessionOrder, SessionPage
 from agent_actors.errors import (
     ConfigError,
     InvalidEventError,

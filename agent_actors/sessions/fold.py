@@ -26,6 +26,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
@@ -42,7 +43,6 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.limits import Prices, Spent
-from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from agent_actors.codec.lines import size_of
-from agent_actors.domain.memo import MessageMemo
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 
 # Messages, and bytes of their JSON: about half a million tokens, beyond what models take today.

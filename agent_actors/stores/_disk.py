@@ -16,7 +16,7 @@ import attrs
 from agent_actors.abc import AppendOutcome, LogAppend
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.sessions import (
+from agent_actors.domain.session import (
     JsonScalar,
     SessionInfo,
     SessionOrder,

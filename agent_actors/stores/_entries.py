@@ -12,7 +12,7 @@ from agent_actors.codec.events import encode_event, loads_events
 from agent_actors.codec.plain import to_json_object
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.sessions import session_id_fault
+from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import (
     EventError,
     SessionBusy,

@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.sessions import JsonScalar, SessionInfo, SessionOrder, SessionPage
+from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.errors import ConfigError
 
 # A page is decoded at once, in one go.

@@ -23,7 +23,7 @@ import msgspec
 from agent_actors.abc import AppendOutcome
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.sessions import SessionInfo, SessionPage
+from agent_actors.domain.session import SessionInfo, SessionPage
 from agent_actors.errors import SessionError, SessionStoreError
 from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
 from agent_actors.stores._listing import Query

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.sessions import SessionInfo, SessionPage
+from agent_actors.domain.session import SessionInfo, SessionPage
 from agent_actors.stores._listing import Place, Query, encoded
 
 # Rows of one INSERT, and names of one SELECT: bounds how many statements there are to prepare.

@@ -8,7 +8,7 @@ from agent_actors.abc import AppendOutcome, LogAppend
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
-from agent_actors.domain.sessions import (
+from agent_actors.domain.session import (
     JsonScalar,
     SessionInfo,
     SessionOrder,

@@ -9,7 +9,7 @@ import pytest
 from agent_actors.abc import LogAppend, SessionStore
 from agent_actors.domain.events import Event, EventScope, Notification
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.sessions import SessionInfo, SessionOrder
+from agent_actors.domain.session import SessionInfo, SessionOrder
 from agent_actors.errors import ConfigError, SessionFenced, SessionStoreError
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore

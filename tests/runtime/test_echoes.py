@@ -12,7 +12,7 @@ from agent_actors.domain.blocks import ThinkingBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.domain.origin import Origin
+from agent_actors.domain.provenance import Origin
 from agent_actors.providers.anthropic import AnthropicMessages
 from agent_actors.providers.openai import OpenAIChat
 from agent_actors.stores.jsonl import JsonlStore

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_actors.codec.lines import size_of
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.memo import MessageMemo
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Messages
 from agent_actors.sessions.recall import Recall
 

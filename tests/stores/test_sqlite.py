@@ -11,7 +11,7 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.sessions import JsonScalar, SessionOrder
+from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores import _sqlite_core, _sqlite_listing
 from agent_actors.stores._sqlite_core import SqliteCore

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from agent_actors.cli.sessions import work
-from agent_actors.domain.sessions import SessionOrder
+from agent_actors.domain.session import SessionOrder
 
 _Store = Annotated[str, Parameter(show_default=False, env_var="AGENT_ACTORS_STORE")]
 _Flag = Annotated[bool, Parameter(negative=(), show_default=False)]

@@ -35,7 +35,7 @@ from agent_actors.domain.events import (
     UserQuestion,
 )
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.sessions import SessionInfo, SessionPage, SessionSnapshot
+from agent_actors.domain.session import SessionInfo, SessionPage, SessionSnapshot
 
 # Characters of a record's content in a line.
 _SHOWN: Final = 100

@@ -25,7 +25,7 @@ from agent_actors.cli.sessions.showing import (
 )
 from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
-from agent_actors.domain.sessions import JsonScalar, SessionOrder
+from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionUnknown
 from agent_actors.runtime.sessions import Sessions
 from agent_actors.stores.opening import open_store

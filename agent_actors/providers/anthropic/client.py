@@ -20,7 +20,7 @@ from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.domain.origin import Origin, marked
+from agent_actors.domain.provenance import Origin, marked
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
 from agent_actors.providers.anthropic.answer import AnswerReader

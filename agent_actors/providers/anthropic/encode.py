@@ -12,7 +12,7 @@ Owns what is sent, and the rules by which this protocol refuses a conversation t
 
 What a block keeps in `extra` stands in the block that is sent, `cache_control` included, and wins
 over what is made here; but what another endpoint gave to be echoed is left out, as far as it is not
-of this protocol (`domain/origin.py`). Opaque blocks are sent as they came. Nothing in here changes
+of this protocol (`domain/provenance.py`). Opaque blocks are sent as they came. Nothing in here changes
 the conversation.
 """
 
@@ -36,7 +36,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.domain.origin import Origin
+from agent_actors.domain.provenance import Origin
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.text import mend_surrogates
 from agent_actors.providers.anthropic.media import media_part, result_content

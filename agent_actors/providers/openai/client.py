@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlunsplit
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.codec.openai import PROVIDER
 from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.domain.origin import Origin, marked
+from agent_actors.domain.provenance import Origin, marked
 from agent_actors.errors import ProviderStatusError
 from agent_actors.providers.endpoint import (
     checked_headers,

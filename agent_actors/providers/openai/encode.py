@@ -4,7 +4,7 @@ Owns what is sent. Nothing in here changes the conversation: a message is put in
 or left out where the wire has no form for it (thoughts, and calls that could not be carried out and
 that nothing answers). What this endpoint asked to have echoed back, and what a caller wants sent
 (`extra` of a block), is put where it was taken from: beside the call for a call, else beside the
-content of the message. What another endpoint gave is left out (`domain/origin.py`): strict ones
+content of the message. What another endpoint gave is left out (`domain/provenance.py`): strict ones
 refuse a field that they do not know.
 
 Arguments are sent as text that parses to exactly the call's input, since endpoints refuse anything
@@ -27,7 +27,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.domain.origin import Origin
+from agent_actors.domain.provenance import Origin
 from agent_actors.protocol.arguments import dump_object
 from agent_actors.protocol.text import mend_surrogates
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect

@@ -18,10 +18,10 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.memo import MessageMemo
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelRequest
-from agent_actors.domain.origin import MarkedBlock, Origin
+from agent_actors.domain.provenance import MarkedBlock, Origin
 from agent_actors.protocol.arguments import dump_object
 from agent_actors.providers.openai.media import result_text
 

@@ -19,8 +19,8 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.memo import MessageMemo
 from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.providers.openai.encode import encode_request

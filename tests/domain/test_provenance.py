@@ -15,7 +15,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.model import ModelFinished
-from agent_actors.domain.origin import Origin, marked
+from agent_actors.domain.provenance import Origin, marked
 
 HERE = Origin("openai", "http://one/v1", "vendor/model-3")
 EXTRA: JsonObject = {"own": 1, "citations": [2]}

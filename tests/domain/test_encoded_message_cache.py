@@ -1,4 +1,4 @@
-from agent_actors.domain.memo import MessageMemo
+from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.domain.sessions import MAX_SESSION_ID, session_id_fault
+from agent_actors.domain.session import MAX_SESSION_ID, session_id_fault
 
 
 @pytest.mark.parametrize(
