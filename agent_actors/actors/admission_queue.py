@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from agent_actors.protocol.pace import Pace, PaceStatistics, Ticket
+from agent_actors.protocol.rate_control import Pace, PaceStatistics, Ticket
 
 
 class RefusesAll(Exception):

@@ -41,7 +41,7 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderDeadlineError, ProviderError
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
-from agent_actors.protocol.pace import PaceStatistics, Ticket
+from agent_actors.protocol.rate_control import PaceStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
 
 # Streams of one endpoint that may be live at once; further requests wait in line.

@@ -8,5 +8,5 @@ from agent_actors.context.counting import estimate_tokens as estimate_tokens
 from agent_actors.context.encodings import tiktoken_counter as tiktoken_counter
 from agent_actors.context.trimming import Trimmer as Trimmer
 from agent_actors.context.trimming import truncate_messages as truncate_messages
-from agent_actors.protocol.tokens import TokenCounter as TokenCounter
-from agent_actors.protocol.tokens import naive_tokens as naive_tokens
+from agent_actors.protocol.token_estimate import TokenCounter as TokenCounter
+from agent_actors.protocol.token_estimate import naive_tokens as naive_tokens

@@ -1,14 +1,15 @@
 """How many tokens a conversation takes, near enough to plan by.
 
 Owns the choice of what counts: a counter that is handed in, tiktoken where it can be had without
-the network, else the rule of thumb. What of a message is counted stands in `protocol/tokens.py`.
+the network, else the rule of thumb. What of a message is counted stands in
+`protocol/token_estimate.py`.
 """
 
 from collections.abc import Iterable
 
 from agent_actors.context.encodings import tiktoken_counter
 from agent_actors.context.forms import AnyMessage, as_messages
-from agent_actors.protocol.tokens import TokenCounter, message_tokens, rough_tokens
+from agent_actors.protocol.token_estimate import TokenCounter, message_tokens, rough_tokens
 
 
 def estimate_tokens(

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from agent_actors.protocol.tokens import TokenCounter
+from agent_actors.protocol.token_estimate import TokenCounter
 
 DEFAULT_ENCODING: Final = "cl100k_base"
 """For models that tiktoken does not know: of those here, it takes the most tokens for a text."""

@@ -11,7 +11,7 @@ import attrs
 from agent_actors.context.forms import MessageT, as_messages, picked
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ConfigError
-from agent_actors.protocol.tokens import TokenCounter, message_tokens, naive_tokens
+from agent_actors.protocol.token_estimate import TokenCounter, message_tokens, naive_tokens
 from agent_actors.protocol.windows import affordable_messages, last_messages
 
 

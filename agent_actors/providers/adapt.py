@@ -23,7 +23,7 @@ from agent_actors.domain.model import (
     UsageDelta,
 )
 from agent_actors.errors import ConfigError, ProviderProtocolError
-from agent_actors.protocol.assembly import Assembler
+from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.providers.sinks import DroppingSink
 
 _EXPECTED = (

@@ -36,7 +36,7 @@ from agent_actors.errors import (
 )
 from agent_actors.kernel.pausable_deadline import Home, Standstill
 from agent_actors.kernel.request import RequestCancelled
-from agent_actors.protocol.call_ids import with_unique_ids
+from agent_actors.protocol.response.call_ids import with_unique_ids
 from agent_actors.protocol.turn import (
     Append,
     Command,

@@ -26,7 +26,7 @@ from agent_actors.codec.structure import describe_value, structure_value
 from agent_actors.domain.json import JsonObject, JsonValue, copy_json
 from agent_actors.domain.model import OutputSchema
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
-from agent_actors.protocol.arguments import GoodArguments, parse_arguments
+from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
 from agent_actors.tools.validation import Check, compile_schema
 
 T_co = TypeVar("T_co", covariant=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent_actors.codec.plain import to_json
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError, SchemaError
-from agent_actors.protocol.arguments import dump_object
+from agent_actors.protocol.response.arguments import dump_object
 from agent_actors.tools.output_spec import FIELD, Fits, Misfit, OutputSpec, as_output_spec
 
 

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from agent_actors.domain.blocks import AssistantBlock
 from agent_actors.domain.model import ModelDelta, ModelRequest
-from agent_actors.protocol.call_ids import CallIds
+from agent_actors.protocol.response.call_ids import CallIds
 from agent_actors.providers.anthropic.parts import CallPart, Cut, OpaquePart, ProsePart
 from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
 

@@ -34,7 +34,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
-from agent_actors.protocol.assembly import estimate_prompt_tokens
+from agent_actors.protocol.response.assembler import estimate_prompt_tokens
 from agent_actors.providers.anthropic.blocks import BlockTable
 from agent_actors.providers.anthropic.failure import in_band
 from agent_actors.providers.anthropic.wire import (

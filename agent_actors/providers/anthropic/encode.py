@@ -38,7 +38,7 @@ from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.provenance import Origin
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.protocol.text import mend_surrogates
+from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.providers.anthropic.media import media_part, result_content
 from agent_actors.providers.anthropic.parts import PROVIDER
 

@@ -27,15 +27,15 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.protocol.arguments import (
+from agent_actors.protocol.response.arguments import (
     BadArguments,
     GoodArguments,
     ParsedArguments,
     dump_object,
     parse_arguments,
 )
-from agent_actors.protocol.call_ids import CallIds
-from agent_actors.protocol.text import TextFlow, mend_object, mend_surrogates
+from agent_actors.protocol.response.call_ids import CallIds
+from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surrogates
 from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
 
 PROVIDER: Final = "anthropic"

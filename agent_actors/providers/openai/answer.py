@@ -29,10 +29,10 @@ from agent_actors.domain.model import (
     ToolCallDelta,
 )
 from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
-from agent_actors.protocol.assembly import Assembler
-from agent_actors.protocol.harmony import HarmonyCalls
+from agent_actors.protocol.response.assembler import Assembler
+from agent_actors.protocol.response.harmony import HarmonyCalls
+from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
-from agent_actors.protocol.text_calls import TagCalls, TextCalls
 from agent_actors.providers.body import AnswerBody, Words
 from agent_actors.providers.openai.decode import ChunkDecoder
 from agent_actors.providers.openai.dialect import PLAIN, ChatDialect

@@ -26,7 +26,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
-from agent_actors.protocol.text import mend_surrogates
+from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.providers.counts import count_in, is_told
 from agent_actors.providers.openai.failure import code_of, message_of
 from agent_actors.providers.openai.wire import (

@@ -22,7 +22,7 @@ from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelRequest
 from agent_actors.domain.provenance import MarkedBlock, Origin
-from agent_actors.protocol.arguments import dump_object
+from agent_actors.protocol.response.arguments import dump_object
 from agent_actors.providers.openai.media import result_text
 
 _BETWEEN: Final = "\n\n"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.protocol import whole
-from agent_actors.protocol.arguments import is_complete_object
-from agent_actors.protocol.whole import WholeObjects
+from agent_actors.protocol.response import completeness as whole
+from agent_actors.protocol.response.arguments import is_complete_object
+from agent_actors.protocol.response.completeness import WholeObjects
 
 OBJECTS = st.dictionaries(
     st.text(max_size=3),

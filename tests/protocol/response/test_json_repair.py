@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.protocol.lenient import repair_object
+from agent_actors.protocol.response.json_repair import repair_object
 
 MENDED: list[tuple[str, JsonObject]] = [
     ('{"a": 1,}', {"a": 1}),

@@ -19,8 +19,8 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.protocol.assembly import Assembler
-from agent_actors.protocol.harmony import HarmonyCalls
+from agent_actors.protocol.response.assembler import Assembler
+from agent_actors.protocol.response.harmony import HarmonyCalls
 
 ARGUMENTS = '{"q": "A {\\"}"}'
 RAW = f"<|channel|>commentary to=functions.find <|constrain|>json<|message|>{ARGUMENTS}<|call|>"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.protocol.marks import split_at_mark
+from agent_actors.protocol.response.markers import split_at_mark
 
 LETTERS = st.text("<ab>", max_size=12)
 MARKS = st.lists(st.text("<ab>", min_size=1, max_size=4), max_size=3, unique=True)

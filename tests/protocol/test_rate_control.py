@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.protocol.pace import Pace, Ticket
+from agent_actors.protocol.rate_control import Pace, Ticket
 
 
 def refused(pace: Pace, *, now: float = 0.0, pause: float = 0.0, live: int = 0) -> None:

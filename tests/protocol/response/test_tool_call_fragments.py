@@ -1,7 +1,7 @@
 import pytest
 
 from agent_actors.domain.model import ToolCallDelta
-from agent_actors.protocol.slots import SlotTable
+from agent_actors.protocol.response.tool_call_fragments import SlotTable
 
 
 def delta(

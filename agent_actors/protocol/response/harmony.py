@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta
-from agent_actors.protocol.marks import split_at_mark
-from agent_actors.protocol.text_calls import FIRST_INDEX, Found
+from agent_actors.protocol.response.inline_tool_calls import FIRST_INDEX, Found
+from agent_actors.protocol.response.markers import split_at_mark
 
 _HEADS: Final = ("<|start|>", "<|channel|>")
 _ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")

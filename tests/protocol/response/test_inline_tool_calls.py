@@ -22,8 +22,8 @@ from agent_actors.domain.model import (
     ToolCallDelta,
 )
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.protocol.assembly import Assembler
-from agent_actors.protocol.text_calls import FIRST_INDEX, TagCalls
+from agent_actors.protocol.response.assembler import Assembler
+from agent_actors.protocol.response.inline_tool_calls import FIRST_INDEX, TagCalls
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject

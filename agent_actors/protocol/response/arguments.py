@@ -20,8 +20,8 @@ import attrs
 import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.protocol.lenient import repair_object
-from agent_actors.protocol.text import mend_json, mend_surrogates
+from agent_actors.protocol.response.json_repair import repair_object
+from agent_actors.protocol.response.text import mend_json, mend_surrogates
 
 _MAX_WRAPPINGS: Final = 3
 """How many JSON strings an object may be wrapped in: two were seen, more is no accident."""

@@ -17,7 +17,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import ConfigError
-from agent_actors.protocol.tokens import message_tokens, naive_tokens, rough_tokens
+from agent_actors.protocol.token_estimate import message_tokens, naive_tokens, rough_tokens
 from agent_actors.testing import strategies
 
 # What OpenAI's own tokenisers have for these texts, the larger of cl100k_base and r50k_base; the

@@ -21,8 +21,8 @@ import msgspec
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.protocol.arguments import GoodArguments, parse_arguments
-from agent_actors.protocol.marks import split_at_mark
+from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
+from agent_actors.protocol.response.markers import split_at_mark
 
 # What may be found in text.
 Found: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta

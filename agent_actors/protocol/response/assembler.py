@@ -47,17 +47,17 @@ from agent_actors.domain.model import (
     UsageDelta,
 )
 from agent_actors.domain.usage import Usage
-from agent_actors.protocol.arguments import (
+from agent_actors.protocol.response.arguments import (
     BadArguments,
     GoodArguments,
     ParsedArguments,
     dump_object,
     parse_arguments,
 )
-from agent_actors.protocol.call_ids import CallIds
-from agent_actors.protocol.slots import Slot, SlotTable
-from agent_actors.protocol.text import TextFlow, mend_object, mend_surrogates
-from agent_actors.protocol.text_calls import Found, TextCalls
+from agent_actors.protocol.response.call_ids import CallIds
+from agent_actors.protocol.response.inline_tool_calls import Found, TextCalls
+from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surrogates
+from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
 
 _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""

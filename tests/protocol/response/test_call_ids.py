@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.model import ModelFinished
-from agent_actors.protocol.call_ids import CallIds, with_unique_ids
+from agent_actors.protocol.response.call_ids import CallIds, with_unique_ids
 
 
 def test_a_free_id_is_kept() -> None:

@@ -8,7 +8,7 @@ stand side by side, so that one that is good stays good, and after one that is n
 import re
 from typing import Final
 
-from agent_actors.protocol.arguments import is_complete_object
+from agent_actors.protocol.response.arguments import is_complete_object
 
 _IN_STRING: Final = re.compile(r'["\\]')
 # Brackets need no look: where one is not closed, the object around it cannot be read.

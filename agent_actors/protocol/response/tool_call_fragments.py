@@ -24,9 +24,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from agent_actors.domain.model import ToolCallDelta
-from agent_actors.protocol.arguments import dump_object
-from agent_actors.protocol.text import mend_surrogates
-from agent_actors.protocol.whole import WholeObjects
+from agent_actors.protocol.response.arguments import dump_object
+from agent_actors.protocol.response.completeness import WholeObjects
+from agent_actors.protocol.response.text import mend_surrogates
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject

@@ -19,8 +19,8 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
-from agent_actors.protocol.assembly import Assembler, estimate_prompt_tokens
-from agent_actors.protocol.slots import Slot
+from agent_actors.protocol.response.assembler import Assembler, estimate_prompt_tokens
+from agent_actors.protocol.response.tool_call_fragments import Slot
 
 STOP = FinishDelta("stop")
 LENGTH = FinishDelta("length")

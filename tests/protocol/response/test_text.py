@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.protocol.text import CUMULATIVE_MIN, TextFlow, mend_object, mend_surrogates
+from agent_actors.protocol.response.text import (
+    CUMULATIVE_MIN,
+    TextFlow,
+    mend_object,
+    mend_surrogates,
+)
 
 LONG = "The quick brown fox jumps over the lazy dog. "
 GRIN = "\N{GRINNING FACE}"

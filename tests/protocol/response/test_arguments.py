@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.protocol.arguments import (
+from agent_actors.protocol.response.arguments import (
     BadArguments,
     GoodArguments,
     ParsedArguments,

@@ -1,0 +1,1 @@
+"""From the chunks of a model's response to its blocks: text, thinking and tool calls."""
