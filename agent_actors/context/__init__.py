@@ -5,7 +5,7 @@ whole history of a session, and who wants less starts a session with less, or no
 """
 
 from agent_actors.context.counting import estimate_tokens as estimate_tokens
-from agent_actors.context.encodings import tiktoken_counter as tiktoken_counter
+from agent_actors.context.tiktoken_encodings import tiktoken_counter as tiktoken_counter
 from agent_actors.context.trimming import Trimmer as Trimmer
 from agent_actors.context.trimming import truncate_messages as truncate_messages
 from agent_actors.protocol.token_estimate import TokenCounter as TokenCounter

@@ -7,8 +7,8 @@ the network, else the rule of thumb. What of a message is counted stands in
 
 from collections.abc import Iterable
 
-from agent_actors.context.encodings import tiktoken_counter
-from agent_actors.context.forms import AnyMessage, as_messages
+from agent_actors.context.message_formats import AnyMessage, as_messages
+from agent_actors.context.tiktoken_encodings import tiktoken_counter
 from agent_actors.protocol.token_estimate import TokenCounter, message_tokens, rough_tokens
 
 

@@ -1,6 +1,6 @@
 """Conversations cut to size: by a number of messages, or by a budget of tokens.
 
-Owns the two ways of asking; where a conversation may be cut stands in `protocol/windows.py`.
+Owns the two ways of asking; where a conversation may be cut stands in `context/truncation.py`.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import overload
 
 import attrs
 
-from agent_actors.context.forms import MessageT, as_messages, picked
+from agent_actors.context.message_formats import MessageT, as_messages, picked
+from agent_actors.context.truncation import affordable_messages, last_messages
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ConfigError
 from agent_actors.protocol.token_estimate import TokenCounter, message_tokens, naive_tokens
-from agent_actors.protocol.windows import affordable_messages, last_messages
 
 
 # `Messages` is a sequence of messages too: the first that fits counts.

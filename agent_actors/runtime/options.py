@@ -25,6 +25,7 @@ import attrs
 
 from agent_actors.actors.stream_watchdog import Deadlines
 from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
+from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, Recall
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits
 from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
@@ -39,7 +40,6 @@ from agent_actors.runtime.option_fields import OptionFields
 from agent_actors.runtime.option_forms import as_items, as_path, as_policy, as_stop, as_tools
 from agent_actors.runtime.options_file import fields_of_environ, fields_of_file, named
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
-from agent_actors.sessions.recall import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, Recall
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
 from agent_actors.transport.request import public_url

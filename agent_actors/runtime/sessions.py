@@ -16,6 +16,7 @@ from agent_actors.actors.session_log import Draft
 from agent_actors.codec.events import encode_event
 from agent_actors.codec.lines import moved_line, session_of
 from agent_actors.codec.openai import messages_from_openai
+from agent_actors.context.truncation import head_of
 from agent_actors.domain.events import (
     EventScope,
     FileChanged,
@@ -33,7 +34,6 @@ from agent_actors.errors import (
     SessionExists,
     SessionUnknown,
 )
-from agent_actors.protocol.windows import head_of
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.holding import committed
 from agent_actors.runtime.opening import as_records, replacing

@@ -9,7 +9,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from agent_actors.context import encodings, estimate_tokens, naive_tokens, tiktoken_counter
+from agent_actors.context import estimate_tokens, naive_tokens, tiktoken_counter
+from agent_actors.context import tiktoken_encodings as encodings
 from agent_actors.domain.messages import Messages
 
 SAID = Messages().system("Be brief.").user("Hello there.").assistant("Hi!")

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.lines import size_of
+from agent_actors.context.resume_window import Recall
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Messages
-from agent_actors.sessions.recall import Recall
 
 
 def talk(shape: str) -> Messages:

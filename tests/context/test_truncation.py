@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.domain.blocks import ToolResultBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.messages import Message, Messages
-from agent_actors.protocol.windows import (
+from agent_actors.context.truncation import (
     affordable_messages,
     head_of,
     last_messages,
     whole_from,
 )
+from agent_actors.domain.blocks import ToolResultBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.messages import Message, Messages
 from agent_actors.testing import strategies
 
 
