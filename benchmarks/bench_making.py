@@ -6,7 +6,7 @@ from typing import Final
 
 from agent_actors import AgentOptions, tool
 from agent_actors.actors.session_gate import SessionGate
-from agent_actors.sessions.fold import SessionState
+from agent_actors.sessions.state import SessionState
 from benchmarks.endpoint import pin
 from benchmarks.record import QUICK, report, take_turns
 

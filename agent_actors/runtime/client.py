@@ -30,11 +30,11 @@ from agent_actors.runtime.blocks import FaceBlock
 from agent_actors.runtime.client_messages import ClientMessages
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.face_turn import FaceTurn
-from agent_actors.runtime.opening import seen_after
 from agent_actors.runtime.options import AgentOptions, as_agent
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.runtime import Runtime, open_runtime
 from agent_actors.runtime.session import FaceSession, SessionView, view_of
+from agent_actors.sessions.records import seen_after
 from agent_actors.tools.output import to_output
 
 _NEW: Final = SessionView(Messages(), (), is_new=True)

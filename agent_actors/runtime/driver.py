@@ -56,8 +56,6 @@ from agent_actors.runtime.budget import Budget
 from agent_actors.runtime.calls import RunCalls
 from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
-from agent_actors.runtime.noting import metadata_of
-from agent_actors.runtime.opening import opening_of
 from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.policy import policy_of
 from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
@@ -68,6 +66,8 @@ from agent_actors.runtime.stopping import RunStop
 from agent_actors.runtime.subagent import subagent_of
 from agent_actors.runtime.suspension import RunSuspension
 from agent_actors.runtime.toolset import Toolset
+from agent_actors.sessions.metadata import metadata_of
+from agent_actors.sessions.records import opening_of
 from agent_actors.sessions.skills import with_skills
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.holding import committed
 from agent_actors.runtime.hooked import HookedRun
-from agent_actors.runtime.opening import closing, replacing, seen_after
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.stream import RunStream
 from agent_actors.sessions import SessionState
+from agent_actors.sessions.records import closing, replacing, seen_after
 from agent_actors.tools.output import ToolOutput
 
 StartFace: TypeAlias = Callable[[UserInput, AgentOptions, str, FaceRun], RunStream]

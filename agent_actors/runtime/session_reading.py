@@ -28,7 +28,7 @@ from agent_actors.domain.session import (
 from agent_actors.errors import AgentError, SessionStoreError, SessionUnknown
 from agent_actors.runtime.actors import Actors
 from agent_actors.sessions import SessionState
-from agent_actors.sessions.checking import faults_of
+from agent_actors.sessions.integrity import faults_of
 
 T = TypeVar("T")
 

@@ -36,10 +36,10 @@ from agent_actors.errors import (
 )
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.holding import committed
-from agent_actors.runtime.opening import as_records, replacing
 from agent_actors.runtime.session_reading import SessionReading
 from agent_actors.sessions import SessionState
-from agent_actors.sessions.checking import faults_of
+from agent_actors.sessions.integrity import faults_of
+from agent_actors.sessions.records import as_records, replacing
 
 _DAY: Final = 86_400.0
 _NOTES: Final = (TodosChanged, FileChanged, SkillActivated, Notification)

@@ -34,11 +34,11 @@ from agent_actors.protocol.turn import (
 )
 from agent_actors.runtime.external import result_of
 from agent_actors.runtime.hooked import HookedRun
-from agent_actors.runtime.opening import NO_RESULT
 from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.toolset import Toolset
 from agent_actors.sessions import SessionState
+from agent_actors.sessions.records import NO_RESULT
 from agent_actors.tools.output import ToolOutput
 
 _DENIED = "the call was not permitted: nobody answered, and the user said something else"

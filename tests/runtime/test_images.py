@@ -22,7 +22,7 @@ from agent_actors.codec.openai import messages_from_openai, messages_to_openai
 from agent_actors.domain.events import UserMessage
 from agent_actors.errors import ProviderStatusError
 from agent_actors.providers.anthropic.client import AnthropicMessages
-from agent_actors.sessions.fold import fold
+from agent_actors.sessions.state import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedEndpoint, call, status
 from tests.domain.test_media import PDF, PNG

@@ -18,8 +18,8 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions import UNFINISHED, SessionState, fold
-from agent_actors.sessions.trail import Trail
-from tests.sessions.test_fold import SCOPE, answered, check, gave, numbered, records, said, use
+from agent_actors.sessions.rewind_index import Trail
+from tests.sessions.test_state import SCOPE, answered, check, gave, numbered, records, said, use
 
 
 def back(to_seq: int) -> SessionRewind:

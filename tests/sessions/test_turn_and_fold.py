@@ -36,7 +36,7 @@ from agent_actors.protocol.turn import (
     UserInput,
 )
 from agent_actors.sessions import SessionState
-from tests.sessions.test_fold import check
+from tests.sessions.test_state import check
 
 SCOPE = EventScope("s", "r", "q")
 MAX_ITERATIONS = 4

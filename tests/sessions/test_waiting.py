@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from agent_actors.domain.events import RunSuspended, SystemInit, UserQuestion
 from agent_actors.sessions import fold
-from tests.sessions.test_fold import SCOPE, answered, gave, numbered, said, use
 from tests.sessions.test_rewind import back
+from tests.sessions.test_state import SCOPE, answered, gave, numbered, said, use
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject

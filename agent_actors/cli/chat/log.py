@@ -15,7 +15,7 @@ from agent_actors.domain.blocks import ToolResultBlock
 from agent_actors.domain.events import SessionRewind, UserMessage
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.sessions import SessionState
-from agent_actors.sessions.trail import Trail
+from agent_actors.sessions.rewind_index import Trail
 
 # Lines of a tool's result in a history.
 _RESULT_LINES: Final = 3

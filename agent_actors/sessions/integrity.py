@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.events import Event
 from agent_actors.errors import EventError, MessageError
-from agent_actors.sessions.fold import SessionState
+from agent_actors.sessions.state import SessionState
 
 
 def faults_of(session_id: str, lines: Sequence[bytes]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from agent_actors.domain.events import FileChanged, SkillActivated, TodosChanged
 from agent_actors.domain.todos import Todo
 from agent_actors.sessions import fold
-from tests.sessions.test_fold import SCOPE, numbered, said
 from tests.sessions.test_rewind import back
+from tests.sessions.test_state import SCOPE, numbered, said
 
 FIRST = Todo("1", "Look.")
 DONE = Todo("1", "Look.", "completed")

@@ -15,8 +15,8 @@ from agent_actors.domain.events import (
     UnknownEvent,
     UserMessage,
 )
-from agent_actors.sessions.checking import faults_of
-from tests.sessions.test_fold import numbered, records
+from agent_actors.sessions.integrity import faults_of
+from tests.sessions.test_state import numbered, records
 
 SCOPE = EventScope("s", "r", "q")
 

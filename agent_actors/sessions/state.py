@@ -46,7 +46,7 @@ from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
-from agent_actors.sessions.trail import Trail
+from agent_actors.sessions.rewind_index import Trail
 
 # What takes a conversation, or what is kept beside it, a step further.
 Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated

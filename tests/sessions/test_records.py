@@ -10,8 +10,8 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventScope, SessionRewind, ToolResult
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import MessageError
-from agent_actors.runtime.opening import NO_RESULT, opening, seen_after
 from agent_actors.sessions import SessionState
+from agent_actors.sessions.records import NO_RESULT, opening, seen_after
 from agent_actors.testing.strategies import messages
 
 SCOPE = EventScope("s", "r", "q")
