@@ -4,10 +4,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Final, TypedDict, Unpack, overload
 
-from agent_actors.codec.docstrings import parse_docstring
-from agent_actors.codec.hints import callable_target, parameters_of
-from agent_actors.codec.schema import parameters_schema
 from agent_actors.errors import ConfigError, SchemaError
+from agent_actors.schema.docstrings import parse_docstring
+from agent_actors.schema.generate import parameters_schema
+from agent_actors.schema.type_hints import callable_target, parameters_of
 from agent_actors.tools.binding import ByName, Handler, is_context_hint
 from agent_actors.tools.tool import OnCancel, Tool, Validator, check_name
 

@@ -20,14 +20,14 @@ import attrs
 import msgspec
 
 from agent_actors.codec.plain import to_json_object
-from agent_actors.codec.schema import hint_schema
-from agent_actors.codec.strict_schema import strict_form
-from agent_actors.codec.structure import describe_value, structure_value
 from agent_actors.domain.json import JsonObject, JsonValue, copy_json
 from agent_actors.domain.model import OutputSchema
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
-from agent_actors.tools.validation import Check, compile_schema
+from agent_actors.schema.convert import describe_value, structure_value
+from agent_actors.schema.generate import hint_schema
+from agent_actors.schema.strict import strict_form
+from agent_actors.schema.validate import Check, compile_schema
 
 T_co = TypeVar("T_co", covariant=True)
 

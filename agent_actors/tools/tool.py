@@ -14,14 +14,14 @@ from typing import Final, Literal, TypeAlias, get_args
 import attrs
 
 from agent_actors.codec.openai import ToolDict, tool_to_openai
-from agent_actors.codec.tool_schema import object_schema
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
+from agent_actors.schema.shorthand import object_schema
+from agent_actors.schema.validate import Check, compile_schema
 from agent_actors.tools.binding import Binding, Handler, OneDict, runs_async
 from agent_actors.tools.context import DetachedContext, ToolContext
 from agent_actors.tools.output import ToolOutput, to_output
-from agent_actors.tools.validation import Check, compile_schema
 
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]

@@ -10,9 +10,9 @@ from typing import Final, NoReturn
 
 import jsonschema_rs
 
-from agent_actors.codec.structure import describe_value
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError, ToolArgumentsError
+from agent_actors.schema.convert import describe_value
 
 # A model needs the field and the rule; more of its own text back crowds its context.
 _MAX_MESSAGE_CHARACTERS: Final = 500

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from agent_actors.codec.tool_schema import object_schema
 from agent_actors.errors import SchemaError
+from agent_actors.schema.shorthand import object_schema
 
 
 class Unit(enum.Enum):

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from agent_actors.codec.plain import to_json_object
-from agent_actors.codec.schema import hint_schema
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SchemaError
+from agent_actors.schema.generate import hint_schema
 
 _MARKERS: Final = ("required", "optional")
 

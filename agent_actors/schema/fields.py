@@ -6,8 +6,8 @@ from typing import Any, Final, NotRequired, Required, cast, get_origin, is_typed
 
 import attrs
 
-from agent_actors.codec.docstrings import Docstring, parse_docstring
-from agent_actors.codec.hints import REQUIRED, Parameter, resolved_hints
+from agent_actors.schema.docstrings import Docstring, parse_docstring
+from agent_actors.schema.type_hints import REQUIRED, Parameter, resolved_hints
 
 # The default of a field that may be absent but has no value to tell of: a factory's, a TypedDict's.
 _UNTOLD: Final = object()

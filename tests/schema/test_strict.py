@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.schema import hint_schema
-from agent_actors.codec.strict_schema import strict_form
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.schema.generate import hint_schema
+from agent_actors.schema.strict import strict_form
 
 TEXT: Final[JsonObject] = {"type": "string"}
 

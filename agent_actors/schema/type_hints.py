@@ -26,9 +26,9 @@ from typing import (
 
 import attrs
 
-from agent_actors.codec.docstrings import parse_docstring
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import SchemaError
+from agent_actors.schema.docstrings import parse_docstring
 
 # What JsonValue comes to when the name within it means "any": the members, one level deep.
 _JSON_UNION: Final = Union[  # noqa: UP007 - compared with what typing itself makes of it

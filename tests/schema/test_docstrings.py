@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.docstrings import parse_docstring
+from agent_actors.schema.docstrings import parse_docstring
 
 FULL = """Current weather.
 

@@ -9,11 +9,11 @@ import attrs
 import jsonschema_rs
 import pytest
 
-from agent_actors.codec.hints import Parameter
-from agent_actors.codec.schema import hint_schema, parameters_schema
-from agent_actors.codec.structure import structure_arguments
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError, ToolArgumentsError
+from agent_actors.schema.convert import structure_arguments
+from agent_actors.schema.generate import hint_schema, parameters_schema
+from agent_actors.schema.type_hints import Parameter
 
 
 class Color(enum.Enum):

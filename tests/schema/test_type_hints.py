@@ -6,10 +6,16 @@ from typing import Any, Optional, cast
 
 import pytest
 
-from agent_actors.codec.hints import Parameter, parameters_of, resolved_hints, type_name, unwrapped
-from agent_actors.codec.schema import hint_schema
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError
+from agent_actors.schema.generate import hint_schema
+from agent_actors.schema.type_hints import (
+    Parameter,
+    parameters_of,
+    resolved_hints,
+    type_name,
+    unwrapped,
+)
 
 
 def json_everywhere(

@@ -1,0 +1,1 @@
+"""JSON Schema of types and functions: generation, conversion of values and validation."""
