@@ -14,8 +14,8 @@ import attrs
 import msgspec
 
 from agent_actors.codec.blocks import dump_block, mirrored_union, unmirrored
+from agent_actors.codec.json_values import to_json
 from agent_actors.codec.mirrors import Mirror, mirror_of
-from agent_actors.codec.plain import to_json
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
 from agent_actors.domain.events import (
     EVENT_TYPES,

@@ -8,7 +8,7 @@ rebuilt, and no key that is unknown here is lost.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar, cast
 
-from agent_actors.codec.openai import messages_from_openai
+from agent_actors.codec.openai_messages import messages_from_openai
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors.codec.lines import size_of
+from agent_actors.codec.session_lines import size_of
 from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.messages import Message, Messages
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import attrs
 
-from agent_actors.codec.plain import clean_text, to_json_object
+from agent_actors.codec.json_values import clean_text, to_json_object
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.tools.output import to_output

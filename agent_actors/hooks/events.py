@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import attrs
 
-from agent_actors.codec.openai import MessageDict, messages_from_openai, messages_to_openai
+from agent_actors.codec.openai_messages import MessageDict, messages_from_openai, messages_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from agent_actors.codec.plain import clean_text, to_json_object
+from agent_actors.codec.json_values import clean_text, to_json_object
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import ConfigError

@@ -18,8 +18,8 @@ from typing import Final, Self
 import attrs
 import trio
 
-from agent_actors.codec.openai import MessageDict, messages_to_openai
-from agent_actors.codec.rewriting import messages_rewritten
+from agent_actors.codec.message_merge import messages_rewritten
+from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.run import RunResult

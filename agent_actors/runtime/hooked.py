@@ -13,8 +13,8 @@ import attrs
 import trio
 
 from agent_actors.actors.session_log import Draft
-from agent_actors.codec.openai import messages_to_openai
-from agent_actors.codec.rewriting import messages_rewritten
+from agent_actors.codec.message_merge import messages_rewritten
+from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest

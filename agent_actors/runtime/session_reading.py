@@ -15,7 +15,7 @@ from agent_actors.abc import SessionStore
 from agent_actors.actors.session_cache import is_shared
 from agent_actors.actors.session_log import STORE_TIMEOUT
 from agent_actors.codec.events import loads_event
-from agent_actors.codec.openai import MessageDict, messages_to_openai
+from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.session import (

@@ -14,8 +14,8 @@ from typing import Final
 from agent_actors.actors.session_gate import Lease
 from agent_actors.actors.session_log import Draft
 from agent_actors.codec.events import encode_event
-from agent_actors.codec.lines import moved_line, session_of
-from agent_actors.codec.openai import messages_from_openai
+from agent_actors.codec.openai_messages import messages_from_openai
+from agent_actors.codec.session_lines import moved_line, session_of
 from agent_actors.context.truncation import head_of
 from agent_actors.domain.events import (
     EventScope,

@@ -10,7 +10,7 @@ from typing import Final, cast, get_args
 import attrs
 
 from agent_actors.codec.blocks import dump_block, load_block
-from agent_actors.codec.plain import to_json
+from agent_actors.codec.json_values import to_json
 from agent_actors.domain.blocks import AssistantBlock
 from agent_actors.domain.model import FinishReason, ModelFinished
 from agent_actors.domain.usage import Usage

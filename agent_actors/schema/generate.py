@@ -20,7 +20,7 @@ from typing import (
 
 import attrs
 
-from agent_actors.codec.plain import to_json
+from agent_actors.codec.json_values import to_json
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError
 from agent_actors.schema.fields import class_docstring, class_fields

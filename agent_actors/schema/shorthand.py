@@ -10,7 +10,7 @@ typed function's, the object stays open: the handler gets the dict and sees what
 from collections.abc import Mapping
 from typing import Final, cast
 
-from agent_actors.codec.plain import to_json_object
+from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SchemaError
 from agent_actors.schema.generate import hint_schema

@@ -9,7 +9,7 @@ import attrs
 
 from agent_actors.abc import LogAppend
 from agent_actors.codec.events import encode_event, loads_events
-from agent_actors.codec.plain import to_json_object
+from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import session_id_fault

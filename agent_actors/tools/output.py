@@ -4,7 +4,7 @@ import json
 
 import attrs
 
-from agent_actors.codec.plain import clean_text, to_json
+from agent_actors.codec.json_values import clean_text, to_json
 from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 

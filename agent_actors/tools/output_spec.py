@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast
 import attrs
 import msgspec
 
-from agent_actors.codec.plain import to_json_object
+from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.json import JsonObject, JsonValue, copy_json
 from agent_actors.domain.model import OutputSchema
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from agent_actors.codec.openai import ToolDict, tool_to_openai
+from agent_actors.codec.openai_messages import ToolDict, tool_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.openai import message_to_openai, messages_from_openai, messages_to_openai
+from agent_actors.codec.openai_messages import (
+    message_to_openai,
+    messages_from_openai,
+    messages_to_openai,
+)
 from agent_actors.domain.blocks import (
     ContentBlock,
     FileBlock,

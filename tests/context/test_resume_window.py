@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.lines import size_of
+from agent_actors.codec.session_lines import size_of
 from agent_actors.context.resume_window import Recall
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.encoded_message_cache import MessageMemo

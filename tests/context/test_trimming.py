@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.openai import MessageDict, messages_to_openai
+from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.context import TokenCounter, Trimmer, estimate_tokens, truncate_messages
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import ConfigError, MessageError

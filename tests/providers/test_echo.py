@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.blocks import dump_block, load_block
-from agent_actors.codec.openai import message_to_openai
+from agent_actors.codec.openai_messages import message_to_openai
 from agent_actors.domain.blocks import (
     ContentBlock,
     TextBlock,

@@ -18,7 +18,7 @@ from agent_actors import (
     tool,
 )
 from agent_actors.codec.events import encode_event, loads_event
-from agent_actors.codec.openai import messages_from_openai, messages_to_openai
+from agent_actors.codec.openai_messages import messages_from_openai, messages_to_openai
 from agent_actors.domain.events import UserMessage
 from agent_actors.errors import ProviderStatusError
 from agent_actors.providers.anthropic.client import AnthropicMessages

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.actors.session_log import Draft
-from agent_actors.codec.openai import messages_to_openai
+from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventScope, SessionRewind, ToolResult
 from agent_actors.domain.messages import Messages

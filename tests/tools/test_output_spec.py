@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.plain import to_json
+from agent_actors.codec.json_values import to_json
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError, SchemaError
 from agent_actors.protocol.response.arguments import dump_object

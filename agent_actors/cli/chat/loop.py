@@ -32,7 +32,7 @@ from agent_actors.cli.chat.said import Face, Said
 from agent_actors.cli.chat.turn import Turn
 from agent_actors.cli.chat.words import on_one_line, usage_text
 from agent_actors.cli.outcome import FAILED
-from agent_actors.codec.openai import messages_to_openai
+from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import AgentError, ConfigError
 from agent_actors.permissions.modes import MODES, effect_of

@@ -11,8 +11,8 @@ from typing import Final, cast
 
 from agent_actors.cli.outcome import visible
 from agent_actors.codec.events import dumps_event
-from agent_actors.codec.openai import messages_to_openai
-from agent_actors.codec.plain import to_json_object
+from agent_actors.codec.json_values import to_json_object
+from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import (
     AnyEvent,

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlunsplit
 
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
-from agent_actors.codec.openai import PROVIDER
+from agent_actors.codec.openai_messages import PROVIDER
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.errors import ProviderStatusError

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import msgspec
 
-from agent_actors.codec.openai import PROVIDER, tool_to_openai
+from agent_actors.codec.openai_messages import PROVIDER, tool_to_openai
 from agent_actors.domain.blocks import (
     ThinkingBlock,
     ToolResultBlock,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, TypeGuard, cast
 
 from agent_actors.codec.blocks import load_block
-from agent_actors.codec.openai import PROVIDER, part_to_openai
+from agent_actors.codec.openai_messages import PROVIDER, part_to_openai
 from agent_actors.domain.blocks import (
     ContentBlock,
     FileBlock,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.openai import messages_to_openai
-from agent_actors.codec.rewriting import messages_rewritten
+from agent_actors.codec.message_merge import messages_rewritten
+from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import (
     OpaqueBlock,
     TextBlock,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.openai import (
+from agent_actors.codec.openai_messages import (
     format_tools,
     message_to_openai,
     messages_from_openai,

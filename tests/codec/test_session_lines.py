@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.events import encode_event, loads_event
-from agent_actors.codec.lines import moved_line, session_of, size_of
+from agent_actors.codec.session_lines import moved_line, session_of, size_of
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.messages import Message

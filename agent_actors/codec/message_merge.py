@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from agent_actors.codec.openai import message_to_openai, messages_from_openai
+from agent_actors.codec.openai_messages import message_to_openai, messages_from_openai
 from agent_actors.domain.messages import Message, Messages
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from agent_actors.codec.blocks import dump_block
-from agent_actors.codec.plain import to_json
+from agent_actors.codec.json_values import to_json
 from agent_actors.domain.messages import Message
 from agent_actors.errors import InvalidEventError
 
