@@ -19,9 +19,9 @@ from agent_actors.domain.model import ToolCallDelta as ToolCallDelta
 from agent_actors.domain.model import UsageDelta as UsageDelta
 from agent_actors.domain.tool_spec import ToolSpec as ToolSpec
 from agent_actors.domain.usage import Usage as Usage
+from agent_actors.profiles.dialect import ChatDialect as ChatDialect
+from agent_actors.profiles.profile import ModelRule as ModelRule
+from agent_actors.profiles.profile import ProviderProfile as ProviderProfile
+from agent_actors.profiles.registry import load_profiles as load_profiles
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
 from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat
-from agent_actors.providers.openai.dialect import ChatDialect as ChatDialect
-from agent_actors.providers.profile import ModelRule as ModelRule
-from agent_actors.providers.profile import ProviderProfile as ProviderProfile
-from agent_actors.providers.profiles import load_profiles as load_profiles

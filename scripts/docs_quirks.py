@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing.law import QUIRKS
 from agent_actors.testing.quirks import Quirk, QuirkBook
 

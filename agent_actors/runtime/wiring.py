@@ -11,18 +11,18 @@ import attrs
 
 from agent_actors.abc import ModelProvider, SessionStore
 from agent_actors.domain.ids import Ids, Uuid7Ids
-from agent_actors.providers.adapt import adapt_provider
-from agent_actors.providers.anthropic.client import AnthropicMessages
-from agent_actors.providers.openai.client import OpenAIChat
-from agent_actors.providers.profile import ProviderProfile
-from agent_actors.providers.profiles import find_profile, known_profiles
-from agent_actors.providers.resolve import (
+from agent_actors.profiles.profile import ProviderProfile
+from agent_actors.profiles.registry import find_profile, known_profiles
+from agent_actors.profiles.resolve import (
     MODEL_ENV,
     NO_API_KEY,
     OPENAI_COMPATIBLE,
     ResolvedProvider,
     resolve,
 )
+from agent_actors.providers.adapt import adapt_provider
+from agent_actors.providers.anthropic.client import AnthropicMessages
+from agent_actors.providers.openai.client import OpenAIChat
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.transport.httpx_exchange import HttpxExchange
 

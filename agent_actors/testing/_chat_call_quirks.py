@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from agent_actors.domain.json import JsonValue
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import _chat_calls as calls
 from agent_actors.testing._chat_stream import reason_becomes
 from agent_actors.testing.quirks import Events, Hidden, Quirk, Steps, in_order, map_calls

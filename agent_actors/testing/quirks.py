@@ -24,7 +24,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import Call, Interleave, Step, Turn, steps_of
 

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from agent_actors.domain.json import JsonObject
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import _chat_stream as stream
 from agent_actors.testing._chat_call_quirks import CALL_QUIRKS
 from agent_actors.testing.quirks import (

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import body_of, call, check_capture, check_law, say, usage
 from agent_actors.testing.law import QUIRKS
 from agent_actors.testing.quirks import DistortedTurn

@@ -6,8 +6,8 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.events import StreamNotice, ToolDelta, ToolUse
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import ProviderProfile
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.profiles.profile import ProviderProfile
 
 base_url = os.environ.get("BASE_URL", "http://localhost:1234/v1")
 model = os.environ.get("MODEL", "qwen3-32b")

@@ -20,10 +20,10 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
 from agent_actors.domain.provenance import MarkedBlock, Origin
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.protocol.response.call_ids import with_unique_ids
 from agent_actors.providers.anthropic.encode import EncodeOptions, encode_count
 from agent_actors.providers.anthropic.encode import encode_request as encode_messages
-from agent_actors.providers.openai.dialect import ChatDialect
 from agent_actors.providers.openai.encode import encode_request as encode_chat
 from tests.codec.values import json_objects
 

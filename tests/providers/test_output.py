@@ -21,7 +21,7 @@ from agent_actors.domain.model import (
     ToolCallDelta,
 )
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.output import OutputTool
 from tests.providers.sinks import CollectingSink

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.errors import ProviderProtocolError
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers import reading
 from agent_actors.providers.anthropic.answer import AnswerReader as MessageReader
 from agent_actors.providers.openai.answer import AnswerReader as ChatReader
-from agent_actors.providers.openai.dialect import ChatDialect
 from agent_actors.providers.reading import AnswerSink, begin_body
 from agent_actors.providers.sinks import DroppingSink
 from tests.providers.anthropic import answers as messages

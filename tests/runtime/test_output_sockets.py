@@ -10,7 +10,7 @@ from agent_actors import AgentOptions, OutputError, Tool, open_runtime, tool
 from agent_actors.domain.events import AssistantDelta, Event, ResultEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.model import AnthropicMessages, OpenAIChat
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, call, finish, reply, say
 from tests.runtime.joinkit import check_history
 

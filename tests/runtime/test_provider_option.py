@@ -10,9 +10,9 @@ import trio.testing
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.errors import ConfigError, ProviderDeadlineError
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import Protocol, ProviderProfile
-from agent_actors.providers.profiles import builtin_profiles
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.profiles.profile import Protocol, ProviderProfile
+from agent_actors.profiles.registry import builtin_profiles
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, Step, hang, reply, say
 
 URL = "http://localhost:1/v1"

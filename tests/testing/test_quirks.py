@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import body_of, call, finish, interleave, say, think
 from agent_actors.testing.law import QUIRKS
 from agent_actors.testing.quirks import DistortedTurn, Quirk, book_of, map_calls

@@ -25,15 +25,15 @@ from agent_actors.errors import (
     ProviderError,
     ProviderStatusError,
 )
+from agent_actors.profiles.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
 from agent_actors.providers.endpoint import checked_headers, split_base_url
 from agent_actors.providers.openai.client import OpenAIChat
-from agent_actors.providers.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
     from agent_actors.cli.doctor.sightings import Sighting
-    from agent_actors.providers.openai.dialect import ChatDialect
+    from agent_actors.profiles.dialect import ChatDialect
 
 MAX_TOKENS: Final = 2048
 """Tokens of an answer: a model that thinks first needs room to come to its point."""

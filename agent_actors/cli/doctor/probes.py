@@ -19,9 +19,9 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
+from agent_actors.profiles.registry import builtin_profiles
+from agent_actors.profiles.resolve import OPENAI_COMPATIBLE
 from agent_actors.providers.openai.failure import looks_like_html, message_of_body
-from agent_actors.providers.profiles import builtin_profiles
-from agent_actors.providers.resolve import OPENAI_COMPATIBLE
 
 _COUNT: Final = "Count from one to thirty in English words, with commas. Say nothing else."
 _ONE_CITY: Final = "What is the weather in Paris? Find out by calling get_weather."

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from agent_actors.providers.openai.dialect import ChatDialect, TextToolCalls
-from agent_actors.providers.profile import ProviderProfile
+from agent_actors.profiles.dialect import ChatDialect, TextToolCalls
+from agent_actors.profiles.profile import ProviderProfile
 
 Place: TypeAlias = Literal["profile", "option"]
 

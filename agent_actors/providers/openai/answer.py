@@ -29,13 +29,13 @@ from agent_actors.domain.model import (
     ToolCallDelta,
 )
 from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
 from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.body import AnswerBody, Words
 from agent_actors.providers.openai.decode import ChunkDecoder
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.failure import code_of, message_of
 from agent_actors.providers.openai.wire import NotJsonError, read_json
 from agent_actors.providers.reading import CUT_SHORT

@@ -14,6 +14,7 @@ from agent_actors.codec.openai_messages import PROVIDER
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.errors import ProviderStatusError
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.endpoint import (
     checked_headers,
     keyed_headers,
@@ -22,7 +23,6 @@ from agent_actors.providers.endpoint import (
 )
 from agent_actors.providers.grace import Grace
 from agent_actors.providers.openai.answer import AnswerReader
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.openai.failure import TEXT_ONLY_HINT, refuses_tools
 from agent_actors.providers.openai.structured import ask_for_output

@@ -28,9 +28,9 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.provenance import Origin
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.arguments import dump_object
 from agent_actors.protocol.response.text import mend_surrogates
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.media import (
     Part,
     content_of,

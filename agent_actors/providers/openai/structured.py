@@ -18,7 +18,7 @@ import attrs
 from agent_actors.abc import ModelSink
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import ModelFinished, ModelRequest, OutputSchema
-from agent_actors.providers.openai.dialect import ChatDialect
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.output import OutputTool
 
 

@@ -11,8 +11,8 @@ from agent_actors.cli.doctor.asking import Asker
 from agent_actors.cli.doctor.capture import CapturingExchange
 from agent_actors.cli.doctor.probes import Examination
 from agent_actors.cli.doctor.report import Check, Report
-from agent_actors.providers.profile import ProviderProfile
-from agent_actors.providers.resolve import OPENAI_COMPATIBLE, resolve
+from agent_actors.profiles.profile import ProviderProfile
+from agent_actors.profiles.resolve import OPENAI_COMPATIBLE, resolve
 from agent_actors.testing import (
     EndpointRequest,
     Reply,

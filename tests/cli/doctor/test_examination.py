@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from agent_actors.cli.doctor.report import CHECKS
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import ProviderProfile
-from agent_actors.providers.profiles import builtin_profiles
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.profiles.profile import ProviderProfile
+from agent_actors.profiles.registry import builtin_profiles
 from agent_actors.testing import (
     EndpointRequest,
     Reply,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_actors.cli.doctor.sightings import QUIRKS, Notebook, Sighting
 from agent_actors.cli.doctor.stream_quirks import read_answer
-from agent_actors.providers.profile import LAST_QUIRK
+from agent_actors.profiles.profile import LAST_QUIRK
 from agent_actors.testing import call, say, think
 from agent_actors.testing.quirks_chat import CHAT_QUIRKS
 

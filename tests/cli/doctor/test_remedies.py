@@ -3,8 +3,8 @@
 import pytest
 
 from agent_actors.cli.doctor.remedies import Remedy, applied, at_home, in_text, refused, seen, slow
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
-from agent_actors.providers.profiles import builtin_profiles
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
+from agent_actors.profiles.registry import builtin_profiles
 
 NEW_FIELD = ChatDialect(max_tokens_field="max_completion_tokens")
 ECHOING = ChatDialect(echo_reasoning="reasoning_content")

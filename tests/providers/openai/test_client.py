@@ -23,8 +23,8 @@ from agent_actors.errors import (
     ProviderProtocolError,
     ProviderStatusError,
 )
+from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.openai import OpenAIChat
-from agent_actors.providers.openai.dialect import ChatDialect
 from agent_actors.testing import ScriptedEndpoint, call, html, reply, say, status
 from tests.providers.openai.answers import DONE, REQUEST, calls, chunk, entry, sse, text
 from tests.providers.openai.fake_exchange import FakeExchange

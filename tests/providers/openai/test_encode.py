@@ -20,7 +20,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.tool_spec import ToolSpec
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 
 HI = Messages().user("Hi")

@@ -21,9 +21,9 @@ from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ProviderStatusError
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai import OpenAIChat
 from agent_actors.providers.openai.answer import AnswerReader
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai.encode import encode_request
 from agent_actors.providers.openai.failure import refuses_tools
 from agent_actors.providers.openai.short_ids import short_call_id

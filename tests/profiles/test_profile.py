@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
-from agent_actors.providers.profile import ModelRule, ProviderProfile
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
+from agent_actors.profiles.profile import ModelRule, ProviderProfile
 
 # Untyped on purpose: what a type checker would refuse has to be refused at run time too.
 build: Callable[..., ProviderProfile] = ProviderProfile

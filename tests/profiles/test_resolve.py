@@ -3,9 +3,9 @@
 import pytest
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.profile import ModelRule, ProviderProfile
-from agent_actors.providers.profiles import builtin_profiles
-from agent_actors.providers.resolve import OPENAI_COMPATIBLE, resolve
+from agent_actors.profiles.profile import ModelRule, ProviderProfile
+from agent_actors.profiles.registry import builtin_profiles
+from agent_actors.profiles.resolve import OPENAI_COMPATIBLE, resolve
 
 MINE = ProviderProfile(
     name="mine",

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 
 
 def test_a_dialect_is_a_value() -> None:

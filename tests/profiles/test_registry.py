@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profiles import (
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.profiles.registry import (
     PROFILES_ENV,
     builtin_profiles,
     find_profile,

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import attrs
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.openai.dialect import PLAIN, ChatDialect
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
 
 Protocol: TypeAlias = Literal["openai", "anthropic"]
 PROTOCOLS: Final[tuple[str, ...]] = get_args(Protocol)

@@ -17,8 +17,8 @@ from typing import Final, TypeAlias, TypeVar, cast
 import attrs
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import ModelRule, ProviderProfile
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.profiles.profile import ModelRule, ProviderProfile
 
 T = TypeVar("T", ProviderProfile, ChatDialect)
 
@@ -65,7 +65,7 @@ _RULE_FIELDS: Final = {_NAMES: "a list of texts", **_DIALECT}
 @functools.cache
 def builtin_profiles() -> Profiles:
     """The profiles of the package."""
-    text = resources.files("agent_actors.providers").joinpath(_OURS).read_text("utf-8")
+    text = resources.files("agent_actors.profiles").joinpath(_OURS).read_text("utf-8")
     return parse_profiles(text, source=_OURS, known={})
 
 
@@ -73,7 +73,7 @@ def load_profiles(path: str | os.PathLike[str]) -> Profiles:
     """Read a file of profiles; those of the package may be extended in it.
 
     Args:
-        path: The file, in the form of the package's own `agent_actors/providers/profiles.toml`.
+        path: The file, in the form of the package's own `agent_actors/profiles/profiles.toml`.
 
     Returns:
         The file's own profiles, by name.

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import attrs
 
 from agent_actors.errors import ConfigError
-from agent_actors.providers.openai.dialect import ChatDialect
-from agent_actors.providers.profile import ProviderProfile
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.profiles.profile import ProviderProfile
 from agent_actors.transport.request import public_url
 
 BASE_URL_ENV: Final = "AGENT_ACTORS_BASE_URL"

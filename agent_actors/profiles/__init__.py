@@ -1,0 +1,1 @@
+"""Known providers as plain data: endpoint, key, dialect and defaults."""
