@@ -19,7 +19,6 @@ An `Ask` goes to the `can_use_tool` function (`as_decision`), and if that hands 
 An `Allow` that has an `input` goes back to the schema and the guards with it.
 """
 
-from agent_actors.permissions.approver import InteractiveApprover as InteractiveApprover
 from agent_actors.permissions.decisions import CHOICES as CHOICES
 from agent_actors.permissions.decisions import Allow as Allow
 from agent_actors.permissions.decisions import Ask as Ask
@@ -30,14 +29,15 @@ from agent_actors.permissions.decisions import PermissionRequest as PermissionRe
 from agent_actors.permissions.decisions import Verdict as Verdict
 from agent_actors.permissions.decisions import as_decision as as_decision
 from agent_actors.permissions.decisions import read_answer as read_answer
+from agent_actors.permissions.grants import NOTHING_REMEMBERED as NOTHING_REMEMBERED
+from agent_actors.permissions.grants import Grant as Grant
+from agent_actors.permissions.grants import Remember as Remember
+from agent_actors.permissions.grants import Remembered as Remembered
+from agent_actors.permissions.grants import Situation as Situation
 from agent_actors.permissions.modes import MODES as MODES
 from agent_actors.permissions.modes import Effect as Effect
 from agent_actors.permissions.modes import PermissionMode as PermissionMode
 from agent_actors.permissions.modes import effect_of as effect_of
 from agent_actors.permissions.policy import PermissionPolicy as PermissionPolicy
-from agent_actors.permissions.remembered import NOTHING_REMEMBERED as NOTHING_REMEMBERED
-from agent_actors.permissions.remembered import Grant as Grant
-from agent_actors.permissions.remembered import Remember as Remember
-from agent_actors.permissions.remembered import Remembered as Remembered
-from agent_actors.permissions.remembered import Situation as Situation
 from agent_actors.permissions.rules import Rule as Rule
+from agent_actors.permissions.terminal_approver import InteractiveApprover as InteractiveApprover

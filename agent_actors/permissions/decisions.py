@@ -15,7 +15,7 @@ from agent_actors.codec.json_values import clean_text, to_json_object
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import ConfigError
-from agent_actors.permissions.remembered import Grant, Remember, Scope
+from agent_actors.permissions.grants import Grant, Remember, Scope
 from agent_actors.tools import Tool
 
 Behavior: TypeAlias = Literal["allow", "deny", "ask"]

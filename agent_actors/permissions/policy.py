@@ -30,6 +30,7 @@ from agent_actors.permissions.decisions import (
     Verdict,
 )
 from agent_actors.permissions.globs import escaped
+from agent_actors.permissions.grants import Remembered, Situation
 from agent_actors.permissions.modes import (
     MODES,
     PermissionMode,
@@ -37,7 +38,6 @@ from agent_actors.permissions.modes import (
     effect_of,
     is_out_of_bounds,
 )
-from agent_actors.permissions.remembered import Remembered, Situation
 from agent_actors.permissions.rules import Rule, parse_rules, rule_for
 from agent_actors.tools import Tool
 

@@ -21,10 +21,10 @@ from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.request import Request
+from agent_actors.permissions.grant_store import Memory
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
-from agent_actors.runtime.memory import Memory
 from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from agent_actors.domain.json import JsonObject
 from agent_actors.domain.questions import Question
 from agent_actors.errors import ConfigError, QuestionClosed, RuntimeClosed, RuntimeFailure
 from agent_actors.permissions import PermissionDecision, Remember
-from agent_actors.permissions.remembered import Scope
+from agent_actors.permissions.grants import Scope
 
 WhitelistScope: TypeAlias = Literal["session", "always"]
 

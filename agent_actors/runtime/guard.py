@@ -34,10 +34,10 @@ from agent_actors.permissions import (
     PermissionPolicy,
     Situation,
 )
+from agent_actors.permissions.grant_store import Memory
 from agent_actors.runtime.above import HooksAbove
 from agent_actors.runtime.asking import RunAsking
 from agent_actors.runtime.hooked import HookedRun, refused
-from agent_actors.runtime.memory import Memory
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 from agent_actors.tools.output import ToolOutput

@@ -3,7 +3,7 @@
 import attrs
 import trio
 
-from agent_actors.permissions.remembered import NOTHING_REMEMBERED, Remembered
+from agent_actors.permissions.grants import NOTHING_REMEMBERED, Remembered
 
 
 @attrs.define(eq=False)
