@@ -4,10 +4,6 @@ Public as `agent_actors.hooks`. This room knows no tasks and no clocks: the runt
 stands here, bounds it and records what it did.
 """
 
-from agent_actors.hooks.chain import HookChain as HookChain
-from agent_actors.hooks.chain import HookMatcher as HookMatcher
-from agent_actors.hooks.chain import Hooks as Hooks
-from agent_actors.hooks.chain import compile_hooks as compile_hooks
 from agent_actors.hooks.decision import HookDecision as HookDecision
 from agent_actors.hooks.events import AfterAgentEvent as AfterAgentEvent
 from agent_actors.hooks.events import AfterModelEvent as AfterModelEvent
@@ -31,3 +27,7 @@ from agent_actors.hooks.phases import HOOK_POST_TOOL_USE as HOOK_POST_TOOL_USE
 from agent_actors.hooks.phases import HOOK_PRE_TOOL_USE as HOOK_PRE_TOOL_USE
 from agent_actors.hooks.phases import HOOK_USER_PROMPT_SUBMIT as HOOK_USER_PROMPT_SUBMIT
 from agent_actors.hooks.phases import Phase as Phase
+from agent_actors.hooks.registry import HookChain as HookChain
+from agent_actors.hooks.registry import HookMatcher as HookMatcher
+from agent_actors.hooks.registry import Hooks as Hooks
+from agent_actors.hooks.registry import compile_hooks as compile_hooks

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, cast
 
 from agent_actors.errors import HookError
-from agent_actors.hooks.chain import BoundHook
 from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import BoundHook
 
 A = TypeVar("A")
 T = TypeVar("T")

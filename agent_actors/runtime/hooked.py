@@ -21,7 +21,6 @@ from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError
-from agent_actors.hooks.chain import HookChain
 from agent_actors.hooks.decision import Refusal
 from agent_actors.hooks.events import (
     AfterAgentEvent,
@@ -36,6 +35,7 @@ from agent_actors.hooks.events import (
     UserPromptSubmitEvent,
 )
 from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import HookChain
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.budget import NoRoom
 from agent_actors.runtime.options import AgentOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import Prices, UsageLimits
 from agent_actors.domain.model import ToolChoice
-from agent_actors.hooks.chain import Hooks
+from agent_actors.hooks.registry import Hooks
 from agent_actors.permissions import CanUseTool, PermissionPolicy
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
 from agent_actors.domain.run import OutputT_co
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
-from agent_actors.hooks.chain import NO_HOOKS, HookChain, Hooks, compile_hooks
+from agent_actors.hooks.registry import NO_HOOKS, HookChain, Hooks, compile_hooks
 from agent_actors.permissions import CanUseTool, PermissionPolicy
 from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.runtime.option_checks import fault_of, fault_of_keywords, fault_of_types

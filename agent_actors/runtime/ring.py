@@ -28,11 +28,11 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError, ToolArgumentsError
-from agent_actors.hooks.chain import BoundHook, HookChain
 from agent_actors.hooks.decision import HookDecision, Refusal
 from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import BoundHook, HookChain
 from agent_actors.kernel.exceptions import stop_in
 from agent_actors.runtime.call_next import CallNext
 from agent_actors.runtime.sound import sound_answer

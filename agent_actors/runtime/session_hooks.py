@@ -16,9 +16,9 @@ import trio
 from agent_actors.actors.session_log import OpenSession
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import AgentError, RuntimeFailure
-from agent_actors.hooks.chain import HookChain
 from agent_actors.hooks.events import SessionEndEvent
 from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import HookChain
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.runtime.ring import Ring
 

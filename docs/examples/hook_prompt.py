@@ -4,7 +4,7 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.hooks import HookDecision, UserPromptSubmitEvent
-from agent_actors.hooks.shipped import SanitisePrompt
+from agent_actors.hooks.builtin import SanitisePrompt
 from agent_actors.testing import ScriptedModel
 
 

@@ -6,7 +6,7 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.hooks import HookDecision, HookMatcher, PreToolUseEvent
-from agent_actors.hooks.shipped import (
+from agent_actors.hooks.builtin import (
     AuditLog,
     RateLimit,
     RedactSecrets,

@@ -24,8 +24,8 @@ from agent_actors.hooks import (
     PreToolUseEvent,
     ToolCall,
 )
+from agent_actors.hooks.builtin import RateLimit
 from agent_actors.hooks.phases import Phase
-from agent_actors.hooks.shipped import RateLimit
 from agent_actors.permissions import PermissionDecision, PermissionPolicy, PermissionRequest
 from agent_actors.runtime import above
 from agent_actors.testing import ScriptedModel, call

@@ -25,7 +25,7 @@ from agent_actors.errors import (
     SessionSuspended,
 )
 from agent_actors.hooks import Hooks
-from agent_actors.hooks.shipped import TruncateOutput
+from agent_actors.hooks.builtin import TruncateOutput
 from agent_actors.permissions import PermissionPolicy
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import Turn, call, interleave

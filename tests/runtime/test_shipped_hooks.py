@@ -7,12 +7,11 @@ import attrs
 import pytest
 
 from agent_actors import AgentOptions, ToolOutput, open_runtime, tool
-from agent_actors.audit import AuditFile
 from agent_actors.domain.events import AssistantDelta
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import HookError
 from agent_actors.hooks import HookDecision, Hooks, PreToolUseEvent
-from agent_actors.hooks.shipped import (
+from agent_actors.hooks.builtin import (
     AuditLog,
     RateLimit,
     RedactSecrets,
@@ -21,6 +20,7 @@ from agent_actors.hooks.shipped import (
     Timing,
     TruncateOutput,
 )
+from agent_actors.hooks.builtin.audit_file import AuditFile
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, say
 from tests.runtime.joinkit import check_history, check_quiet
 

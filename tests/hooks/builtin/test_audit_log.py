@@ -7,9 +7,9 @@ import pytest
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import AfterAgentEvent, UserPromptSubmitEvent
-from agent_actors.hooks.shipped import AuditLog, RedactSecrets
+from agent_actors.hooks.builtin import AuditLog, RedactSecrets
 from agent_actors.tools.output import ToolOutput
-from tests.hooks.shipped.kit import after, before, context
+from tests.hooks.builtin.helpers import after, before, context
 
 
 class Lines:

@@ -6,9 +6,9 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
 from agent_actors.hooks import AfterAgentEvent, BeforeAgentEvent
-from agent_actors.hooks.shipped import CallTime, RunTimes, Timing
+from agent_actors.hooks.builtin import CallTime, RunTimes, Timing
 from agent_actors.tools.output import ToolOutput
-from tests.hooks.shipped.kit import Clock, Run
+from tests.hooks.builtin.helpers import Clock, Run
 
 REQUEST = ModelRequest(Messages(), ModelSettings("m"))
 CALL = ToolUseBlock("c", "echo", {})

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.model import ModelFinished
 from agent_actors.hooks import AfterModelEvent
-from agent_actors.hooks.shipped import ASSIGNED_SECRET, SECRET_SHAPES, RedactSecrets
+from agent_actors.hooks.builtin import ASSIGNED_SECRET, SECRET_SHAPES, RedactSecrets
 from agent_actors.tools.output import ToolOutput
-from tests.hooks.shipped.kit import after, context
+from tests.hooks.builtin.helpers import after, context
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject, JsonValue

@@ -19,8 +19,8 @@ from agent_actors.hooks import (
     StopEvent,
     compile_hooks,
 )
-from agent_actors.hooks.chain import NO_HOOKS, UNNAMED
 from agent_actors.hooks.phases import ALIASES, PHASES, phase_named
+from agent_actors.hooks.registry import NO_HOOKS, UNNAMED
 
 
 async def look(event: object) -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import SessionEndEvent
-from agent_actors.hooks.shipped import RateLimit
-from agent_actors.hooks.shipped.rate_limit import Scope
-from tests.hooks.shipped.kit import Clock, Run, before
+from agent_actors.hooks.builtin import RateLimit
+from agent_actors.hooks.builtin.rate_limit import Scope
+from tests.hooks.builtin.helpers import Clock, Run, before
 
 
 async def passes(hook: RateLimit, run: Run, name: str = "echo") -> bool:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import HookDecision, UserPromptSubmitEvent
-from agent_actors.hooks.shipped import SanitisePrompt
-from agent_actors.hooks.shipped.sanitise import clean_prompt
-from tests.hooks.shipped.kit import context
+from agent_actors.hooks.builtin import SanitisePrompt
+from agent_actors.hooks.builtin.sanitize import clean_prompt
+from tests.hooks.builtin.helpers import context
 
 
 async def decide(hook: SanitisePrompt, prompt: str) -> HookDecision | None:

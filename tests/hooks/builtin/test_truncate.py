@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
-from agent_actors.hooks.shipped import SELF_BOUNDED, TruncateOutput
-from agent_actors.hooks.shipped.truncate import KEEP, LIMIT
-from tests.hooks.shipped.kit import after, context
+from agent_actors.hooks.builtin import SELF_BOUNDED, TruncateOutput
+from agent_actors.hooks.builtin.truncate import KEEP, LIMIT
+from tests.hooks.builtin.helpers import after, context
 
 SHORT = TruncateOutput(limit=20, keep=5)
 
