@@ -24,6 +24,7 @@ from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError
 from agent_actors.kernel.exceptions import stop_in
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.permissions import (
     Ask,
     CanUseTool,
@@ -33,7 +34,6 @@ from agent_actors.permissions import (
     read_answer,
 )
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 

@@ -20,11 +20,11 @@ from agent_actors.domain.events import AttemptRestarted
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import AgentError, ProviderError
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.budget import Budget, NoRoom
 from agent_actors.runtime.ledger import Ledger
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.reader import RunSink
 
 # For the tokens of an answer that was cut off before the endpoint could count them.

@@ -36,6 +36,7 @@ from agent_actors.domain.limits import (
 from agent_actors.domain.model import ModelFinished, ModelSettings
 from agent_actors.domain.run import StopReason
 from agent_actors.domain.usage import NO_TOKENS, Usage
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import (
     Append,
     BudgetExceeded,
@@ -46,7 +47,6 @@ from agent_actors.protocol.turn import (
     TurnMachine,
 )
 from agent_actors.runtime.ledger import Ledger
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.sessions import SessionState
 
 # Told from the run's own limits by this.

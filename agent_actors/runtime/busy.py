@@ -12,8 +12,8 @@ from agent_actors.actors.run_tree import RunNode, current_run
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import SessionIdle
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.prompt import Prompt
 
 

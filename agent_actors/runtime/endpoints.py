@@ -13,7 +13,7 @@ import trio
 from agent_actors.abc import ModelProvider
 from agent_actors.actors.model_stream import ModelStream, StreamStatistics
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.runtime.options import AgentOptions
+from agent_actors.options.agent_options import AgentOptions
 
 # Seconds without a stream after which an endpoint's connections are given up.
 IDLE_ENDPOINT_TTL: Final = 60.0

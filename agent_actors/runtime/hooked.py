@@ -36,9 +36,9 @@ from agent_actors.hooks.events import (
 )
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import HookChain
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.budget import NoRoom
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.ring import Ring
 from agent_actors.tools.output import ToolOutput
 

@@ -29,6 +29,7 @@ from agent_actors.domain.run import RunResult
 from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.kernel.request import Request
+from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.ambient import current_runtime, trio_around
@@ -45,7 +46,6 @@ from agent_actors.runtime.driver import Driver
 from agent_actors.runtime.external import as_outputs
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.observing import Observed
-from agent_actors.runtime.options import AgentOptions, as_agent
 from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.reader import EventMailbox
 from agent_actors.runtime.session import FaceSession

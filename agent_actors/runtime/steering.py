@@ -27,7 +27,7 @@ from agent_actors.runtime.spec import RunSpec
 
 if TYPE_CHECKING:
     from agent_actors.actors.session_log import OpenSession
-    from agent_actors.runtime.options import AgentOptions
+    from agent_actors.options.agent_options import AgentOptions
 
 # How a run ends whose input went into another: with a failure, or with a stop reason.
 Fate = tuple[Exception | None, str]

@@ -20,6 +20,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.questions import Question
 from agent_actors.domain.run import StopReason, ToolCallResult
 from agent_actors.errors import CallClosed, QuestionClosed, SessionSuspended
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import (
     Command,
     Entry,
@@ -34,7 +35,6 @@ from agent_actors.protocol.turn import (
 )
 from agent_actors.runtime.external import result_of
 from agent_actors.runtime.hooked import HookedRun
-from agent_actors.runtime.options import AgentOptions
 from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.toolset import Toolset
 from agent_actors.sessions import SessionState

@@ -27,7 +27,7 @@ from agent_actors.stores.memory import MemoryStore
 from agent_actors.transport.httpx_exchange import HttpxExchange
 
 if TYPE_CHECKING:  # it asks this file where an agent's requests go
-    from agent_actors.runtime.options import AgentOptions
+    from agent_actors.options.agent_options import AgentOptions
 
 # Rooms of the runtime see adapters through this file alone.
 Resolved: TypeAlias = ResolvedProvider

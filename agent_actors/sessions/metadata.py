@@ -4,7 +4,7 @@ Pure. A caller's own keys stand beside these; no key of an endpoint's is ever am
 """
 
 from agent_actors.domain.json import JsonValue
-from agent_actors.runtime.options import AgentOptions
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.runtime.sessions import PARENT_CALL, PARENT_SESSION
 from agent_actors.runtime.spec import RunSpec
 

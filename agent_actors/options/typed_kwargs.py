@@ -17,7 +17,7 @@ from agent_actors.permissions import CanUseTool, PermissionPolicy
 if TYPE_CHECKING:
     import httpx
 
-    from agent_actors.runtime.options import AgentOptions, OnAsk, OnSuspended
+    from agent_actors.options.agent_options import AgentOptions, OnAsk, OnSuspended
 
 
 class OptionFields(TypedDict, total=False):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent_actors import AgentOptions, Prices, UsageLimits, tool
 from agent_actors.errors import ConfigError
+from agent_actors.options.loading import fields_of_environ, fields_of_file
 from agent_actors.permissions import PermissionMode
-from agent_actors.runtime.options_file import fields_of_environ, fields_of_file
 from agent_actors.testing import strategies
 
 URL = "http://localhost:1/v1"

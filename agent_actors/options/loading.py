@@ -24,8 +24,8 @@ import yaml
 
 from agent_actors.domain.limits import Prices, UsageLimits
 from agent_actors.errors import ConfigError
+from agent_actors.options.validation import KINDS, fault_of_keywords
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.runtime.option_checks import KINDS, fault_of_keywords
 
 ENV_PREFIX: Final = "AGENT_ACTORS_"
 _OTHER_VARIABLES: Final = frozenset({f"{ENV_PREFIX}PROFILES"})

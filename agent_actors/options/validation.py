@@ -17,7 +17,7 @@ from agent_actors.domain.limits import fault_of as fault_of_limits
 from agent_actors.permissions import PermissionPolicy
 
 if TYPE_CHECKING:
-    from agent_actors.runtime.options import AgentOptions
+    from agent_actors.options.agent_options import AgentOptions
 
 _NONE: Final = type(None)
 _SHOWN: Final = 80  # characters of what came

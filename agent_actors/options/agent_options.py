@@ -33,12 +33,12 @@ from agent_actors.domain.run import OutputT_co
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ConfigError
 from agent_actors.hooks.registry import NO_HOOKS, HookChain, Hooks, compile_hooks
+from agent_actors.options.converters import as_items, as_path, as_policy, as_stop, as_tools
+from agent_actors.options.loading import fields_of_environ, fields_of_file, named
+from agent_actors.options.typed_kwargs import OptionFields
+from agent_actors.options.validation import fault_of, fault_of_keywords, fault_of_types
 from agent_actors.permissions import CanUseTool, PermissionPolicy
 from agent_actors.protocol.retry import RetryPolicy
-from agent_actors.runtime.option_checks import fault_of, fault_of_keywords, fault_of_types
-from agent_actors.runtime.option_fields import OptionFields
-from agent_actors.runtime.option_forms import as_items, as_path, as_policy, as_stop, as_tools
-from agent_actors.runtime.options_file import fields_of_environ, fields_of_file, named
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from agent_actors import AgentOptions, Prices, UsageLimits, tool
 from agent_actors.errors import ConfigError
-from agent_actors.runtime import options as options_module
-from agent_actors.runtime.option_checks import KINDS, nearest
-from agent_actors.runtime.option_fields import OptionFields
-from agent_actors.runtime.options_file import FIELDS
+from agent_actors.options import agent_options as options_module
+from agent_actors.options.loading import FIELDS
+from agent_actors.options.typed_kwargs import OptionFields
+from agent_actors.options.validation import KINDS, nearest
 
 URL = "http://localhost:1/v1"
 OURS = {field.name for field in attrs.fields(AgentOptions) if field.init}
