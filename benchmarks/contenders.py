@@ -25,7 +25,7 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.events import ToolResult
-from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.backends.httpx_transport import EngineTransport
 from benchmarks.endpoint import cpu_seconds, pin
 from benchmarks.harness import Cost, Work
 

@@ -24,7 +24,7 @@ from agent_actors.providers.adapt import adapt_provider
 from agent_actors.providers.anthropic.client import AnthropicMessages
 from agent_actors.providers.openai.client import OpenAIChat
 from agent_actors.stores.memory import MemoryStore
-from agent_actors.transport.httpx_exchange import HttpxExchange
+from agent_actors.transport.backends.httpx_exchange import HttpxExchange
 
 if TYPE_CHECKING:  # it asks this file where an agent's requests go
     from agent_actors.options.agent_options import AgentOptions

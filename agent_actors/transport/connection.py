@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import trio
 
-from agent_actors.transport.faults import (
+from agent_actors.transport.errors import (
     BadResponse,
     ConnectionLost,
     SendTimeout,

@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 import trio
 
+from agent_actors.transport.connect import Origin
 from agent_actors.transport.connection import Closer, Connection, Listener
-from agent_actors.transport.dial import Origin
-from agent_actors.transport.faults import ConnectFailed, ConnectionLost
+from agent_actors.transport.errors import ConnectFailed, ConnectionLost
 from agent_actors.transport.pool import Pool, PoolCounts, PoolLimits
 from agent_actors.transport.reactor import current_reactor
 from agent_actors.transport.request import WireRequest

@@ -12,9 +12,9 @@ from typing import Final
 import attrs
 import trio
 
+from agent_actors.transport.connect import Origin, dial
 from agent_actors.transport.connection import Closer, Connection
-from agent_actors.transport.dial import Origin, dial
-from agent_actors.transport.faults import ConnectFailed
+from agent_actors.transport.errors import ConnectFailed
 from agent_actors.transport.reactor import current_reactor
 
 DEFAULT_CONNECT_TIMEOUT: Final = 10.0

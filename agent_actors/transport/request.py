@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 import httpx
 
-from agent_actors.transport.dial import Origin
-from agent_actors.transport.faults import BadRequest
+from agent_actors.transport.connect import Origin
+from agent_actors.transport.errors import BadRequest
 
 # RFC 9110, 9.2.2: sending them twice does what sending them once does.
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})

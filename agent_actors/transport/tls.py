@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 import trio
 
-from agent_actors.transport.faults import ConnectFailed, ConnectionLost, reason_of
+from agent_actors.transport.errors import ConnectFailed, ConnectionLost, reason_of
 
 _RECORD: Final = 64 * 1024
 """Bytes that are taken out at a time; a record holds 16 KiB."""

@@ -12,7 +12,7 @@ from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.tally import ToolGauge, faults_of
 from agent_actors.cli.workload import demo_prompt, demo_tools
 from agent_actors.testing import ReplyTurn, ScriptedEndpoint, call, reply, say, status, wait
-from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.backends.native import HttpExchange
 from tests.cli.kit import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("quick")

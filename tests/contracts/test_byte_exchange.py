@@ -32,9 +32,9 @@ from agent_actors.testing import (
     silent,
     status,
 )
-from agent_actors.transport.exchange import HttpExchange
-from agent_actors.transport.httpx_exchange import HttpxExchange
-from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.backends.httpx_exchange import HttpxExchange
+from agent_actors.transport.backends.httpx_transport import EngineTransport
+from agent_actors.transport.backends.native import HttpExchange
 from agent_actors.transport.reactor import WaitReactor, use_reactor
 from tests.transport.sinks import ByteCollector
 

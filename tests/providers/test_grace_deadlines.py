@@ -32,7 +32,7 @@ from agent_actors.protocol.retry import Verdict, judge
 from agent_actors.providers.anthropic import AnthropicMessages
 from agent_actors.providers.grace import FAILURE_GRACE, GRACE
 from agent_actors.providers.openai import OpenAIChat
-from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.backends.native import HttpExchange
 from tests.providers.anthropic import answers as anthropic
 from tests.providers.openai import answers as openai
 from tests.providers.sinks import CollectingSink

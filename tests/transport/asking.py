@@ -11,11 +11,11 @@ import trio
 import trio.testing
 
 from agent_actors.abc import ConnectionStatistics, HttpRequest
-from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.backends.native import HttpExchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import WireServer
+from tests.transport.wire_helpers import WireServer
 
 OK = b"HTTP/1.1 200 OK\r\n"
 HELLO = OK + b"content-length: 5\r\n\r\nhello"

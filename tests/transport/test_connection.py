@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from agent_actors.transport.connection import Closer, Connection, Listener
-from agent_actors.transport.faults import ConnectionLost, SendTimeout
+from agent_actors.transport.errors import ConnectionLost, SendTimeout
 from agent_actors.transport.reactor import EpollReactor, Reactor
 from agent_actors.transport.response import ResponseHead, ResponseReader
 from tests.transport.asking import MEGABYTE, OK

@@ -12,8 +12,8 @@ import trio
 
 from agent_actors.abc import HttpRequest
 from agent_actors.errors import ProviderConnectError
-from agent_actors.transport.exchange import HttpExchange
-from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.backends.httpx_transport import EngineTransport
+from agent_actors.transport.backends.native import HttpExchange
 from tests.transport.asking import MEGABYTE, connections, opened
 from tests.transport.sinks import ByteCollector
 

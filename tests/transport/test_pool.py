@@ -9,15 +9,15 @@ import trio
 import trio.testing
 
 from agent_actors.transport import engine as engine_room
+from agent_actors.transport.connect import Origin, dial
 from agent_actors.transport.connection import Closer, Connection
-from agent_actors.transport.dial import Origin, dial
 from agent_actors.transport.engine import Engine, EngineLimits
-from agent_actors.transport.faults import ConnectFailed, ConnectionLost, ConnectTimeout
+from agent_actors.transport.errors import ConnectFailed, ConnectionLost, ConnectTimeout
 from agent_actors.transport.pool import Pool, PoolCounts, PoolLimits
 from agent_actors.transport.reactor import current_reactor
 from agent_actors.transport.request import build_request, parse_url
 from tests.transport.asking import AGAIN, HELLO, body_of, connections, descriptors, opened, quiet
-from tests.transport.wire_kit import WireServer, ask, tell, until
+from tests.transport.wire_helpers import WireServer, ask, tell, until
 
 NOWHERE = Origin(False, "127.0.0.1", 1)
 

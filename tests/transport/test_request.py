@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.errors import ProviderConnectError
-from agent_actors.transport.dial import Origin
-from agent_actors.transport.faults import BadRequest
+from agent_actors.transport.connect import Origin
+from agent_actors.transport.errors import BadRequest
 from agent_actors.transport.request import build_request, parse_url, public_url
 from tests.transport.asking import HELLO, opened, post
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import WireServer, ask
+from tests.transport.wire_helpers import WireServer, ask
 
 URL = "http://host:1/path"
 

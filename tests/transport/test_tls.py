@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from agent_actors.transport import tls as room
-from agent_actors.transport.faults import ConnectFailed, ConnectionLost
+from agent_actors.transport.errors import ConnectFailed, ConnectionLost
 from agent_actors.transport.tls import TlsLayer, verifying_context
 from tests.transport.asking import MEGABYTE
 from tests.transport.certificates import serving, trusting

@@ -13,7 +13,7 @@ from trio.lowlevel import Task
 
 from agent_actors.errors import ProviderConnectError
 from agent_actors.testing import StepOutcome, cancel_at_every_step
-from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.backends.native import HttpExchange
 from agent_actors.transport.reactor import EpollReactor, WaitReactor, use_reactor
 from tests.transport.asking import (
     AGAIN,
@@ -28,7 +28,7 @@ from tests.transport.asking import (
     quiet,
 )
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import Step, WireServer, apart, ask, ask_head, turns
+from tests.transport.wire_helpers import Step, WireServer, apart, ask, ask_head, turns
 
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 

@@ -25,7 +25,7 @@ from tests.transport.asking import (
     quiet,
 )
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import (
+from tests.transport.wire_helpers import (
     Step,
     WireServer,
     ask,

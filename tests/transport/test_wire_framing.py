@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from agent_actors.errors import ProviderConnectError, ProviderProtocolError
-from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.backends.native import HttpExchange
 from tests.transport.asking import AGAIN, OK, body_of, opened, post
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import Step, WireServer, apart, ask, close, half_close, reset
+from tests.transport.wire_helpers import Step, WireServer, apart, ask, close, half_close, reset
 
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 SIZED = OK + b"content-length: 2\r\n\r\n"

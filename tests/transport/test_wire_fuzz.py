@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent_actors.abc import HttpRequest
 from agent_actors.errors import ProviderError
-from agent_actors.transport.exchange import HttpExchange
+from agent_actors.transport.backends.native import HttpExchange
 from agent_actors.transport.reactor import EpollReactor, WaitReactor, use_reactor
 from agent_actors.transport.response import ResponseReader
 from tests.transport.asking import adds_up

@@ -22,7 +22,17 @@ from tests.transport.asking import (
     quiet,
 )
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import Step, WireServer, apart, ask, beat, close, reset, tell, until
+from tests.transport.wire_helpers import (
+    Step,
+    WireServer,
+    apart,
+    ask,
+    beat,
+    close,
+    reset,
+    tell,
+    until,
+)
 
 BIG = bytes(8 * MEGABYTE)
 SIZED_BIG = OK + b"content-length: %d\r\n\r\n" % len(BIG)

@@ -12,7 +12,7 @@ import trustme
 
 from agent_actors.abc import HttpRequest
 from agent_actors.errors import ProviderConnectError, ProviderDeadlineError
-from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.backends.httpx_transport import EngineTransport
 from agent_actors.transport.reactor import EpollReactor, WaitReactor, use_reactor
 from tests.transport.asking import (
     AGAIN,
@@ -28,7 +28,7 @@ from tests.transport.asking import (
 )
 from tests.transport.certificates import authority, serving, trusting
 from tests.transport.sinks import ByteCollector
-from tests.transport.wire_kit import (
+from tests.transport.wire_helpers import (
     Peer,
     Step,
     WireServer,

@@ -15,7 +15,7 @@ from agent_actors.cli.doctor.report import Report
 from agent_actors.cli.doctor.show import show, show_progress
 from agent_actors.cli.outcome import FAILED, complete
 from agent_actors.providers.endpoint import split_base_url
-from agent_actors.transport.default import make_exchange
+from agent_actors.transport.backends.select import make_exchange
 
 
 @attrs.define(eq=False)

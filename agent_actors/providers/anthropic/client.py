@@ -45,7 +45,7 @@ from agent_actors.providers.openai.wire import NotJsonError, read_json
 from agent_actors.providers.output import OutputTool
 from agent_actors.providers.reading import AnswerSink, Reading
 from agent_actors.providers.sinks import DroppingSink
-from agent_actors.transport.default import make_exchange
+from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"

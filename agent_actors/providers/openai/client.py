@@ -28,7 +28,7 @@ from agent_actors.providers.openai.failure import TEXT_ONLY_HINT, refuses_tools
 from agent_actors.providers.openai.structured import ask_for_output
 from agent_actors.providers.reading import AnswerSink
 from agent_actors.providers.sinks import DroppingSink
-from agent_actors.transport.default import make_exchange
+from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 _PATH: Final = "/chat/completions"

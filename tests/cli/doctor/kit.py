@@ -26,7 +26,7 @@ from agent_actors.testing import (
     usage,
 )
 from agent_actors.testing.quirks_chat import CHAT_QUIRKS
-from agent_actors.transport.default import make_exchange
+from agent_actors.transport.backends.select import make_exchange
 from tests.cli.kit import PATIENCE
 
 KEY: Final = "sk-right"

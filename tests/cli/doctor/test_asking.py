@@ -6,7 +6,7 @@ from agent_actors.cli.doctor.asking import Asker
 from agent_actors.cli.doctor.capture import CapturingExchange
 from agent_actors.profiles.resolve import OPENAI_COMPATIBLE, resolve
 from agent_actors.testing import Reply, ScriptedEndpoint, disconnect, hang, reply
-from agent_actors.transport.default import make_exchange
+from agent_actors.transport.backends.select import make_exchange
 from tests.cli.doctor.kit import examined
 
 

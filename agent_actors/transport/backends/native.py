@@ -23,8 +23,9 @@ from agent_actors.errors import (
     ProviderProtocolError,
 )
 from agent_actors.transport.connection import Closer
+from agent_actors.transport.content_encoding import unpacker
 from agent_actors.transport.engine import Engine, EngineLimits, Passage
-from agent_actors.transport.faults import (
+from agent_actors.transport.errors import (
     BadContent,
     BadRequest,
     BadResponse,
@@ -41,7 +42,6 @@ from agent_actors.transport.pool import (
 )
 from agent_actors.transport.request import WireRequest, build_request, parse_url, public_url
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseHead
-from agent_actors.transport.unpack import unpacker
 
 if TYPE_CHECKING:
     from contextvars import Context

@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable
 
-from agent_actors.transport.faults import BadContent
+from agent_actors.transport.errors import BadContent
 
 
 def unpacker(coding: str) -> Callable[[bytes], bytes] | None:

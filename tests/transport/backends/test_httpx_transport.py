@@ -6,10 +6,10 @@ import httpx
 import pytest
 import trio
 
-from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.backends.httpx_transport import EngineTransport
 from tests.transport.asking import AGAIN, HELLO, MEGABYTE, OK, closed, descriptors, quiet
-from tests.transport.httpx_kit import client_of, pieces_of
-from tests.transport.wire_kit import (
+from tests.transport.backends.helpers import client_of, pieces_of
+from tests.transport.wire_helpers import (
     Step,
     WireServer,
     ask,

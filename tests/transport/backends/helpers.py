@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import trio
 
-from agent_actors.transport.httpx_transport import EngineTransport
+from agent_actors.transport.backends.httpx_transport import EngineTransport
 from agent_actors.transport.response import MAX_BODY
 from tests.transport.asking import closed
 

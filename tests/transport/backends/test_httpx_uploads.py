@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from tests.transport.asking import AGAIN, HELLO, MEGABYTE, closed, quiet
-from tests.transport.httpx_kit import client_of, pieces_of
-from tests.transport.wire_kit import Step, WireServer, ask, ask_head, stall, tell
+from tests.transport.backends.helpers import client_of, pieces_of
+from tests.transport.wire_helpers import Step, WireServer, ask, ask_head, stall, tell
 
 BIG = bytes(8 * MEGABYTE)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent_actors.transport.default import make_exchange, uses_proxy
-from agent_actors.transport.exchange import HttpExchange
-from agent_actors.transport.httpx_exchange import HttpxExchange
+from agent_actors.transport.backends.httpx_exchange import HttpxExchange
+from agent_actors.transport.backends.native import HttpExchange
+from agent_actors.transport.backends.select import make_exchange, uses_proxy
 
 PROXY = "http://127.0.0.1:1"
 

@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from agent_actors.abc import ByteExchange
-from agent_actors.transport.exchange import HttpExchange
-from agent_actors.transport.httpx_exchange import HttpxExchange
+from agent_actors.transport.backends.httpx_exchange import HttpxExchange
+from agent_actors.transport.backends.native import HttpExchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 

@@ -12,7 +12,7 @@ from agent_actors.errors import (
     ProviderProtocolError,
 )
 from agent_actors.testing import ScriptedEndpoint, hang, say
-from agent_actors.transport.httpx_exchange import STREAMS_PER_CLIENT, HttpxExchange
+from agent_actors.transport.backends.httpx_exchange import STREAMS_PER_CLIENT, HttpxExchange
 from agent_actors.transport.tls import verifying_context
 from tests.transport.sinks import ByteCollector
 

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.transport.faults import ConnectFailed, ConnectTimeout, reason_of
+from agent_actors.transport.errors import ConnectFailed, ConnectTimeout, reason_of
 from agent_actors.transport.tls import TlsLayer, verifying_context
 
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})

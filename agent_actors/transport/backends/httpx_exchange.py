@@ -36,11 +36,11 @@ from agent_actors.errors import (
     ProviderProtocolError,
 )
 from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
-from agent_actors.transport.faults import BadContent, reason_of
+from agent_actors.transport.content_encoding import unpacker
+from agent_actors.transport.errors import BadContent, reason_of
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
 from agent_actors.transport.request import public_url
 from agent_actors.transport.tls import verifying_context
-from agent_actors.transport.unpack import unpacker
 
 STREAMS_PER_CLIENT: Final = 64
 """Exchanges. Measured: the CPU per request of one pool triples from here to a thousand streams."""

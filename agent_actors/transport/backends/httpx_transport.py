@@ -18,9 +18,9 @@ import httpx
 import trio
 
 from agent_actors.abc import ConnectionStatistics
+from agent_actors.transport.backends.native import connection_statistics
 from agent_actors.transport.engine import Engine, EngineLimits, Passage
-from agent_actors.transport.exchange import connection_statistics
-from agent_actors.transport.faults import (
+from agent_actors.transport.errors import (
     BadRequest,
     BadResponse,
     ConnectFailed,

@@ -1,0 +1,1 @@
+"""Implementations of `ByteExchange`: the native engine and httpx."""
