@@ -24,4 +24,4 @@ from agent_actors.profiles.profile import ModelRule as ModelRule
 from agent_actors.profiles.profile import ProviderProfile as ProviderProfile
 from agent_actors.profiles.registry import load_profiles as load_profiles
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
-from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat
+from agent_actors.providers.openai_chat.client import OpenAIChat as OpenAIChat

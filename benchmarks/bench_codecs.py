@@ -7,7 +7,7 @@ from typing import Final
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.protocol.sse import SSEDecoder
-from agent_actors.providers.openai.answer import AnswerReader
+from agent_actors.providers.openai_chat.response import AnswerReader
 from benchmarks.endpoint import pin
 from benchmarks.record import QUICK, report, take_turns
 

@@ -20,9 +20,9 @@ from agent_actors.profiles.resolve import (
     ResolvedProvider,
     resolve,
 )
-from agent_actors.providers.adapt import adapt_provider
 from agent_actors.providers.anthropic.client import AnthropicMessages
-from agent_actors.providers.openai.client import OpenAIChat
+from agent_actors.providers.custom import adapt_provider
+from agent_actors.providers.openai_chat.client import OpenAIChat
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.transport.backends.httpx_exchange import HttpxExchange
 

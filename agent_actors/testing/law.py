@@ -46,8 +46,8 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderError
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.providers.anthropic.answer import AnswerReader as MessagesReader
-from agent_actors.providers.openai.answer import AnswerReader as ChatReader
+from agent_actors.providers.anthropic.response import AnswerReader as MessagesReader
+from agent_actors.providers.openai_chat.response import AnswerReader as ChatReader
 from agent_actors.testing._chat_call_quirks import KNOWN_CALL_ID
 from agent_actors.testing.quirks import ERROR_MESSAGE, Hidden, QuirkBook, Traits
 from agent_actors.testing.quirks_chat import CHAT_QUIRKS

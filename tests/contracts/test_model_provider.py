@@ -20,13 +20,13 @@ from agent_actors.domain.model import (
     TextDelta,
     ToolCallDelta,
 )
-from agent_actors.providers.adapt import adapt_provider
 from agent_actors.providers.anthropic import AnthropicMessages
-from agent_actors.providers.openai import OpenAIChat
+from agent_actors.providers.custom import adapt_provider
+from agent_actors.providers.openai_chat import OpenAIChat
 from agent_actors.testing import ReplyStep, ScriptedEndpoint, call, say
 from tests.providers.anthropic import answers as anthropic
-from tests.providers.openai.answers import calls, chunk, entry, sse, text
-from tests.providers.openai.fake_exchange import FakeExchange
+from tests.providers.openai_chat.answers import calls, chunk, entry, sse, text
+from tests.providers.openai_chat.fake_exchange import FakeExchange
 from tests.providers.sinks import CollectingSink
 
 Open: TypeAlias = Callable[[], AbstractAsyncContextManager[ModelProvider]]

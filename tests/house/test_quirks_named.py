@@ -8,7 +8,7 @@ from tests.house.tree import files, read
 QUIRKS: Final = range(1, 51)
 NAMED: Final = re.compile(r"^(?:async )?def test_quirk_(\d\d)_\w", re.MULTILINE)
 # Anthropic's protocol has oddities of its own, which have names and no numbers.
-ROOMS: Final = ("tests/providers/openai/", "tests/protocol/")
+ROOMS: Final = ("tests/providers/openai_chat/", "tests/protocol/")
 
 
 def named(text: str) -> set[int]:

@@ -24,7 +24,7 @@ from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.protocol.response.call_ids import with_unique_ids
 from agent_actors.providers.anthropic.encode import EncodeOptions, encode_count
 from agent_actors.providers.anthropic.encode import encode_request as encode_messages
-from agent_actors.providers.openai.encode import encode_request as encode_chat
+from agent_actors.providers.openai_chat.encode import encode_request as encode_chat
 from tests.codec.values import json_objects
 
 CHAT = Origin("openai", "http://chat/v1", "gemini-3")

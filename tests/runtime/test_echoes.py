@@ -14,7 +14,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.provenance import Origin
 from agent_actors.providers.anthropic import AnthropicMessages
-from agent_actors.providers.openai import OpenAIChat
+from agent_actors.providers.openai_chat import OpenAIChat
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import (

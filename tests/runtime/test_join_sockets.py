@@ -9,7 +9,7 @@ import trio
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.events import ResultEvent
-from agent_actors.providers.openai.client import OpenAIChat
+from agent_actors.providers.openai_chat.client import OpenAIChat
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, demo_script, reply
 from tests.runtime.joinkit import Probe, check_history, check_quiet, check_records

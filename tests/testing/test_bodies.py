@@ -10,7 +10,7 @@ from agent_actors.testing import body_of, finished, say, usage
 from agent_actors.testing.script import Step
 from agent_actors.testing.strategies import turns
 from tests.providers.anthropic import answers as messages
-from tests.providers.openai import answers as chat
+from tests.providers.openai_chat import answers as chat
 
 
 def told(answer: ModelFinished) -> tuple[str, list[tuple[str, str, object]]]:

@@ -9,7 +9,7 @@ from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.model import ModelDelta, ModelFinished
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.providers.openai.answer import AnswerReader
+from agent_actors.providers.openai_chat.response import AnswerReader
 from agent_actors.testing import (
     assembled,
     body_of,

@@ -27,8 +27,8 @@ from agent_actors.errors import (
 )
 from agent_actors.profiles.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
-from agent_actors.providers.endpoint import checked_headers, split_base_url
-from agent_actors.providers.openai.client import OpenAIChat
+from agent_actors.providers.base_url import checked_headers, split_base_url
+from agent_actors.providers.openai_chat.client import OpenAIChat
 from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from agent_actors.cli.doctor.probes import Examination
 from agent_actors.cli.doctor.report import Report
 from agent_actors.cli.doctor.show import show, show_progress
 from agent_actors.cli.outcome import FAILED, complete
-from agent_actors.providers.endpoint import split_base_url
+from agent_actors.providers.base_url import split_base_url
 from agent_actors.transport.backends.select import make_exchange
 
 

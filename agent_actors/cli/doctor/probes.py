@@ -21,7 +21,7 @@ from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
 from agent_actors.profiles.registry import builtin_profiles
 from agent_actors.profiles.resolve import OPENAI_COMPATIBLE
-from agent_actors.providers.openai.failure import looks_like_html, message_of_body
+from agent_actors.providers.error_body import looks_like_html, message_of_body
 
 _COUNT: Final = "Count from one to thirty in English words, with commas. Say nothing else."
 _ONE_CITY: Final = "What is the weather in Paris? Find out by calling get_weather."

@@ -23,7 +23,7 @@ from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
-from agent_actors.providers.anthropic.answer import AnswerReader
+from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.encode import (
     DEFAULT_MAX_TOKENS,
     CachePoint,
@@ -31,20 +31,20 @@ from agent_actors.providers.anthropic.encode import (
     encode_count,
     encode_request,
 )
-from agent_actors.providers.anthropic.failure import in_band
-from agent_actors.providers.anthropic.parts import PROVIDER
-from agent_actors.providers.endpoint import (
+from agent_actors.providers.anthropic.response import AnswerReader
+from agent_actors.providers.anthropic.stream_error import in_band
+from agent_actors.providers.base_url import (
     checked_headers,
     keyed_headers,
     shown_url,
     split_base_url,
 )
-from agent_actors.providers.grace import Grace
-from agent_actors.providers.openai.failure import message_of_body
-from agent_actors.providers.openai.wire import NotJsonError, read_json
-from agent_actors.providers.output import OutputTool
-from agent_actors.providers.reading import AnswerSink, Reading
-from agent_actors.providers.sinks import DroppingSink
+from agent_actors.providers.end_of_response import Grace
+from agent_actors.providers.error_body import message_of_body
+from agent_actors.providers.forwarding_sink import DroppingSink
+from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
+from agent_actors.providers.output_tool import OutputTool
+from agent_actors.providers.response_sink import AnswerSink, Reading
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 

@@ -35,8 +35,8 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
 from agent_actors.protocol.response.assembler import estimate_prompt_tokens
-from agent_actors.providers.anthropic.blocks import BlockTable
-from agent_actors.providers.anthropic.failure import in_band
+from agent_actors.providers.anthropic.block_list import BlockTable
+from agent_actors.providers.anthropic.stream_error import in_band
 from agent_actors.providers.anthropic.wire import (
     Delta,
     Event,
@@ -44,8 +44,8 @@ from agent_actors.providers.anthropic.wire import (
     WireObject,
     read_events,
 )
-from agent_actors.providers.counts import count_in
-from agent_actors.providers.openai.wire import NotJsonError
+from agent_actors.providers.openai_chat.wire import NotJsonError
+from agent_actors.providers.token_counts import count_in
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",

@@ -39,8 +39,8 @@ from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.provenance import Origin
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.response.text import mend_surrogates
+from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.media import media_part, result_content
-from agent_actors.providers.anthropic.parts import PROVIDER
 
 _Turn: TypeAlias = tuple[str, list[JsonObject]]
 CachePoint: TypeAlias = Literal["system", "tools", "messages"]

@@ -24,7 +24,7 @@ from agent_actors.domain.media import (
     usual_name,
 )
 from agent_actors.errors import MessageError
-from agent_actors.providers.anthropic.parts import PROVIDER
+from agent_actors.providers.anthropic.block_builders import PROVIDER
 
 _DEFAULT_IMAGE: Final = "image/png"
 _DEFAULT_FILE: Final = "application/pdf"

@@ -14,7 +14,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, ModelSettings
-from agent_actors.providers.anthropic.answer import AnswerReader
+from agent_actors.providers.anthropic.response import AnswerReader
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"))
 ENDPOINT = "http://endpoint"

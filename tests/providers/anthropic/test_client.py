@@ -30,7 +30,7 @@ from tests.providers.anthropic.answers import (
     start,
     text_block,
 )
-from tests.providers.openai.fake_exchange import FakeExchange
+from tests.providers.openai_chat.fake_exchange import FakeExchange
 from tests.providers.sinks import CollectingSink
 
 BASE = "http://localhost:1234"

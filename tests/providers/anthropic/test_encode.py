@@ -25,7 +25,7 @@ from agent_actors.providers.anthropic.encode import (
     encode_count,
     encode_request,
 )
-from agent_actors.providers.openai.encode import encode_request as encode_openai
+from agent_actors.providers.openai_chat.encode import encode_request as encode_openai
 from agent_actors.testing.strategies import messages
 
 HI = Messages().user("Hi")

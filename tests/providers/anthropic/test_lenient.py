@@ -16,7 +16,7 @@ from tests.providers.anthropic.answers import (
     sse,
     text_block,
 )
-from tests.providers.openai.fake_exchange import FakeExchange
+from tests.providers.openai_chat.fake_exchange import FakeExchange
 from tests.providers.sinks import CollectingSink
 
 LENIENT: ModelRequest = attrs.evolve(

@@ -15,7 +15,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
-from agent_actors.providers.anthropic.answer import AnswerReader
+from agent_actors.providers.anthropic.response import AnswerReader
 from tests.providers.anthropic.answers import (
     REQUEST,
     answer,

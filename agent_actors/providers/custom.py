@@ -1,0 +1,192 @@
+"""A caller's own model becomes a `ModelProvider`.
+
+Callers bring an object with as little as one method; what it lacks is added here, made of what it
+has. A whole provider is passed through as it is.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import cast
+
+from agent_actors.abc import ModelProvider, ModelSink
+from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock
+from agent_actors.domain.model import (
+    FinishDelta,
+    ModelDelta,
+    ModelFinished,
+    ModelRequest,
+    ProgressDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from agent_actors.errors import ConfigError, ProviderProtocolError
+from agent_actors.protocol.response.assembler import Assembler
+from agent_actors.providers.forwarding_sink import DroppingSink
+
+_EXPECTED = (
+    "expected an object with `async def complete(self, request)` that returns a ModelFinished or a "
+    "str, or with `async def stream(self, request, sink)` that returns a ModelFinished, or with an "
+    "async generator `stream(self, request)` that yields deltas (TextDelta, ThinkingDelta, "
+    "ToolCallDelta, UsageDelta, FinishDelta, ProgressDelta)"
+)
+_DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta, UsageDelta, FinishDelta, ProgressDelta)
+
+
+def adapt_provider(provider: object) -> ModelProvider:
+    """The object as a whole provider.
+
+    Args:
+        provider: A `ModelProvider`; or an object with only `complete(request)`, whose answer is
+            then shown in one piece; or with only `stream`, in one of two forms: a coroutine
+            `stream(request, sink)` that feeds the sink and returns a `ModelFinished`, or an async
+            generator `stream(request)` that yields deltas. `name` and `aclose` may be missing.
+
+    Raises:
+        ConfigError: It is none of these.
+    """
+    if inspect.isclass(provider):
+        raise ConfigError(f"the provider is the class {provider.__name__}; pass an instance of it")
+    stream, complete = _method(provider, "stream"), _method(provider, "complete")
+    if stream is None and complete is None:
+        raise ConfigError(f"{type(provider).__name__} cannot be a provider; {_EXPECTED}")
+    yields = stream is not None and _takes_no_sink(stream)
+    if yields and inspect.iscoroutinefunction(stream):
+        raise ConfigError(f"{type(provider).__name__}.stream takes no sink; {_EXPECTED}")
+    if isinstance(provider, ModelProvider) and not yields:
+        return provider
+    return _Adapted(provider, stream, complete, yields=yields)
+
+
+class _Adapted:
+    """A provider made of an object that has less."""
+
+    def __init__(
+        self,
+        provider: object,
+        stream: Callable[..., object] | None,
+        complete: Callable[..., object] | None,
+        *,
+        yields: bool,
+    ) -> None:
+        self._provider = provider
+        self._stream = stream
+        self._complete = complete
+        self._yields = yields
+
+    @property
+    def name(self) -> str:
+        """The object's own name, else that of its class."""
+        name = getattr(self._provider, "name", None)
+        return name if isinstance(name, str) and name else type(self._provider).__name__
+
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+        """Ask the model; pieces go to `sink`, the whole answer is returned."""
+        if self._stream is None:
+            answer = await self.complete(request)
+            await _room(sink)
+            shown = _as_deltas(answer)
+            if shown:
+                sink.feed(shown)
+            return answer
+        if self._yields:
+            return await self._collect(self._stream(request), request, sink)
+        return self._finished(await self._awaited(self._stream(request, sink), "stream"), "stream")
+
+    async def complete(self, request: ModelRequest) -> ModelFinished:
+        """Ask the model and wait for the whole answer."""
+        if self._complete is None:
+            return await self.stream(request, DroppingSink())
+        answer = await self._awaited(self._complete(request), "complete")
+        if isinstance(answer, str):
+            return _said(answer, request)
+        return self._finished(answer, "complete")
+
+    async def aclose(self) -> None:
+        """Close the object, if it can be closed."""
+        aclose = _method(self._provider, "aclose")
+        if aclose is not None:
+            await self._awaited(aclose(), "aclose")
+
+    async def _collect(
+        self, pieces: object, request: ModelRequest, sink: ModelSink
+    ) -> ModelFinished:
+        if not isinstance(pieces, AsyncGenerator):
+            raise ConfigError(f"{self.name}: stream(request) returned {pieces!r}; {_EXPECTED}")
+        assembler = Assembler.for_request(request)
+        async with aclosing(cast("AsyncGenerator[object]", pieces)) as generator:
+            async for piece in generator:
+                if not isinstance(piece, _DELTAS):
+                    raise ProviderProtocolError(
+                        f"stream(request) yielded {piece!r}; expected a delta", endpoint=self.name
+                    )
+                await _show(assembler.feed(piece), sink)
+        await _show(assembler.flush(), sink)
+        assembler.feed(FinishDelta("stop"))
+        return assembler.finish()
+
+    def _finished(self, answer: object, method: str) -> ModelFinished:
+        if isinstance(answer, ModelFinished):
+            return answer
+        raise ProviderProtocolError(
+            f"{method}() returned {answer!r}; expected a ModelFinished", endpoint=self.name
+        )
+
+    async def _awaited(self, result: object, method: str) -> object:
+        if not inspect.isawaitable(result):
+            raise ConfigError(
+                f"{self.name}: {method}() is no coroutine function; declare it `async def`"
+            )
+        return await cast("Awaitable[object]", result)
+
+
+async def _room(sink: ModelSink) -> None:
+    if sink.full:
+        await sink.wait_room()
+
+
+async def _show(deltas: Sequence[ModelDelta], sink: ModelSink) -> None:
+    if deltas:
+        await _room(sink)
+        sink.feed(deltas)
+
+
+def _method(provider: object, name: str) -> Callable[..., object] | None:
+    method = getattr(provider, name, None)
+    return method if callable(method) else None
+
+
+def _takes_no_sink(stream: Callable[..., object]) -> bool:
+    """True if this is `stream(request)`, which yields, and not `stream(request, sink)`."""
+    if inspect.isasyncgenfunction(stream):
+        return True
+    try:
+        inspect.signature(stream).bind(object(), object())
+    except TypeError:
+        return True
+    except ValueError:  # it does not tell its signature
+        return False
+    return False
+
+
+def _said(text: str, request: ModelRequest) -> ModelFinished:
+    assembler = Assembler.for_request(request)
+    for delta in (TextDelta(text), FinishDelta("stop")):
+        assembler.feed(delta)
+    return assembler.finish()
+
+
+def _as_deltas(answer: ModelFinished) -> list[ModelDelta]:
+    deltas: list[ModelDelta] = []
+    calls = 0
+    for block in answer.blocks:
+        if isinstance(block, TextBlock) and block.text:
+            deltas.append(TextDelta(block.text))
+        elif isinstance(block, ThinkingBlock) and block.thinking:
+            deltas.append(ThinkingDelta(block.thinking, block.signature))
+        elif isinstance(block, ToolUseBlock):
+            deltas.append(ToolCallDelta(calls, block.id, block.name, block.arguments_text))
+            calls += 1
+    return deltas

@@ -1,0 +1,97 @@
+"""What endpoints say when they fail: the one sentence for a person, out of any body."""
+
+import re
+from typing import Final
+
+from agent_actors.domain.json import JsonValue
+from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
+
+_MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
+_SHOWN: Final = 500
+"""Characters of a body, or of a failed generation, that an error shows."""
+
+_DEEPEST: Final = 16
+"""Levels of an error that are searched. Gateways wrap what others said, each once."""
+
+_SCANNED: Final = 16 * 1024
+"""Characters of a page that are searched: patterns with a far end may take quadratic time."""
+
+# Endpoints say it in many words: "does not support tools", "tools param requires --jinja".
+_TOOLS: Final = re.compile(r"\btools?\b|\bfunction[ _-]?call", re.IGNORECASE)
+_REFUSED: Final = re.compile(
+    r"\b(?:not? (?:\w+ )?(?:support|allow|permit)|unsupported|requires? --|unrecogni[sz]ed|unknown)"
+    r"|\bthat support\b",
+    re.IGNORECASE,
+)
+_CALLERS: Final = frozenset({400, 404, 405, 422, 500, 501})
+"""Statuses under which endpoints refuse a request for what it says."""
+
+TEXT_ONLY_HINT: Final = (
+    "if this model takes no tools, pass none, or declare the endpoint text-only: "
+    'refuses={"tools"} in the ChatDialect of its profile'
+)
+
+_HTML_TITLE: Final = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_HTML_HIDDEN: Final = re.compile(r"<(script|style)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
+_HTML_TAG: Final = re.compile(r"<[^<>]*>")
+
+
+def message_of(error: JsonValue, depth: int = _DEEPEST) -> str:
+    """The message in an error of any shape, so many levels deep at most; empty if there is none."""
+    if isinstance(error, str):
+        return error.strip()
+    if not depth:
+        return ""
+    if isinstance(error, list):
+        return "; ".join(filter(None, (message_of(one, depth - 1) for one in error)))
+    if not isinstance(error, dict):
+        return ""
+    inner = (message_of(error.get(key), depth - 1) for key in _MESSAGE_KEYS)
+    message = next(filter(None, inner), "")
+    failed = error.get("failed_generation")
+    if isinstance(failed, str) and failed:
+        message = f"{message} (the model wrote: {failed[:_SHOWN]})"
+    return message
+
+
+def code_of(error: JsonValue, depth: int = _DEEPEST) -> str:
+    """The endpoint's own code in an error, as text; empty if there is none so many levels deep."""
+    if isinstance(error, dict) and depth:
+        for key in ("code", "status", "type"):
+            value = error.get(key)
+            if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+                return str(value)
+        return code_of(error.get("error"), depth - 1)
+    return ""
+
+
+def message_of_body(body: bytes) -> str:
+    """The message in the body of an answer that reports a failure: of JSON, a page or text."""
+    text = body.decode("utf-8", "replace").strip()
+    if looks_like_html(text):
+        return _text_of_page(text)
+    if text.startswith(("{", "[", '"')):
+        try:
+            return message_of(read_json(text)) or text[:_SHOWN]
+        except NotJsonError:
+            pass
+    return text[:_SHOWN]
+
+
+def refuses_tools(status: int, message: str) -> bool:
+    """True if a failure most likely says that the endpoint, or the model, takes no tools."""
+    if status not in _CALLERS:
+        return False
+    return bool(_TOOLS.search(message) and _REFUSED.search(message))
+
+
+def looks_like_html(text: str) -> bool:
+    """True if this is the beginning of a page and not of events or JSON."""
+    return text.lstrip().startswith("<")
+
+
+def _text_of_page(page: str) -> str:
+    page = page[:_SCANNED]
+    title = _HTML_TITLE.search(page)
+    visible = title.group(1) if title else _HTML_TAG.sub(" ", _HTML_HIDDEN.sub(" ", page))
+    return " ".join(visible.split())[:_SHOWN]

@@ -1,3 +1,0 @@
-"""OpenAI's chat completions, and the many endpoints that speak something like them."""
-
-from agent_actors.providers.openai.client import OpenAIChat as OpenAIChat

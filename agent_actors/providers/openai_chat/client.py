@@ -1,0 +1,168 @@
+"""A model behind an endpoint that speaks OpenAI's chat completions.
+
+Owns the request to one endpoint and the errors that name it. It keeps no state between calls, so
+any number may be under way at once. How a request is put stands in `encode`, how an answer is read
+in `answer`, HTTP behind `ByteExchange`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import SplitResult, urlunsplit
+
+from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
+from agent_actors.codec.openai_messages import PROVIDER
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.provenance import Origin, marked
+from agent_actors.errors import ProviderStatusError
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
+from agent_actors.providers.base_url import (
+    checked_headers,
+    keyed_headers,
+    shown_url,
+    split_base_url,
+)
+from agent_actors.providers.end_of_response import Grace
+from agent_actors.providers.error_body import TEXT_ONLY_HINT, refuses_tools
+from agent_actors.providers.forwarding_sink import DroppingSink
+from agent_actors.providers.openai_chat.encode import encode_request
+from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.structured import ask_for_output
+from agent_actors.providers.response_sink import AnswerSink
+from agent_actors.transport.backends.select import make_exchange
+from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
+
+_PATH: Final = "/chat/completions"
+
+
+class OpenAIChat:
+    """`ModelProvider` for OpenAI-compatible endpoints. Works without a runtime too.
+
+    Always streams, whatever the caller wants to see of it.
+
+    Args:
+        base_url: Such as `http://localhost:1234/v1`; `/chat/completions` is added. A query stays.
+        api_key: Sent as `Authorization: Bearer …`; empty: not sent. Local endpoints need none, and
+            take the default.
+        api_key_header: The name of a header that gets the bare key instead.
+        headers: Further headers; they win over those made here.
+        exchange: What to send by; without one, one is made, and closed by `aclose`.
+        connect_timeout: Seconds to connect in, for the exchange made here.
+        max_connections: Requests under way at once, for the exchange made here.
+        dialect: What the endpoint wants, refuses and does in its own way.
+
+    Raises:
+        ConfigError: The URL is not http(s), or a header is not printable ASCII.
+
+    Example:
+        ```python
+        model = OpenAIChat(base_url="http://localhost:1234/v1")
+        answer = await model.complete(ModelRequest(Messages().user("Hello"), ModelSettings("qwen")))
+        ```
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str = "not-needed",
+        api_key_header: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        exchange: ByteExchange | None = None,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        max_connections: float = DEFAULT_MAX_CONNECTIONS,
+        dialect: ChatDialect = PLAIN,
+    ) -> None:
+        base = split_base_url(base_url, example="http://localhost:1234/v1")
+        self._url = _completions_url(base)
+        self._name = shown_url(base)
+        self._headers = _headers(api_key, api_key_header, headers or {})
+        self._owns_exchange = exchange is None
+        self._exchange: ByteExchange = exchange or make_exchange(
+            base_url, connect_timeout=connect_timeout, max_connections=max_connections
+        )
+        self._dialect = dialect
+
+    @property
+    def name(self) -> str:
+        """The base URL."""
+        return self._name
+
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+
+        Raises:
+            ProviderError: Whatever failed on the model's side.
+
+        Cancellation: closes the connection; what `sink` got stays there.
+        """
+        grace = Grace(sink)
+        asked = ask_for_output(request, sink, self._dialect)
+        request, sink = asked.request, asked.sink
+        body = encode_request(request, self._dialect, self._name)
+
+        def reader(content_type: str) -> AnswerReader:
+            return AnswerReader(
+                request,
+                endpoint=self._name,
+                content_type=content_type,
+                dialect=self._dialect,
+                on_told_end=grace.told,
+            )
+
+        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        headers = keyed_headers(self._headers, request)
+        await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
+        try:
+            whole = reading.whole()
+        except ProviderStatusError as error:
+            raise _explained(error, request) from None
+        origin = Origin(PROVIDER, self._name, request.settings.model)
+        return marked(asked.answer(whole.finish()), origin)
+
+    async def complete(self, request: ModelRequest) -> ModelFinished:
+        """Ask the model and wait for the whole answer.
+
+        Raises:
+            ProviderError: Whatever failed on the model's side.
+
+        Cancellation: closes the connection.
+        """
+        return await self.stream(request, DroppingSink())
+
+    def statistics(self) -> ExchangeStatistics:
+        """What its connections do; those of a caller's exchange too."""
+        return self._exchange.statistics()
+
+    async def aclose(self) -> None:
+        """Close the connections, unless the exchange is the caller's; idempotent."""
+        if self._owns_exchange:
+            await self._exchange.aclose()
+
+
+def _explained(error: ProviderStatusError, request: ModelRequest) -> ProviderStatusError:
+    """The error, with what can be done about it where that is known."""
+    if not (request.tools and refuses_tools(error.status, error.body_message)):
+        return error
+    return ProviderStatusError(
+        endpoint=error.endpoint,
+        status=error.status,
+        body_message=error.body_message,
+        headers=error.headers,
+        hint=TEXT_ONLY_HINT,
+    )
+
+
+def _completions_url(base: SplitResult) -> str:
+    path = base.path.rstrip("/")
+    if not path.endswith(_PATH):
+        path += _PATH
+    return urlunsplit((base.scheme, base.netloc, path, base.query, ""))
+
+
+def _headers(key: str, key_header: str | None, own: Mapping[str, str]) -> Mapping[str, str]:
+    made = {"content-type": "application/json", "accept": "text/event-stream"}
+    if key_header:
+        made[key_header] = key
+    elif key:
+        made["authorization"] = f"Bearer {key}"
+    return checked_headers(made, own, key=key)

@@ -1,0 +1,298 @@
+"""Chunks of a chat completion become neutral pieces.
+
+Owns the meaning of OpenAI's wire and of what endpoints make of it, one chunk at a time; what
+belongs together across chunks is assembly's. It never refuses what can be read: an odd field is
+read as far as it goes, a line that is no JSON is skipped, counted and told of. What an endpoint
+tells of its own failure is raised.
+
+All choices are read as one answer, since one is asked for: some endpoints number parts of an answer
+as if they were choices. A choice's whole `message` counts only where no `delta` is: some send it
+beside the deltas, growing.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
+
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.model import (
+    FinishDelta,
+    FinishReason,
+    ModelDelta,
+    NoticeDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import ProviderInBandError
+from agent_actors.protocol.response.text import mend_surrogates
+from agent_actors.providers.error_body import code_of, message_of
+from agent_actors.providers.openai_chat.wire import (
+    Choice,
+    Chunk,
+    Content,
+    Delta,
+    Function,
+    NotJsonError,
+    PlainField,
+    ToolCall,
+    WireObject,
+    read_chunks,
+    read_plain,
+)
+from agent_actors.providers.token_counts import count_in, is_told
+
+_FINISH: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "complete": "stop",
+    "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "refused",
+    "refusal": "refused",
+    "safety": "refused",
+}
+_NO_REASON: Final = frozenset({"", "null", "none"})
+"""What endpoints send for "not finished yet" beside the absent field and JSON's null."""
+
+_INPUT: Final = ("prompt_tokens", "input_tokens")
+_OUTPUT: Final = ("completion_tokens", "output_tokens")
+"""What dialects call the tokens of the prompt, and those of the answer."""
+
+_SHOWN_WARNING: Final = 200
+"""Characters of a skipped line kept to tell of it."""
+
+_MAX_NOTICES: Final = 8
+"""Notices of an answer: enough to see what is wrong, and no flood where every line is."""
+
+
+class ChunkDecoder:
+    """Decodes the data lines of one answer.
+
+    Args:
+        endpoint: What errors call the endpoint.
+
+    Attributes:
+        model: The model's name as the endpoint gave it; empty while it has not.
+        response_id: The endpoint's id of the answer; empty while it gave none.
+        skipped: How many lines were no JSON.
+        first_skipped: The beginning of the first of them; empty if there was none.
+        answered: True once a choice came.
+        summed_up: True if the last line was token counts without a choice.
+        plain: The field that the last line added to, if it did nothing else: so will the next one,
+            nearly always. None if it did, or while the names above may yet come.
+    """
+
+    __slots__ = (
+        "_endpoint",
+        "_prose",
+        "_refused",
+        "answered",
+        "first_skipped",
+        "model",
+        "plain",
+        "response_id",
+        "skipped",
+        "summed_up",
+    )
+
+    def __init__(self, *, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._refused = False
+        # Where the last text or thought stood.
+        self._prose: PlainField = "content"
+        self.plain: PlainField | None = None
+        self.model: str = ""
+        self.response_id: str = ""
+        self.skipped: int = 0
+        self.first_skipped: str = ""
+        self.answered: bool = False
+        self.summed_up: bool = False
+
+    def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
+        """What the data lines from `start` on add to `plain`, as far as they do nothing else.
+
+        Empty if the first of them is another: it is to be decoded.
+        """
+        if self.plain is None:
+            return ()
+        return read_plain(self.plain, lines[start:] if start else lines)
+
+    def decode(self, data: str | bytes) -> list[ModelDelta]:
+        """The pieces in one data line.
+
+        Raises:
+            ProviderInBandError: The line tells of an error.
+        """
+        try:
+            chunks = read_chunks(data)
+        except NotJsonError:
+            return self._skip(data if isinstance(data, str) else data.decode("utf-8", "replace"))
+        deltas: list[ModelDelta] = []
+        self.summed_up = False
+        for chunk in chunks:
+            self._take(chunk, deltas)
+        prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
+        self.plain = self._prose if prose and self.model and self.response_id else None
+        return deltas
+
+    def _skip(self, line: str) -> list[ModelDelta]:
+        """A line that is no JSON; the stream goes on, and a person is told."""
+        self.skipped += 1
+        line = line[:_SHOWN_WARNING]
+        if self.skipped == 1:
+            self.first_skipped = line
+        if self.skipped > _MAX_NOTICES:
+            return []
+        last = "; further ones are not told of" if self.skipped == _MAX_NOTICES else ""
+        return [NoticeDelta(f"a data line that is no JSON was skipped{last}: {line!r}")]
+
+    def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
+        if chunk.error:
+            raise self._in_band(chunk.error)
+        if chunk.choices is None and (chunk.message or chunk.detail):
+            raise self._in_band(chunk.message or chunk.detail)
+        self.model = self.model or chunk.model or ""
+        self.response_id = self.response_id or chunk.id or ""
+        self.answered = self.answered or bool(chunk.choices)
+        for choice in chunk.choices or ():
+            self._take_choice(choice, deltas)
+        if chunk.usage:
+            counted = list(_usage(chunk.usage))
+            deltas += counted
+            self.summed_up = bool(counted) and not chunk.choices
+
+    def _in_band(self, error: object) -> ProviderInBandError:
+        value = cast(JsonValue, error)
+        return ProviderInBandError(
+            mend_surrogates(message_of(value)) or "the endpoint told of an error without a message",
+            endpoint=self._endpoint,
+            code=mend_surrogates(code_of(value)),
+        )
+
+    def _take_choice(self, choice: Choice, deltas: list[ModelDelta]) -> None:
+        delta = choice.message if choice.delta is None else choice.delta
+        if delta is not None:
+            self._take_delta(delta, deltas)
+        if choice.finish_reason:
+            word = choice.finish_reason.lower()
+            if word not in _NO_REASON:
+                deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
+        if choice.usage:
+            deltas.extend(_usage(choice.usage))
+
+    def _take_delta(self, delta: Delta, deltas: list[ModelDelta]) -> None:
+        if delta.reasoning_content or delta.reasoning:
+            # The same thought under its old and its new name: never both.
+            self._prose = "reasoning_content" if delta.reasoning_content else "reasoning"
+            deltas.extend(_thoughts(delta.reasoning_content or delta.reasoning))
+        if delta.content:
+            if isinstance(delta.content, str):
+                self._prose = "content"
+                deltas.append(TextDelta(delta.content))
+            else:
+                deltas.extend(_parts(delta.content))
+        if delta.refusal:
+            deltas.append(TextDelta(delta.refusal))
+            if not self._refused:
+                self._refused = True
+                deltas.append(FinishDelta("refused"))
+        if delta.extra_content:
+            deltas.append(TextDelta("", {"extra_content": cast(JsonValue, delta.extra_content)}))
+        if delta.tool_calls:
+            deltas.extend(_calls(delta.tool_calls))
+        if delta.function_call is not None:
+            deltas.append(_call(0, "", delta.function_call, None))
+
+
+def _calls(calls: list[ToolCall]) -> Iterator[ToolCallDelta]:
+    # Several in one list are several calls; if the endpoint numbers none, their places must.
+    places = len(calls) > 1 and all(call.index is None and not call.id for call in calls)
+    for place, call in enumerate(calls):
+        index = place if places else call.index
+        yield _call(index, call.id or "", call.function, call.extra_content)
+
+
+def _call(
+    index: int | None, call_id: str, function: Function | None, extra: WireObject | None
+) -> ToolCallDelta:
+    echo: JsonObject = {"extra_content": cast(JsonValue, extra)} if extra else {}
+    if function is None:
+        return ToolCallDelta(index, call_id, extra=echo)
+    arguments = cast("str | JsonObject | None", function.arguments)
+    return ToolCallDelta(index, call_id, function.name or "", arguments, echo)
+
+
+def _thoughts(content: Content) -> Iterator[ModelDelta]:
+    """A chain of thought: text, or an object or parts with text and maybe a signature."""
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str) and part:
+            yield ThinkingDelta(part)
+        elif isinstance(part, dict):
+            found = cast(JsonObject, part)
+            text, signature = _text_of(found), found.get("signature")
+            seal = signature if isinstance(signature, str) else ""
+            if text or seal:
+                yield ThinkingDelta(text, seal)
+
+
+def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
+    """Content in parts: text and chains of thought; other kinds are not for a reader."""
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str) and part:
+            yield TextDelta(part)
+        elif isinstance(part, dict):
+            found = cast(JsonObject, part)
+            if found.get("type") in {"thinking", "reasoning"}:
+                yield from _thoughts([found])
+            elif text := _text_of(found):
+                yield TextDelta(text)
+
+
+def _text_of(part: JsonObject) -> str:
+    """The text of a part, under whichever name, or of the parts inside it."""
+    for key in ("text", "thinking", "reasoning", "content", "refusal"):
+        value = part.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "".join(
+                item if isinstance(item, str) else _text_of(item)
+                for item in value
+                if isinstance(item, str | dict)
+            )
+    return ""
+
+
+def _usage(raw: WireObject) -> Iterator[UsageDelta]:
+    """Token counts, by the names of several dialects; none if they are all zero."""
+    prompt = _nested(raw, "prompt_tokens_details", "input_tokens_details")
+    completion = _nested(raw, "completion_tokens_details", "output_tokens_details")
+    usage = Usage(
+        input_tokens=count_in(raw, *_INPUT),
+        output_tokens=count_in(raw, *_OUTPUT),
+        cache_read_tokens=count_in(prompt, "cached_tokens")
+        or count_in(raw, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens"),
+        cache_creation_tokens=count_in(prompt, "cache_creation_tokens", "cache_write_tokens")
+        or count_in(raw, "cache_creation_input_tokens"),
+        reasoning_tokens=count_in(completion, "reasoning_tokens")
+        or count_in(raw, "reasoning_tokens"),
+    )
+    if usage != Usage():
+        yield UsageDelta(usage, partial=not (is_told(raw, *_INPUT) and is_told(raw, *_OUTPUT)))
+
+
+def _nested(raw: WireObject, *keys: str) -> WireObject:
+    for key in keys:
+        value = raw.get(key)
+        if isinstance(value, dict):
+            return cast(WireObject, value)
+    return {}

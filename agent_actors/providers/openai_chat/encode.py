@@ -1,0 +1,284 @@
+"""A request becomes the JSON body of a chat completion.
+
+Owns what is sent. Nothing in here changes the conversation: a message is put into the wire's form,
+or left out where the wire has no form for it (thoughts, and calls that could not be carried out and
+that nothing answers). What this endpoint asked to have echoed back, and what a caller wants sent
+(`extra` of a block), is put where it was taken from: beside the call for a call, else beside the
+content of the message. What another endpoint gave is left out (`domain/provenance.py`): strict ones
+refuse a field that they do not know.
+
+Arguments are sent as text that parses to exactly the call's input, since endpoints refuse anything
+else: the text that came, if it does, else new text.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, cast
+
+import msgspec
+
+from agent_actors.codec.openai_messages import PROVIDER, tool_to_openai
+from agent_actors.domain.blocks import (
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Message
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.provenance import Origin
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
+from agent_actors.protocol.response.arguments import dump_object
+from agent_actors.protocol.response.text import mend_surrogates
+from agent_actors.providers.openai_chat.media import (
+    Part,
+    content_of,
+    has_media,
+    is_part,
+    parts_of,
+    result_media,
+    result_text,
+)
+from agent_actors.providers.openai_chat.plain_text_tools import in_text_only
+from agent_actors.providers.openai_chat.tool_call_ids import short_call_id
+
+_HEAVY: Final = b"media"
+"""Stands for a message with images or files, which is encoded with each request."""
+
+_UNNAMED: Final = "unnamed"
+"""Sent as the name of a call that had none and was answered: the wire takes no empty name."""
+
+
+def encode_request(
+    request: ModelRequest, dialect: ChatDialect = PLAIN, endpoint: str = ""
+) -> bytes:
+    """The body.
+
+    Args:
+        request: What is asked.
+        dialect: What the endpoint wants, and what it refuses.
+        endpoint: Who is asked, by name: what it gave to be echoed is sent back.
+    """
+    asked = Origin(PROVIDER, endpoint, request.settings.model)
+    if "tools" in dialect.refuses:
+        request = in_text_only(request, asked)
+    settings = request.settings
+    body: dict[str, object] = {"model": settings.model, "stream": True}
+    if dialect.include_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
+    body.update(_settings(settings, dialect.max_tokens_field, has_tools=bool(request.tools)))
+    for refused in dialect.refuses & body.keys():
+        del body[refused]
+    body.update(settings.extra_body)
+    encoded = _encoded(body)
+    if "messages" in body:  # the caller's own, among the further fields
+        return encoded
+    head, end = encoded[:-1] + b',"messages":[', b"]}"
+    messages = _messages(request, dialect, asked)
+    if not messages:
+        return head + end
+    # The body is put together in one step: of a long conversation, each copy costs more than all
+    # the rest of a turn.
+    messages[0] = head + messages[0]
+    messages[-1] += end
+    return b",".join(messages)
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate somewhere in what the caller gave
+        return msgspec.json.encode(_mended(value))
+
+
+def _settings(settings: ModelSettings, max_tokens_field: str, *, has_tools: bool) -> JsonObject:
+    """The sampling options that are set."""
+    fields: JsonObject = {
+        max_tokens_field: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop": list(settings.stop) or None,
+        "seed": settings.seed,
+        "presence_penalty": settings.presence_penalty,
+        "frequency_penalty": settings.frequency_penalty,
+    }
+    if has_tools:  # endpoints refuse these where there is nothing to choose from
+        fields["tool_choice"] = _tool_choice(settings.tool_choice)
+        fields["parallel_tool_calls"] = settings.parallel_tool_calls
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _tool_choice(choice: str | None) -> JsonValue:
+    if choice is None or choice in {"auto", "none", "required"}:
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> list[bytes]:
+    """The messages in bytes, each as many of the wire's as it takes, joined."""
+
+    def encode(message: Message) -> bytes:
+        if message.role == "assistant":
+            sent = _assistant(message, answered, dialect, asked)
+        else:
+            sent = _spoken(message, dialect)
+        return b",".join(_encoded(one) for one in sent)
+
+    def encode_lean(message: Message) -> bytes:
+        return _HEAVY if has_media(message) else encode(message)
+
+    def encode_alone(message: Message) -> bytes | None:
+        failed = any(isinstance(block, ToolUseError) for block in message.blocks)
+        return None if failed else encode_lean(message)
+
+    answered = frozenset[str]()
+    kept = request.memo.each((dialect, asked), request.messages, encode_alone)
+    sent = list(filter(None, kept))
+    if len(sent) < len(kept) and None in kept:
+        # How a call that failed is sent depends on the messages after it: nothing can be kept.
+        answered = _answered(request.messages)
+        kept = [encode_lean(message) for message in request.messages]
+        sent = list(filter(None, kept))
+    if _HEAVY in sent:
+        sent = list(_with_media(zip(request.messages, kept, strict=True), encode, dialect))
+    if request.system_prompt:
+        sent.insert(0, _encoded({"role": "system", "content": request.system_prompt}))
+    return sent
+
+
+def _with_media(
+    messages: Iterable[tuple[Message, bytes | None]],
+    encode: Callable[[Message], bytes],
+    dialect: ChatDialect,
+) -> Iterator[bytes]:
+    """All messages, each with its bytes if they were kept; what tools showed follows the results.
+
+    Args:
+        messages: The conversation.
+        encode: Makes the bytes of an answer, whose images stay where they are.
+        dialect: What the endpoint wants.
+    """
+    shown: list[JsonValue] = []
+    for message, known in messages:
+        heard = message.role in {"user", "tool"}
+        if shown and not heard:
+            yield _encoded({"role": "user", "content": shown})
+            shown = []
+        if known is not _HEAVY and not (shown and message.role == "user"):
+            if known:
+                yield known
+            continue
+        if not heard:
+            yield encode(message)
+            continue
+        for block in message.blocks:
+            if isinstance(block, ToolResultBlock):
+                yield _encoded(_result(block, dialect))
+                shown += result_media(block)
+        said = [block for block in message.blocks if is_part(block)]
+        if said:
+            content = [*shown, *parts_of(said)] if shown else content_of(said)
+            yield _encoded({"role": "user", "content": content})
+            shown = []
+    if shown:
+        yield _encoded({"role": "user", "content": shown})
+
+
+def _answered(messages: Iterable[Message]) -> frozenset[str]:
+    """The ids of the calls that have a result."""
+    return frozenset(
+        block.tool_use_id
+        for message in messages
+        for block in message.blocks
+        if isinstance(block, ToolResultBlock)
+    )
+
+
+def _assistant(
+    message: Message, answered: AbstractSet[str], dialect: ChatDialect, asked: Origin
+) -> Iterator[JsonObject]:
+    calls: list[JsonValue] = []
+    said: list[Part] = []
+    echo: JsonObject = {}
+    thoughts = ""
+    for block in message.blocks:
+        if isinstance(block, ToolUseBlock):
+            made = _call(block, block.name, _arguments(block), dialect)
+            calls.append({**made, **asked.owed(block)})
+        elif isinstance(block, ToolUseError):
+            if block.id in answered:
+                made = _call(block, block.name or _UNNAMED, "{}", dialect)
+                calls.append({**made, **asked.owed(block)})
+        else:
+            echo.update(asked.owed(block))
+            if isinstance(block, ThinkingBlock):
+                thoughts += block.thinking
+            elif is_part(block):
+                said.append(block)
+    if dialect.echo_reasoning and thoughts:
+        echo.setdefault(dialect.echo_reasoning, thoughts)
+    if said or calls:
+        content = content_of(said) if said else None
+        with_calls: JsonObject = {"tool_calls": calls} if calls else {}
+        yield {"role": "assistant", "content": content, **with_calls, **echo}
+
+
+def _call(
+    block: ToolUseBlock | ToolUseError, name: str, arguments: str, dialect: ChatDialect
+) -> JsonObject:
+    function: JsonObject = {"name": name, "arguments": arguments}
+    call_id = _call_id(block.id, dialect)
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def _call_id(call_id: str, dialect: ChatDialect) -> str:
+    return short_call_id(call_id) if dialect.short_call_ids else call_id
+
+
+def _arguments(call: ToolUseBlock) -> str:
+    raw = call.raw_arguments
+    if raw:
+        try:
+            if msgspec.json.decode(raw) == call.input:
+                return raw
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+    return dump_object(call.input)
+
+
+def _spoken(message: Message, dialect: ChatDialect) -> Iterator[JsonObject]:
+    """What is no answer of the model: results one by one, and the rest as one message."""
+    said: list[Part] = []
+    for block in message.blocks:
+        if isinstance(block, ToolResultBlock):
+            yield _result(block, dialect)
+        elif is_part(block):
+            said.append(block)
+    if said:
+        role = "user" if message.role == "tool" else message.role
+        yield {"role": role, "content": content_of(said)}
+
+
+def _result(block: ToolResultBlock, dialect: ChatDialect) -> JsonObject:
+    name: JsonObject = {"name": block.name} if block.name else {}
+    return {
+        "role": "tool",
+        "tool_call_id": _call_id(block.tool_use_id, dialect),
+        **name,
+        "content": result_text(block),
+        **block.extra,
+    }
+
+
+def _mended(value: object) -> object:
+    if isinstance(value, str):
+        return mend_surrogates(value)
+    if isinstance(value, list | tuple):
+        return [_mended(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        return {mend_surrogates(key): _mended(item) for key, item in fields.items()}
+    return value

@@ -1,0 +1,100 @@
+"""A conversation with calls, for an endpoint that takes text only.
+
+Such an endpoint refuses a history with calls in it, as there is one if the session began elsewhere.
+What was called, and what came back, is told in words, in its place; neighbours of one side become
+one message, since strict templates want the sides to take turns. A conversation without calls stays
+the very same, so that what was made of its messages is used again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.messages import Message, Messages
+from agent_actors.domain.model import ModelRequest
+from agent_actors.domain.provenance import MarkedBlock, Origin
+from agent_actors.protocol.response.arguments import dump_object
+from agent_actors.providers.openai_chat.media import result_text
+
+_BETWEEN: Final = "\n\n"
+
+
+def in_text_only(request: ModelRequest, asked: Origin) -> ModelRequest:
+    """The request without tools, its calls and results told as text.
+
+    Args:
+        request: What is asked.
+        asked: Who is asked. What others gave to be echoed is left out before blocks become one.
+    """
+    messages = request.messages
+    if not any(_is_of_call(block) for message in messages for block in message.blocks):
+        return attrs.evolve(request, tools=())
+    told = Messages(_merged(_told(messages, asked)))
+    return attrs.evolve(request, tools=(), messages=told, memo=MessageMemo())
+
+
+def _is_of_call(block: ContentBlock) -> bool:
+    return isinstance(block, ToolUseBlock | ToolUseError | ToolResultBlock)
+
+
+def _told(messages: Iterable[Message], asked: Origin) -> Iterator[Message]:
+    names: dict[str, str] = {}
+    for message in messages:
+        blocks: list[ContentBlock] = []
+        for block in message.blocks:
+            if isinstance(block, ToolUseBlock):
+                names[block.id] = block.name
+            blocks.append(_own(_in_words(block, names), asked))
+        yield Message("user" if message.role == "tool" else message.role, _spaced(blocks))
+
+
+def _in_words(block: ContentBlock, names: dict[str, str]) -> ContentBlock:
+    if isinstance(block, ToolUseBlock):
+        return TextBlock(f"[Called the tool {block.name} with {dump_object(block.input)}]")
+    if isinstance(block, ToolUseError):
+        return TextBlock(f"[Tried to call {block.name or 'a tool'}: {block.error}]")
+    if isinstance(block, ToolResultBlock):
+        what = "failed" if block.is_error else "returned"
+        name = block.name or names.get(block.tool_use_id, "")
+        which = f"The tool {name}" if name else "A tool"
+        return TextBlock(f"[{which} {what}: {result_text(block)}]")
+    return block
+
+
+def _own(block: ContentBlock, asked: Origin) -> ContentBlock:
+    if isinstance(block, MarkedBlock) and block.origin:
+        return attrs.evolve(block, extra=asked.owed(block), origin="")
+    return block
+
+
+def _merged(messages: Iterable[Message]) -> list[Message]:
+    merged: list[Message] = []
+    for message in messages:
+        last = merged[-1] if merged else None
+        if last is not None and last.role == message.role != "system":
+            merged[-1] = Message(last.role, _spaced([*last.blocks, *message.blocks]))
+        else:
+            merged.append(message)
+    return merged
+
+
+def _spaced(blocks: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
+    """The blocks, with a blank line between texts: on the wire they stand close together."""
+    spaced: list[ContentBlock] = []
+    for block in blocks:
+        before = spaced[-1] if spaced else None
+        if isinstance(block, TextBlock) and isinstance(before, TextBlock):
+            text = f"{before.text}{_BETWEEN}{block.text}"
+            spaced[-1] = TextBlock(text, extra={**before.extra, **block.extra})
+        else:
+            spaced.append(block)
+    return tuple(spaced)

@@ -1,0 +1,389 @@
+import json
+from collections.abc import Iterable
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import (
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Message, Messages, Role
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.profiles.dialect import PLAIN, ChatDialect
+from agent_actors.providers.openai_chat.encode import encode_request
+
+HI = Messages().user("Hi")
+NOW = ToolSpec("now", "The time.")
+FIND = ToolSpec("find", "Find it.", {"type": "object", "properties": {"q": {"type": "string"}}})
+
+
+def body_of(
+    settings: ModelSettings | None = None,
+    messages: Messages = HI,
+    dialect: ChatDialect = PLAIN,
+    *,
+    tools: bool = False,
+    system_prompt: str = "",
+) -> JsonObject:
+    offered = (NOW, FIND) if tools else ()
+    request = ModelRequest(messages, settings or ModelSettings("m"), system_prompt, offered)
+    decoded: JsonObject = json.loads(encode_request(request, dialect))
+    return decoded
+
+
+def sent(*messages: Message, dialect: ChatDialect = PLAIN) -> JsonValue:
+    return body_of(messages=Messages(messages), dialect=dialect)["messages"]
+
+
+def message(role: Role, *blocks: ContentBlock) -> Message:
+    return Message(role, blocks)
+
+
+def test_the_smallest_request() -> None:
+    assert body_of() == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+@pytest.mark.feature("OAS-074")
+def test_a_stream_is_always_asked_for_and_usage_unless_told_otherwise() -> None:
+    body = body_of(dialect=ChatDialect(include_usage=False))
+    assert body["stream"] is True
+    assert "stream_options" not in body
+
+
+@pytest.mark.feature("OAS-032", "WICK-081", "OAS-001")
+def test_the_system_prompt_comes_first_then_the_history_then_the_user() -> None:
+    messages = Messages().user("One").assistant("Two").user("Three")
+    assert body_of(messages=messages, system_prompt="Be brief.")["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "One"},
+        {"role": "assistant", "content": "Two"},
+        {"role": "user", "content": "Three"},
+    ]
+
+
+def test_system_messages_of_the_history_stay_where_they_are() -> None:
+    assert sent(message("user", TextBlock("a")), message("system", TextBlock("b"))) == [
+        {"role": "user", "content": "a"},
+        {"role": "system", "content": "b"},
+    ]
+
+
+@pytest.mark.feature("OAS-008")
+@pytest.mark.parametrize("value", [None, 4096])
+def test_max_tokens_is_left_out_when_none(value: int | None) -> None:
+    assert body_of(ModelSettings("m", max_tokens=value)).get("max_tokens") == value
+
+
+@pytest.mark.feature("OAS-009", "WICK-082", "ASDK-015")
+def test_temperature_zero_is_sent_and_none_is_not() -> None:
+    assert body_of(ModelSettings("m", temperature=0.0))["temperature"] == 0
+    assert body_of(ModelSettings("m", temperature=0.7))["temperature"] == 0.7
+    assert "temperature" not in body_of(ModelSettings("m"))
+
+
+def test_every_sampling_option_has_its_field() -> None:
+    body = body_of(
+        ModelSettings(
+            "m",
+            top_p=0.0,
+            stop=("END", "\n"),
+            seed=0,
+            presence_penalty=-1.0,
+            frequency_penalty=0.5,
+            extra_body={"top_k": 40, "stream_options": {"include_usage": False}},
+        )
+    )
+    assert {key: body[key] for key in ("top_p", "stop", "seed", "top_k", "stream_options")} == {
+        "top_p": 0,
+        "stop": ["END", "\n"],
+        "seed": 0,
+        "top_k": 40,
+        "stream_options": {"include_usage": False},
+    }
+    assert (body["presence_penalty"], body["frequency_penalty"]) == (-1, 0.5)
+
+
+def test_the_bound_on_tokens_is_called_what_the_endpoint_calls_it() -> None:
+    dialect = ChatDialect(max_tokens_field="max_completion_tokens")
+    body = body_of(ModelSettings("m", max_tokens=7), dialect=dialect)
+    assert body["max_completion_tokens"] == 7
+    assert "max_tokens" not in body
+
+
+def test_what_an_endpoint_refuses_is_not_sent_unless_the_caller_writes_it_out() -> None:
+    dialect = ChatDialect(refuses={"temperature", "seed", "stream_options", "parallel_tool_calls"})
+    settings = ModelSettings(
+        "m", temperature=0.5, top_p=0.1, seed=1, parallel_tool_calls=True, extra_body={"seed": 2}
+    )
+    body = body_of(settings, dialect=dialect, tools=True)
+    assert body.keys() == {"model", "stream", "tools", "top_p", "seed", "messages"}
+    assert body["seed"] == 2
+
+
+def test_tools_are_offered_in_the_wires_form() -> None:
+    assert body_of(tools=True)["tools"] == [
+        {
+            "type": "function",
+            "function": {
+                "name": "now",
+                "description": "The time.",
+                "parameters": {"type": "object"},
+            },
+        },
+        {
+            "type": "function",
+            "function": {
+                "name": "find",
+                "description": "Find it.",
+                "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+            },
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "field"),
+    [
+        ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        ("find", {"type": "function", "function": {"name": "find"}}),
+    ],
+)
+def test_a_choice_of_tool_is_a_word_or_a_tool(choice: str, field: JsonValue) -> None:
+    settings = ModelSettings("m", tool_choice=choice, parallel_tool_calls=False)
+    body = body_of(settings, tools=True)
+    assert body["tool_choice"] == field
+    assert body["parallel_tool_calls"] is False
+
+
+def test_without_tools_nothing_is_said_of_choosing_them() -> None:
+    body = body_of(ModelSettings("m", tool_choice="auto", parallel_tool_calls=True))
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
+
+
+@pytest.mark.feature("WICK-083")
+def test_a_call_and_its_result() -> None:
+    call = ToolUseBlock("a", "find", {"q": "é"}, '{"q": "é"}')
+    assert sent(
+        message("assistant", TextBlock("Let me look."), call),
+        message("tool", ToolResultBlock("a", {"found": 1}, name="find")),
+    ) == [
+        {
+            "role": "assistant",
+            "content": "Let me look.",
+            "tool_calls": [
+                {
+                    "id": "a",
+                    "type": "function",
+                    "function": {"name": "find", "arguments": '{"q": "é"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "name": "find", "content": '{"found": 1}'},
+    ]
+
+
+def arguments_sent(call: ToolUseBlock) -> str:
+    (assistant,) = json.loads(json.dumps(sent(message("assistant", call))))
+    assert assistant["content"] is None
+    text = assistant["tool_calls"][0]["function"]["arguments"]
+    assert isinstance(text, str)
+    return text
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "{}", "not json", r'"{\"q\": 1}"', '{"q":2}', '{"q":1}{"q":1}', "[" * 100_000]
+)
+def test_arguments_are_the_inputs_text_when_the_raw_text_says_anything_else(raw: str) -> None:
+    assert arguments_sent(ToolUseBlock("a", "find", {"q": 1}, raw)) == '{"q": 1}'
+
+
+def test_raw_arguments_that_say_the_same_are_sent_as_they_came() -> None:
+    assert arguments_sent(ToolUseBlock("a", "find", {"q": 1}, '{ "q":1 }')) == '{ "q":1 }'
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text(st.characters(codec=None))), st.text())
+def test_arguments_are_always_an_object_in_text(value: dict[str, JsonValue], raw: str) -> None:
+    decoded = json.loads(arguments_sent(ToolUseBlock("a", "f", value, raw)))
+    assert decoded.keys() == value.keys()
+
+
+def test_lone_surrogates_of_the_caller_are_replaced() -> None:
+    settings = ModelSettings("m", extra_body={"k\ud83d": [1, ("\ud83d\ude00",)]})
+    body = body_of(settings, Messages().user("a\ud83db"))
+    assert body["messages"] == [{"role": "user", "content": "a\ufffdb"}]
+    assert body["k\ufffd"] == [1, ["\N{GRINNING FACE}"]]
+
+
+@pytest.mark.feature("OAS-067")
+def test_a_broken_call_that_nothing_answers_is_not_sent() -> None:
+    error = ToolUseError("bad", "{x", "a", "find")
+    assert sent(message("assistant", TextBlock("Hm"), error)) == [
+        {"role": "assistant", "content": "Hm"}
+    ]
+    assert sent(message("assistant", error)) == []
+
+
+@pytest.mark.feature("OAS-067")
+@pytest.mark.parametrize(("name", "as_sent"), [("find", "find"), ("", "unnamed")])
+def test_a_broken_call_that_is_answered_is_sent_without_arguments(name: str, as_sent: str) -> None:
+    assert sent(
+        message("assistant", ToolUseError("bad", "{x", "a", name)),
+        message("tool", ToolResultBlock("a", "bad", is_error=True)),
+    ) == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": as_sent, "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "bad"},
+    ]
+
+
+def test_several_results_in_one_message_are_messages_of_their_own() -> None:
+    results = [ToolResultBlock("a", "1"), ToolResultBlock("b", "2")]
+    assert sent(message("user", *results, TextBlock("Go on."))) == [
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "user", "content": "Go on."},
+    ]
+    assert sent(message("tool", results[0], ImageBlock("https://x/y.png"))) == [
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}],
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": ""}], "a"),
+        ([{"type": "text", "text": "a"}, {"type": "image"}], None),
+        ([{"type": "text", "text": 1}], None),
+        (["a"], None),
+        ([], "[]"),
+        ("plain", "plain"),
+    ],
+)
+def test_a_result_is_text(content: str | list[JsonValue], text: str | None) -> None:
+    (found,) = json.loads(json.dumps(sent(message("tool", ToolResultBlock("a", content)))))
+    assert found["content"] == (json.dumps(content) if text is None else text)
+
+
+def test_blocks_that_are_nothing_to_say_are_left_out() -> None:
+    odd = message("user", ThinkingBlock("Hm"), TextBlock("Hi"))
+    assert assistant(ToolResultBlock("a", "x"), TextBlock("Hi")) == [
+        {"role": "assistant", "content": "Hi"}
+    ]
+    assert sent(odd) == [{"role": "user", "content": "Hi"}]
+    assert sent(message("user", ThinkingBlock("Hm"))) == []
+
+
+def test_images_are_parts_beside_the_text() -> None:
+    blocks: list[ContentBlock] = [
+        TextBlock("What is this?"),
+        ImageBlock("data:image/png;base64,xx", "image/png"),
+    ]
+    assert sent(message("user", *blocks)) == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,xx"}},
+            ],
+        }
+    ]
+
+
+def assistant(*blocks: ContentBlock, dialect: ChatDialect = PLAIN) -> Iterable[JsonObject]:
+    found: list[JsonObject] = json.loads(
+        json.dumps(sent(message("assistant", *blocks), dialect=dialect))
+    )
+    return found
+
+
+def test_thoughts_are_not_sent() -> None:
+    assert assistant(ThinkingBlock("Hm"), TextBlock("Hi")) == [
+        {"role": "assistant", "content": "Hi"}
+    ]
+    assert assistant(ThinkingBlock("Hm")) == []
+
+
+def test_quirk_40_reasoning_is_sent_back_where_it_is_asked_for() -> None:
+    blocks = (ThinkingBlock("H"), ThinkingBlock("m"), TextBlock("Hi"))
+    for field in ("reasoning_content", "reasoning"):
+        assert assistant(*blocks, dialect=ChatDialect(echo_reasoning=field)) == [
+            {"role": "assistant", "content": "Hi", field: "Hm"}
+        ]
+    own = ThinkingBlock("x", extra={"reasoning_content": "own"})
+    for field in ("reasoning_content", ""):
+        assert assistant(own, TextBlock("Hi"), dialect=ChatDialect(echo_reasoning=field)) == [
+            {"role": "assistant", "content": "Hi", "reasoning_content": "own"}
+        ]
+
+
+def test_quirk_40_what_is_to_be_echoed_goes_back_with_its_part() -> None:
+    seal: JsonObject = {"extra_content": {"google": {"thought_signature": "s"}}}
+    (found,) = assistant(TextBlock("Hi", extra=seal), ToolUseBlock("a", "f", {}, extra=seal))
+    assert found["extra_content"] == seal["extra_content"]
+    assert found["tool_calls"] == [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}, **seal}
+    ]
+    result = ToolResultBlock("a", "x", extra={"k": 1})
+    (sent_result,) = json.loads(json.dumps(sent(message("tool", result))))
+    assert sent_result["k"] == 1
+
+
+@pytest.mark.parametrize("prompt", ["", "Be brief."])
+@pytest.mark.parametrize("length", [0, 1, 2, 3])
+def test_messages_of_any_number_are_sent_in_their_order(prompt: str, length: int) -> None:
+    chain = [message("user", TextBlock(f"{at}")) for at in range(length)]
+    said = [("system", prompt)] if prompt else []
+    said += [("user", f"{at}") for at in range(length)]
+    expected = [{"role": role, "content": content} for role, content in said]
+    assert body_of(messages=Messages(chain), system_prompt=prompt)["messages"] == expected
+
+
+def test_messages_without_a_form_on_the_wire_leave_no_trace() -> None:
+    silent = message("assistant", ThinkingBlock("Hm"))
+    spoken = message("user", TextBlock("a"))
+    expected = [{"role": "user", "content": "a"}]
+    for chain in ((silent, spoken), (spoken, silent), (silent, spoken, silent)):
+        assert sent(*chain) == expected
+    assert sent(silent) == []
+
+
+def test_messages_among_the_further_fields_are_sent_in_place_of_the_conversation() -> None:
+    own: JsonValue = "whatever the caller wants"
+    body = body_of(ModelSettings("m", extra_body={"messages": own}), system_prompt="Be brief.")
+    assert body["messages"] == own
+
+
+def test_a_conversation_that_grows_is_sent_as_if_it_were_sent_for_the_first_time() -> None:
+    memo = MessageMemo()
+    chain = Messages()
+    for at in range(4):
+        chain = chain.user(f"{at}").assistant([ThinkingBlock("Hm")]).assistant("x")
+        request = ModelRequest(chain, ModelSettings("m"), memo=memo)
+        assert encode_request(request) == encode_request(attrs.evolve(request, memo=MessageMemo()))

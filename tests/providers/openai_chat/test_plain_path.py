@@ -1,0 +1,262 @@
+"""The quick path for chunks that only add text against the tolerant one: nothing may tell them.
+
+The tolerant path is the same reader, kept from taking a read of plain events in one step. What is
+held against each other is everything that comes out: each read's pieces, the answer, the error.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent_actors.domain.blocks import AssistantBlock, TextBlock, ThinkingBlock
+from agent_actors.domain.model import ModelDelta, ModelFinished, TextDelta, ThinkingDelta
+from agent_actors.errors import ProviderError
+from agent_actors.providers.openai_chat import wire
+from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.wire import PlainField, read_plain
+from tests.providers.openai_chat.answers import (
+    DONE,
+    ENDPOINT,
+    REQUEST,
+    Careful,
+    chunk,
+    read_all,
+    sse,
+    text,
+)
+
+Json = object
+Outcome = tuple[list[Sequence[ModelDelta]], ModelFinished | str]
+
+CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+USAGE = {"prompt_tokens": 3, "completion_tokens": 4}
+HALVES = ("\ud83d", "\ude00")
+THOUGHTS: Sequence[Json] = ("", "t", "th", *HALVES, None, {"text": "o"}, ["p"], 7)
+PLAIN: list[dict[str, Json]] = [
+    {"content": "a"},
+    {"role": "assistant", "content": "bc"},
+    {"content": "é"},
+    {"content": ""},
+    {"reasoning_content": "t"},
+    {"reasoning": "t", "content": ""},
+    {"reasoning": ""},
+    {"reasoning_content": "t", "reasoning": "u"},
+    {"reasoning_content": "", "reasoning": "u"},
+]
+# What may be set in a plain chunk: in the chunk, in its choice, in the choice's delta.
+ODD: Mapping[str, Mapping[str, Sequence[Json]]] = {
+    "chunk": {
+        "id": ["", None, "other", 3],
+        "model": ["", None, "other", 3],
+        "choices": [None, [], {"delta": {"content": "x"}}, [{"delta": {"content": "x"}}] * 2, "x"],
+        "usage": [None, USAGE, {}, 3],
+        "error": [None, "", {}, "broken"],
+        "message": [None, "", "broken"],
+        "detail": [None, "", "broken"],
+    },
+    "choice": {
+        "index": [1, None],
+        "delta": [None, "x", {}],
+        "message": [None, {"content": "whole"}, "x"],
+        "finish_reason": ["", "null", "None", "stop", "length", 3],
+        "usage": [None, USAGE, {}, "x"],
+    },
+    "delta": {
+        "role": ["assistant", "", None, 3],
+        "content": ["x", "", *HALVES, None, 5, ["p"], [{"type": "text", "text": "p"}]],
+        "reasoning_content": THOUGHTS,
+        "reasoning": THOUGHTS,
+        "refusal": ["", None, "no", 1],
+        "tool_calls": [[], None, [CALL], CALL, "x"],
+        "function_call": [None, {}, {"name": "f", "arguments": "{}"}],
+        "extra_content": [None, {}, {"google": 1}, "x"],
+        "annotations": [[], ["x"]],
+    },
+}
+ODDITIES = [
+    (level, key, value) for level, keys in ODD.items() for key in keys for value in keys[key]
+]
+
+
+def line(delta: dict[str, Json], odd: Sequence[tuple[str, str, Json]]) -> bytes:
+    """A chunk with these oddities, as a data line."""
+    delta = {**delta, **{key: value for level, key, value in odd if level == "delta"}}
+    choice = {"delta": delta, **{key: value for level, key, value in odd if level == "choice"}}
+    whole = {"id": "r", "model": "m", "choices": [choice]}
+    return json.dumps(
+        {**whole, **{key: value for level, key, value in odd if level == "chunk"}}
+    ).encode()
+
+
+def event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def flow(delta: dict[str, Json]) -> bytes:
+    """The beginning of a stream in which the quick path is taken from here on."""
+    return event(line({"content": "text"}, ())) + event(line(delta, ())) * 3
+
+
+ODD_EVENTS = st.builds(
+    line, st.sampled_from(PLAIN), st.lists(st.sampled_from(ODDITIES), min_size=1, max_size=3)
+).map(event)
+LINES = [b"[DONE]", b" [DONE]", b"null", b"[]", b"{", b"[" * 2000, b"\xff"]
+PIECES = [
+    *(
+        b": ping\n\n",
+        b"\n",
+        b"id: 7\nretry: 3\n",
+        b"data: {}\r\n\r\n",
+        b"data: \r\n\n",
+        b"err",
+        b"error",
+    ),
+    *(
+        b"event: error\ndata: bad\n\n",
+        b'error: {"message": "bad"}\n\n',
+        b"data: two\ndata: lines\n\n",
+    ),
+]
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> bytes:
+    """Streams that nearly always say the same kind of thing."""
+    habit = draw(st.sampled_from(PLAIN))
+    plain = event(line(habit, ()))
+    others = st.one_of(ODD_EVENTS, st.sampled_from([*map(event, LINES), *PIECES]))
+    events = st.one_of(st.just(plain), st.just(plain), ODD_EVENTS, others)
+    body = flow(habit) + b"".join(draw(st.lists(events, max_size=8)))
+    bom = draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"]))
+    newline = draw(st.sampled_from([b"\n", b"\n", b"\n", b"\r\n"]))
+    return bom + body.replace(b"\n", newline)
+
+
+def outcome(reader: AnswerReader, reads: Sequence[bytes]) -> Outcome:
+    """Everything that comes out of these reads."""
+    shown: list[Sequence[ModelDelta]] = []
+    try:
+        shown += [list(reader.feed(data)) for data in reads]
+        shown.append(list(reader.close()))
+        return shown, reader.finish()
+    except ProviderError as error:
+        return shown, str(error)
+
+
+def same(reads: Sequence[bytes]) -> Outcome:
+    """What comes out of these reads either way."""
+    quick = outcome(AnswerReader(REQUEST, endpoint=ENDPOINT), reads)
+    assert quick == outcome(Careful(REQUEST, endpoint=ENDPOINT), reads)
+    return quick
+
+
+def cut(body: bytes, cuts: Sequence[int]) -> list[bytes]:
+    return [body[a:b] for a, b in pairwise([0, *sorted(at % len(body) for at in cuts), len(body)])]
+
+
+@pytest.mark.parametrize("delta", PLAIN, ids=str)
+def test_nothing_that_a_chunk_may_say_beside_its_text_is_missed(delta: dict[str, Json]) -> None:
+    for oddity in ODDITIES:
+        for first in (flow(delta), b""):
+            odd = event(line(delta, [oddity]))
+            same([first + odd + event(line(delta, ())), DONE])
+
+
+@given(bodies(), st.lists(st.integers(0, 5000), max_size=5))
+@example(b"data: [DONE]\r\n\r\n" + sse(text("late")), [16])
+@example(b"data: [DONE]\n\n" + sse(text("late")), [16])
+@example(sse(text("\ud83d"), text("\ude00"), text("c")), [])
+@example(sse(text("a"), text("b"), done=False) + b"error: x\n\n", [-5])
+def test_the_quick_path_and_the_tolerant_one_tell_the_same(body: bytes, cuts: list[int]) -> None:
+    same([body])
+    same(cut(body, cuts))
+
+
+@given(bodies(), st.integers(0, 5000), st.binary(min_size=1, max_size=2))
+def test_bytes_that_are_no_text_change_nothing_of_that(body: bytes, at: int, odd: bytes) -> None:
+    at %= len(body)
+    same([body[:at] + odd + body[at:]])
+
+
+@pytest.mark.parametrize("late", ["id", "model"])
+def test_a_name_that_comes_late_is_taken(late: str) -> None:
+    found: list[dict[str, Json]] = [text("a"), text("b"), text("c"), chunk({}, "stop")]
+    for one in (found[0], found[1], found[3]):
+        del one[late]
+    _, answer = same([sse(*found)])
+    assert isinstance(answer, ModelFinished)
+    assert (answer.response_id, answer.model, answer.text) == ("r", "m-1", "abc")
+
+
+FLOWS: dict[PlainField, tuple[ModelDelta, AssistantBlock]] = {
+    "content": (TextDelta("piece "), TextBlock("first other piece piece piece ")),
+    "reasoning_content": (ThinkingDelta("piece "), ThinkingBlock("first other piece piece piece ")),
+    "reasoning": (ThinkingDelta("piece "), ThinkingBlock("first other piece piece piece ")),
+}
+
+
+@pytest.mark.parametrize("field", FLOWS)
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {},
+        {"role": "assistant", "tool_calls": [], "refusal": None, "annotations": []},
+        {"function_call": None, "extra_content": None, "refusal": ""},
+    ],
+)
+@pytest.mark.parametrize("finish", [None, ""])
+def test_text_and_thoughts_are_read_by_the_quick_path_alone_once_they_flow(
+    field: PlainField, beside: dict[str, Json], finish: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piece, block = FLOWS[field]
+    flow = sse(*[chunk({field: "piece ", **beside}, finish)] * 3, done=False)
+    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader.feed(sse(chunk({field: "first "}), chunk({field: "other "}), done=False))
+    with monkeypatch.context() as quick_only:
+        quick_only.delattr(wire, "_DECODER")
+        assert list(reader.feed(flow)) == [piece] * 3
+    reader.feed(DONE)
+    assert not reader.close()
+    assert reader.finish().blocks == (block,)
+
+
+@pytest.mark.parametrize(
+    ("field", "delta"),
+    [
+        ("content", {"content": "a", "reasoning": "b"}),
+        ("content", {"content": "a", "refusal": "b"}),
+        ("content", {"content": "a", "tool_calls": [CALL]}),
+        ("content", {"content": "a", "extra_content": {"x": 1}}),
+        ("content", {"content": None}),
+        ("content", {"content": "\ud83d"}),
+        ("reasoning_content", {"reasoning_content": "a", "content": "b"}),
+        ("reasoning_content", {"reasoning_content": "", "reasoning": "b"}),
+        ("reasoning", {"reasoning": "a", "content": "b"}),
+        ("reasoning", {"reasoning": "a", "reasoning_content": "b"}),
+    ],
+)
+def test_a_line_that_does_more_ends_what_is_read_quickly(
+    field: PlainField, delta: dict[str, Json]
+) -> None:
+    plain, other = (json.dumps(chunk(one)).encode() for one in ({field: "p"}, delta))
+    assert read_plain(field, [plain, plain, other, plain]) == ["p", "p"]
+
+
+def test_a_choice_that_ends_or_counts_is_read_with_care() -> None:
+    plain = json.dumps(text("p")).encode()
+    finished = json.dumps(text("p", "stop")).encode()
+    counted = json.dumps(chunk({"content": "p"}, usage=USAGE)).encode()
+    failed = json.dumps(chunk({"content": "p"}, error={"message": "x"})).encode()
+    for other in (finished, counted, failed, b"[DONE]", b"{", b"\xff"):
+        assert read_plain("content", [plain, other]) == ["p"]
+
+
+def test_thoughts_and_text_that_alternate_in_one_read_stand_in_their_order() -> None:
+    chunks = [chunk({"reasoning": "t"})] * 3 + [text("a")] * 3 + [chunk({"reasoning": "u"})] * 3
+    shown, answer = read_all([sse(*chunks)])
+    assert answer.blocks == (ThinkingBlock("ttt"), TextBlock("aaa"), ThinkingBlock("uuu"))
+    assert shown == [*[ThinkingDelta("t")] * 3, *[TextDelta("a")] * 3, *[ThinkingDelta("u")] * 3]

@@ -1,0 +1,116 @@
+"""The first character of a body, however it comes; and answers without an end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.errors import ProviderProtocolError
+from agent_actors.profiles.dialect import ChatDialect
+from agent_actors.providers import response_sink as reading
+from agent_actors.providers.anthropic.response import AnswerReader as MessageReader
+from agent_actors.providers.forwarding_sink import DroppingSink
+from agent_actors.providers.openai_chat.response import AnswerReader as ChatReader
+from agent_actors.providers.response_sink import AnswerSink, begin_body
+from tests.providers.anthropic import answers as messages
+from tests.providers.openai_chat import answers as chat
+
+blanks = st.lists(
+    st.sampled_from([b"\n", b"\r", b"\r\n", b" ", b"\t", b"\xef\xbb\xbf", b"\xef", b"\xbb"])
+).map(b"".join)
+
+
+def begun(body: bytes, reads: list[int]) -> tuple[bytes, bytes]:
+    kept, first, at = b"", b"", 0
+    for size in [*reads, len(body) + 1]:
+        data, at = body[at : at + size], at + size
+        if first:
+            kept += data
+        else:
+            kept, first = begin_body(kept, data)
+    return kept, first
+
+
+@given(blanks, st.binary(max_size=5), st.lists(st.integers(1, 4), max_size=30))
+def test_a_body_begins_in_the_same_way_however_it_was_split(
+    before: bytes, rest: bytes, reads: list[int]
+) -> None:
+    assert begun(before + b"x" + rest, reads) == begun(before + b"x" + rest, [])
+
+
+def test_blank_lines_are_let_go_of_and_a_mark_is_kept() -> None:
+    kept = b""
+    for _ in range(1000):
+        kept, first = begin_body(kept, b" \r\n\n" * 20 + b" " * 20)
+        assert (len(kept), first) == (4, b"")
+    assert begin_body(kept, b"\n{") == (b"{", b"{")
+    assert begin_body(b"\xef\xbb", b"\xbfdata: x") == (b"\xef\xbb\xbfdata: x", b"d")
+    # A blank before the field's name makes it another field; that must stay to be seen.
+    assert begin_body(b"", b"\n data: x") == (b" data: x", b"d")
+
+
+X = "x" * 100
+TAGS = ChatDialect(text_tool_calls="tags")
+HARMONY = ChatDialect(text_tool_calls="harmony")
+
+
+Sink = AnswerSink[ChatReader] | AnswerSink[MessageReader]
+
+
+def feed(sink: Sink, more: bytes, times: int) -> None:
+    for _ in range(times):
+        sink.feed(more)
+
+
+def refuse(sink: Sink, more: bytes) -> None:
+    """Within the bound it is read, beyond it is not."""
+    feed(sink, more, 20)
+    with pytest.raises(ProviderProtocolError, match=r"the answer has no end: [45]... characters"):
+        feed(sink, more, 60)
+
+
+@pytest.fixture
+def low(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MAX_ANSWER", 4000)
+    monkeypatch.setattr(reading, "_MEASURED_EVERY", 1000)
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize(
+    ("dialect", "first", "more"),
+    [
+        (ChatDialect(), "a", chat.text(X)),
+        (ChatDialect(), "a", chat.chunk({"reasoning": X})),
+        (ChatDialect(), "a", chat.calls(chat.entry(0, "c", "f", X))),
+        (TAGS, "<tool_call>", chat.text(X)),
+        (HARMONY, "commentary to=functions.f json{", chat.text(f'"{X}",')),
+    ],
+)
+def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, more: object) -> None:
+    sink = AnswerSink(
+        DroppingSink(),
+        lambda _: ChatReader(chat.REQUEST, endpoint="e", dialect=dialect),
+        endpoint="e",
+    )
+    sink.start(200, {})
+    sink.feed(chat.sse(chat.text(first), done=False))
+    refuse(sink, chat.sse(more, done=False))
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize(
+    ("block", "more"),
+    [
+        ({"type": "text", "text": ""}, messages.text(X)),
+        ({"type": "thinking", "thinking": ""}, messages.thought(X)),
+        (messages.tool_use(), messages.arguments(X)),
+        ({"type": "server_tool_use", "input": {}}, messages.arguments(X)),
+        ({"type": "new", "content": ""}, messages.add(0, {"type": "new_delta", "content": X})),
+    ],
+)
+def test_nor_is_one_in_anthropics_protocol_kept(block: object, more: object) -> None:
+    sink = AnswerSink(
+        DroppingSink(), lambda _: MessageReader(messages.REQUEST, endpoint="e"), endpoint="e"
+    )
+    sink.start(200, {})
+    sink.feed(messages.sse(messages.begin(), messages.start(0, block)))
+    refuse(sink, messages.frame(more))
