@@ -25,9 +25,11 @@ from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.session import SessionInfo, SessionPage, session_id_fault
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
-from agent_actors.stores._file_names import directory_name
-from agent_actors.stores._folders import (
+from agent_actors.stores.disk.append_batch import Entry, merged, read_records, stale, used_elsewhere
+from agent_actors.stores.disk.file_names import directory_name
+from agent_actors.stores.disk.listing import Query
+from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
+from agent_actors.stores.disk.safe_files import (
     file,
     folder,
     make_folder,
@@ -36,8 +38,6 @@ from agent_actors.stores._folders import (
     replace_file,
     write_all,
 )
-from agent_actors.stores._listing import Query
-from agent_actors.stores._locks import StoreInUse, StoreLocks
 
 EVENTS: Final = "events.jsonl"
 META: Final = "meta.json"

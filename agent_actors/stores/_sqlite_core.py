@@ -25,9 +25,6 @@ from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.session import SessionInfo, SessionPage
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
-from agent_actors.stores._listing import Query
-from agent_actors.stores._locks import StoreInUse, StoreLocks
 from agent_actors.stores._sqlite_listing import (
     INFO,
     ROWS_AT_ONCE,
@@ -38,6 +35,9 @@ from agent_actors.stores._sqlite_listing import (
     relabel,
 )
 from agent_actors.stores._sqlite_schema import ForeignFile, migrate
+from agent_actors.stores.disk.append_batch import Entry, merged, read_records, stale, used_elsewhere
+from agent_actors.stores.disk.listing import Query
+from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
 
 # Seconds that a statement waits for another process's transaction.
 BUSY_TIMEOUT: Final = 5.0

@@ -16,7 +16,7 @@ import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import SessionInfo, SessionPage
-from agent_actors.stores._listing import Place, Query, encoded
+from agent_actors.stores.disk.listing import Place, Query, encoded
 
 # Rows of one INSERT, and names of one SELECT: bounds how many statements there are to prepare.
 ROWS_AT_ONCE: Final = 64

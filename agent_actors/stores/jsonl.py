@@ -9,8 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_actors.stores._disk import CLEANUP_PERIOD_DAYS, DiskOptions, DiskStore, Durability
 from agent_actors.stores._jsonl_core import JsonlCore, Repair
+from agent_actors.stores.disk.threaded_store import (
+    CLEANUP_PERIOD_DAYS,
+    DiskOptions,
+    DiskStore,
+    Durability,
+)
 
 __all__ = ["JsonlStore", "Repair"]
 

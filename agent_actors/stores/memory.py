@@ -16,8 +16,8 @@ from agent_actors.domain.session import (
     session_id_fault,
 )
 from agent_actors.errors import SessionStoreError
-from agent_actors.stores._entries import append_fault, merged, plain_metadata, stale
-from agent_actors.stores._listing import asked
+from agent_actors.stores.disk.append_batch import append_fault, merged, plain_metadata, stale
+from agent_actors.stores.disk.listing import asked
 
 
 @attrs.define(eq=False)

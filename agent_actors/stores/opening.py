@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from agent_actors.abc import SessionStore
 from agent_actors.errors import ConfigError
-from agent_actors.stores._disk import CLEANUP_PERIOD_DAYS, Durability
+from agent_actors.stores.disk.threaded_store import CLEANUP_PERIOD_DAYS, Durability
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.stores.crashkit import STORES, kill_often
+from tests.stores.crash_helpers import STORES, kill_often
 
 # A handful with `make test`; the whole number with `make test-deep`.
 DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"

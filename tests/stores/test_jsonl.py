@@ -15,8 +15,8 @@ from agent_actors import AgentOptions, open_runtime
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores import _jsonl_core
-from agent_actors.stores._folders import write_all
 from agent_actors.stores._jsonl_core import JsonlCore
+from agent_actors.stores.disk.safe_files import write_all
 from agent_actors.stores.jsonl import JsonlStore, Repair
 from agent_actors.testing import ScriptedModel
 from tests.contracts.test_session_store import append, notes
@@ -322,7 +322,7 @@ async def test_a_meta_that_cannot_be_written_is_as_it_was(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("agent_actors.stores._folders.write_all", full)
+        patch.setattr("agent_actors.stores.disk.safe_files.write_all", full)
         with pytest.raises(SessionStoreError, match="No space"):
             await store.annotate("s", {"n": 2})
         [outcome] = await store.append([append(1, "b", metadata={"n": 2})])

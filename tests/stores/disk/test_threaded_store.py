@@ -15,8 +15,8 @@ from agent_actors import AgentOptions, open_runtime
 from agent_actors.abc import LogAppend
 from agent_actors.codec.events import dumps_event
 from agent_actors.errors import SessionBusy, SessionFenced, SessionStoreError
-from agent_actors.stores import _disk
-from agent_actors.stores._disk import DiskStore, Durability
+from agent_actors.stores.disk import threaded_store as _disk
+from agent_actors.stores.disk.threaded_store import DiskStore, Durability
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_actors.domain.session import session_id_fault
-from agent_actors.stores._file_names import directory_name
+from agent_actors.stores.disk.file_names import directory_name
 
 NAMES = st.text(min_size=1, max_size=256).filter(lambda name: session_id_fault(name) is None)
 TRICKY = st.text("aA.%~-con12/\\ é", min_size=1, max_size=8)

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from agent_actors.stores._thread import StoreThread
+from agent_actors.stores.disk.thread import StoreThread
 
 
 async def test_jobs_are_done_in_order_in_one_thread_of_their_own() -> None:

@@ -1,6 +1,6 @@
 """Kills a process that drives many sessions, again and again, and looks at what is left.
 
-    python -m tests.stores.crashkit 500
+    python -m tests.stores.crash_helpers 500
 
 prints the table for both stores on disk. A nursery process imports everything once and forks a
 child for each life. The child runs 50 sessions with tools and writes a line for each record that
@@ -189,7 +189,7 @@ class Killer:
 @contextmanager
 def killer() -> Generator[Killer]:
     """Start the nursery process, and end it."""
-    command = [sys.executable, "-m", "tests.stores.crashkit"]
+    command = [sys.executable, "-m", "tests.stores.crash_helpers"]
     root = Path(__file__).parents[2]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_actors.stores import _locks
-from agent_actors.stores._locks import StoreInUse, StoreLocks
+from agent_actors.stores.disk import locks as _locks
+from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
 
 
 def opened(path: Path) -> StoreLocks:
@@ -93,7 +93,7 @@ def test_a_system_that_cannot_tell_is_an_error(
 HOLDER = """
 import sys, time
 from pathlib import Path
-from agent_actors.stores._locks import StoreLocks
+from agent_actors.stores.disk.locks import StoreLocks
 locks = StoreLocks(Path(sys.argv[1]))
 locks.made_ready()
 print(locks.take("s"), flush=True)

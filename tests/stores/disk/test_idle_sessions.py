@@ -1,6 +1,6 @@
 """Sessions that are kept for a while."""
 
-from agent_actors.stores._kept import KeptSessions
+from agent_actors.stores.disk.idle_sessions import KeptSessions
 
 
 def test_a_session_is_taken_again_or_given_back_and_never_both() -> None:

@@ -24,10 +24,10 @@ from agent_actors.domain.session import (
     session_id_fault,
 )
 from agent_actors.errors import ConfigError, SessionStoreError
-from agent_actors.stores._entries import Entry, plain_metadata, prepared
-from agent_actors.stores._kept import KeptSessions
-from agent_actors.stores._listing import Query, asked
-from agent_actors.stores._thread import StoreThread
+from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared
+from agent_actors.stores.disk.idle_sessions import KeptSessions
+from agent_actors.stores.disk.listing import Query, asked
+from agent_actors.stores.disk.thread import StoreThread
 
 T = TypeVar("T")
 
