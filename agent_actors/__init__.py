@@ -46,13 +46,13 @@ from agent_actors.hooks import UserPromptSubmitEvent as UserPromptSubmitEvent
 from agent_actors.options.agent_options import AgentOptions as AgentOptions
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
+from agent_actors.run.prompt import Prompt as Prompt
 from agent_actors.runtime.approvals import ApprovalQueue as ApprovalQueue
 from agent_actors.runtime.approvals import Whitelisted as Whitelisted
 from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
 from agent_actors.runtime.blocks import FaceBlock as FaceBlock
 from agent_actors.runtime.client import Client as Client
 from agent_actors.runtime.client_messages import ClientMessages as ClientMessages
-from agent_actors.runtime.prompt import Prompt as Prompt
 from agent_actors.runtime.query import AssistantMessage as AssistantMessage
 from agent_actors.runtime.query import Query as Query
 from agent_actors.runtime.query import query as query

@@ -1,7 +1,8 @@
 """Limits on what a run or a session may use, what tokens cost, and when a limit is used up.
 
-Owns the arithmetic, and knows nothing of runs: who counts stands in `runtime/ledger.py` and
-`sessions/state.py`, who asks and when in `runtime/budget.py`.
+Owns the arithmetic, and knows nothing of runs: who counts stands in
+`run/model/usage_accounting.py` and
+`sessions/state.py`, who asks and when in `run/model/budget.py`.
 
 A limit is used up once it is reached. Requests and tool calls are counted before they are made, and
 never exceed theirs. Tokens and cost are known after an answer, so the last answer may go beyond

@@ -22,16 +22,16 @@ from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.request import Request
 from agent_actors.permissions.grant_store import Memory
+from agent_actors.run.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
-from agent_actors.runtime.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 
 if TYPE_CHECKING:
     from agent_actors.abc import SessionStore
     from agent_actors.domain.ids import Ids
-    from agent_actors.runtime.hooked import HookedRun
-    from agent_actors.runtime.steering import Inbox
+    from agent_actors.run.hooks.run_hooks import HookedRun
+    from agent_actors.run.steering import Inbox
 
 # Seconds that observers get, at the end, for what is still queued.
 BUS_DRAIN: Final = 5.0

@@ -13,8 +13,8 @@ from agent_actors.actors.session_gate import OnBusy
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import SessionIdle
 from agent_actors.options.agent_options import AgentOptions
+from agent_actors.run.prompt import Prompt
 from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.prompt import Prompt
 
 
 class Busy(ABC):

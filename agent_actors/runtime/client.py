@@ -27,11 +27,11 @@ from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimitReached
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
+from agent_actors.run.prompt import Prompt, user_input
 from agent_actors.runtime.blocks import FaceBlock
 from agent_actors.runtime.client_messages import ClientMessages
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.face_turn import FaceTurn
-from agent_actors.runtime.prompt import Prompt, user_input
 from agent_actors.runtime.runtime import Runtime, open_runtime
 from agent_actors.runtime.session import FaceSession, SessionView, view_of
 from agent_actors.sessions.records import seen_after

@@ -30,8 +30,8 @@ from agent_actors.protocol.turn import (
     ToolFinished,
     TurnMachine,
 )
+from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
 from agent_actors.runtime.blocks import error_text
-from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput
 

@@ -31,6 +31,11 @@ from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.kernel.request import Request
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
+from agent_actors.run.driver import Driver
+from agent_actors.run.output.event_mailbox import EventMailbox
+from agent_actors.run.prompt import Prompt, user_input
+from agent_actors.run.spec import RunSpec
+from agent_actors.run.tools.external_tools import as_outputs
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.ambient import current_runtime, trio_around
 from agent_actors.runtime.asked import Asked
@@ -42,15 +47,10 @@ from agent_actors.runtime.config import (
     check_policy,
     waiting,
 )
-from agent_actors.runtime.driver import Driver
-from agent_actors.runtime.external import as_outputs
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.observing import Observed
-from agent_actors.runtime.prompt import Prompt, user_input
-from agent_actors.runtime.reader import EventMailbox
 from agent_actors.runtime.session import FaceSession
 from agent_actors.runtime.sessions import Stored
-from agent_actors.runtime.spec import RunSpec
 from agent_actors.runtime.stream import RunStream, outcome_of
 from agent_actors.tools.output import ToolOutput
 

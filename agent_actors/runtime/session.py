@@ -19,10 +19,10 @@ from agent_actors.domain.run import RunInfo
 from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
+from agent_actors.run.hooks.run_hooks import HookedRun
 from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.holding import committed
-from agent_actors.runtime.hooked import HookedRun
 from agent_actors.runtime.stream import RunStream
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import closing, replacing, seen_after

@@ -16,7 +16,7 @@ from agent_actors.domain.events import RunEvent
 from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
 from agent_actors.kernel.request import Request, RequestCancelled
-from agent_actors.runtime.reader import EventMailbox
+from agent_actors.run.output.event_mailbox import EventMailbox
 
 _NOT_ENTERED: Final = "enter it first: `async with runtime.stream(...) as events:`"
 

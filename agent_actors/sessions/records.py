@@ -27,7 +27,7 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
-from agent_actors.runtime.spec import RunSpec
+from agent_actors.run.spec import RunSpec
 from agent_actors.sessions import UNFINISHED, SessionState
 
 NO_RESULT: Final = "no result was given for this call before the conversation went on"

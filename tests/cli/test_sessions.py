@@ -15,7 +15,7 @@ from agent_actors.cli import main
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.json import JsonObject
 from tests.cli.kit import Ended
-from tests.runtime.hookkit import USE
+from tests.run.hooks.helpers import USE
 from tests.runtime.sessionkit import DISK, talk
 
 GONE = "nothing is on record under this id"

@@ -8,7 +8,7 @@ import trio
 from agent_actors import open_runtime
 from agent_actors.testing import ScriptedEndpoint, hang, reply, say
 from tests.cli.kit import PATIENCE, Ended, agent_actors, at, running
-from tests.runtime.hookkit import USE
+from tests.run.hooks.helpers import USE
 from tests.runtime.sessionkit import DISK, talk
 
 

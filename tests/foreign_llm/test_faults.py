@@ -23,7 +23,7 @@ from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
 from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, answer, chunk, faulty
 from tests.foreign_llm.servers import ServerName
 from tests.foreign_llm.tiny_model import GREETING
-from tests.runtime.joinkit import check_history, check_quiet
+from tests.run.helpers import check_history, check_quiet
 
 # Seconds; short, and long enough for a machine that is busy with other tests.
 SHORT = 0.5

@@ -12,7 +12,7 @@ from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
 from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, faulty
 from tests.foreign_llm.test_faults import limits, told_in_band
 from tests.foreign_llm.tiny_model import GREETING
-from tests.runtime.joinkit import check_history, check_quiet
+from tests.run.helpers import check_history, check_quiet
 
 LLMOCK = [("llmock", "openai"), ("llmock", "anthropic")]
 

@@ -100,7 +100,7 @@ def test_sans_io_holds_for_types_too() -> None:
         ("domain/x.py", "from agent_actors.domain.y import Z\nfrom agent_actors import errors"),
         ("domain/x.py", "from agent_actors.errors import AgentError"),
         ("runtime/wiring.py", "from agent_actors.providers.openai_chat import client"),
-        ("runtime/driver.py", "from agent_actors.actors import hook_bus\nimport trio"),
+        ("run/driver.py", "from agent_actors.actors import hook_bus\nimport trio"),
         ("abc.py", "import trio"),
         ("transport/x.py", "import httpx"),
         ("providers/x.py", "if TYPE_CHECKING:\n    import httpx"),

@@ -11,8 +11,8 @@ from agent_actors import Runtime, open_runtime
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.errors import ActorCrashed, SessionStoreError
 from agent_actors.kernel.actor_loop import Owner
+from tests.run.helpers import SlowStore
 from tests.runtime.busykit import an_agent
-from tests.runtime.joinkit import SlowStore
 from tests.runtime.test_crash import break_background, break_loop
 
 OWNERS: dict[str, Callable[[Runtime], Owner]] = {

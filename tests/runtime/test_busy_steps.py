@@ -19,8 +19,7 @@ from agent_actors.errors import SessionIdle
 from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, StepOutcome, cancel_at_every_step
-from tests.runtime.busykit import asked
-from tests.runtime.joinkit import (
+from tests.run.helpers import (
     Probe,
     SlowStore,
     check_history,
@@ -28,6 +27,7 @@ from tests.runtime.joinkit import (
     check_records,
     three_tools,
 )
+from tests.runtime.busykit import asked
 
 
 def anything(_: object) -> bool:

@@ -18,7 +18,7 @@ from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.mailbox import Mailbox
 from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang
 from agent_actors.testing.cancel import _fixed_order
-from tests.runtime.joinkit import check_quiet
+from tests.run.helpers import check_quiet
 
 # Seeds, each of which is another order of tasks within a tick.
 ORDERS = 10

@@ -3,7 +3,7 @@
 import trio
 from trio.testing import MockClock
 
-from tests.runtime.joinkit import house
+from tests.run.helpers import house
 
 
 async def leave_after(count: int) -> bool:

@@ -28,8 +28,8 @@ from agent_actors.hooks import HookDecision
 from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call, cancel_at_every_step, fail, hang, say
+from tests.run.helpers import check_quiet
 from tests.runtime.facekit import ONE_SUM, agent, shown
-from tests.runtime.joinkit import check_quiet
 
 
 async def told(messages: AsyncIterable[AssistantMessage]) -> list[str]:

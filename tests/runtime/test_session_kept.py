@@ -12,8 +12,8 @@ from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.abc import SessionStore
 from agent_actors.errors import SessionBusy
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, hang
-from tests.runtime.hookkit import USE
-from tests.runtime.joinkit import check_records
+from tests.run.helpers import check_records
+from tests.run.hooks.helpers import USE
 from tests.runtime.sessionkit import DISK, STORES, contents, talk, talker, when_free
 
 MakeStore = Callable[[Path], SessionStore]

@@ -23,8 +23,8 @@ from agent_actors import AgentOptions, Messages, Runtime, open_runtime, tool
 from agent_actors.errors import SessionExists, SessionUnknown
 from agent_actors.sessions import UNFINISHED
 from agent_actors.testing import ScriptedModel, Turn, call, hang
-from tests.runtime.hookkit import echo
-from tests.runtime.joinkit import check_history, check_quiet
+from tests.run.helpers import check_history, check_quiet
+from tests.run.hooks.helpers import echo
 from tests.runtime.sessionkit import DISK, when_free
 
 T = TypeVar("T")

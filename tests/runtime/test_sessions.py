@@ -36,8 +36,8 @@ from agent_actors.events import AnyEvent, Event
 from agent_actors.hooks import SessionEndEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
-from tests.runtime.hookkit import USE, asked
-from tests.runtime.joinkit import check_history, check_quiet
+from tests.run.helpers import check_history, check_quiet
+from tests.run.hooks.helpers import USE, asked
 from tests.runtime.sessionkit import STORES, contents, talk, talker
 
 

@@ -1,0 +1,1 @@
+"""One run: opening, the loop of model calls and tool calls, and closing."""

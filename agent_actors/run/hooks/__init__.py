@@ -1,0 +1,1 @@
+"""Hooks of one run: the chain, its phases and the validation of decisions."""

@@ -1,0 +1,463 @@
+"""The ring of hooks around one run: calls them in order, bounds them, and records what they did.
+
+Owns what the hooks of one run share, and the tools that they registered. What a decision means for
+the run is the driver's to carry out; what stands here says only what was decided. A run whose agent
+has no hooks has no ring.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import partial
+from typing import Final, TypeVar, cast
+
+import attrs
+import trio
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import HookEvent
+from agent_actors.domain.json import (
+    JsonObject,
+    JsonValue,
+    copy_json,
+    copy_object,
+    same_json,
+)
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.run import RunInfo
+from agent_actors.errors import ConfigError, HookError, ToolArgumentsError
+from agent_actors.hooks.decision import HookDecision, Refusal
+from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
+from agent_actors.hooks.hook import ModelCall, ToolCall
+from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import BoundHook, HookChain
+from agent_actors.kernel.exceptions import stop_in
+from agent_actors.run.hooks.call_next import CallNext
+from agent_actors.run.hooks.response_validation import sound_answer
+from agent_actors.tools import Tool
+from agent_actors.tools.output import ToolOutput, to_output
+from agent_actors.tools.protocol import as_tool
+
+# Seconds that one call of a hook may take.
+HOOK_TIMEOUT: Final = 60.0
+
+# What is recorded of a rewrite that does not count where it was made.
+_IGNORED: Final = {
+    "modified_input": "ignored",
+    "modified_prompt": "ignored",
+    "modified_output": "ignored",
+    "modified_messages": "ignored_override_messages",
+}
+
+# Who is being asked in `before_tool` around the current code.
+_deciding: Final[ContextVar[tuple[tuple["Ring", BoundHook], ...]]] = ContextVar(
+    "agent_actors_deciding", default=()
+)
+
+E = TypeVar("E", bound=PhaseEvent)
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class _Context:
+    """The `HookContext` of one run."""
+
+    info: Callable[[], RunInfo]
+    state: dict[str, object] = attrs.field(factory=dict[str, object])
+    tools: dict[str, Tool] = attrs.field(factory=dict[str, Tool])
+    open: bool = False
+
+    @property
+    def run(self) -> RunInfo:
+        return self.info()
+
+    def register_tool(self, tool: object) -> None:
+        added = as_tool(tool)
+        if not self.open:
+            raise ConfigError(f"tool {added.name!r}: tools are registered in before_agent only")
+        if added.name in self.tools:
+            raise ConfigError(f"tool {added.name!r}: the name is taken in this run")
+        self.tools[added.name] = added
+
+
+class Ring:
+    """The hooks of one run.
+
+    Args:
+        chain: The hooks; those that the run began with, whatever becomes of the agent.
+        info: Gives a snapshot of the run.
+        tools: The agent's tools, by name.
+        timeout: Seconds that one call of a hook may take that names no deadline of its own.
+
+    Attributes:
+        stopped: Who stopped the run, and in which phase; None if nobody did.
+    """
+
+    def __init__(
+        self,
+        chain: HookChain,
+        info: Callable[[], RunInfo],
+        *,
+        tools: dict[str, Tool],
+        timeout: float = HOOK_TIMEOUT,
+    ) -> None:
+        self._chain = chain
+        self._timeout = timeout
+        self._context = _Context(info, tools=tools)
+        self._unrecorded: list[Draft] = []
+        self.stopped: tuple[Phase, Refusal] | None = None
+
+    def takes_part(self, *phases: Phase) -> bool:
+        """Whether anybody takes part in one of these phases."""
+        return any(self._chain.row(phase) for phase in phases)
+
+    def drafts(self) -> list[Draft]:
+        """What hooks did since the last look, as records to commit with the next ones."""
+        drafts, self._unrecorded = self._unrecorded, []
+        return drafts
+
+    async def decide(self, event: E) -> tuple[E, Refusal | None]:
+        """Ask everybody in a phase, in order: a rewrite goes on to the next, a refusal ends it.
+
+        Raises:
+            HookError: A hook raised, overran its deadline, or returned what is no decision.
+        """
+        if event.phase is not Phase.BEFORE_AGENT:
+            return await self._each(event)
+        self._context.open = True
+        try:
+            return await self._each(event)
+        finally:
+            self._context.open = False
+
+    async def guard(
+        self, call: ToolUseBlock, tool: Tool, messages: Messages
+    ) -> ToolUseBlock | Refusal:
+        """Ask `before_tool`: first as rewriters, in order, then whoever saw other arguments.
+
+        Everybody who may refuse a call has so seen the arguments that it runs with.
+
+        Raises:
+            HookError: As `decide`; or a hook wrote arguments that do not fit the tool.
+        """
+        row = self._chain.row_for(Phase.BEFORE_TOOL, call.name)
+        event = self._about(call, messages)
+        seen: list[tuple[BoundHook, JsonObject]] = []
+        for hook in row:
+            given = event.tool_input
+            event, refusal = await self._one(hook, event, shown=_own_copy(event))
+            if refusal is not None:
+                return refusal
+            seen.append((hook, given))
+            if not _same(event.tool_input, given):
+                self._check(tool, event, hook)
+        for hook, seen_input in seen:
+            if not _same(seen_input, event.tool_input):
+                again = attrs.evolve(_own_copy(event), recheck=True)
+                _, refusal = await self._one(hook, again, rewrites=False)
+                if refusal is not None:
+                    return refusal
+        return attrs.evolve(call, input=event.tool_input)
+
+    async def recheck(self, call: ToolUseBlock, messages: Messages) -> Refusal | None:
+        """Ask `before_tool` about arguments that somebody else wrote: only a refusal counts.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        event = attrs.evolve(self._about(call, messages), recheck=True)
+        for hook in self._chain.row_for(Phase.BEFORE_TOOL, call.name):
+            _, refusal = await self._one(hook, _own_copy(event), rewrites=False)
+            if refusal is not None:
+                return refusal
+        return None
+
+    async def overrule(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[Draft]]:
+        """Ask `before_tool` about a call of a run that a tool of this one started.
+
+        Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
+        deciding just now is not asked about the calls of a run that it started to decide by.
+
+        Returns:
+            The refusal, if there is one, and the records for that run.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        drafts: list[Draft] = []
+        for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
+            if any(ring is self and one is hook for ring, one in _deciding.get()):
+                continue
+            started = trio.current_time()
+            decision = await self._decision(hook, _own_copy(event))
+            if decision is None:
+                continue
+            if decision.stop or not decision.continue_:
+                action = "stop" if decision.stop else "deny"
+                drafts.append(_draft(hook, action, started, decision.reason))
+                return Refusal(hook.name, decision.reason, decision.stop), drafts
+            for field, action in _IGNORED.items():
+                if getattr(decision, field) is not None:
+                    why = decision.reason or f"{field} does not count in a run below"
+                    drafts.append(_draft(hook, action, started, why))
+        return None, drafts
+
+    def leave(self) -> None:
+        """The run has ended, and is held no longer: what hooks see of it stays as it is now."""
+        run = self._context.run
+        self._context.info = lambda: run
+
+    async def after_tool(
+        self, call: ToolUseBlock, output: ToolOutput, messages: Messages
+    ) -> ToolOutput:
+        """Show a call's result to `after_tool`, which may replace what the model is told.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        if not self._chain.row(Phase.AFTER_TOOL):
+            return output
+        shown = copy_json(output.content)  # so that what a hook writes in place changes nothing
+        event, _ = await self.decide(
+            PostToolUseEvent(
+                session_id=self._context.run.session_id,
+                run_id=self._context.run.run_id,
+                messages=messages,
+                tool_name=call.name,
+                tool_input=copy_object(call.input),
+                tool_use_id=call.id,
+                tool_result=cast("str | JsonObject | list[JsonValue]", shown),
+                is_error=output.is_error,
+            )
+        )
+        if event.tool_result is shown:
+            return output
+        return attrs.evolve(output, content=event.tool_result)
+
+    async def modify_request(self, request: ModelRequest) -> ModelRequest:
+        """Hand a request through `modify_request`, in order.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        for hook in self._chain.row(Phase.MODIFY_REQUEST):
+            started = trio.current_time()
+            found = await self._call(hook, request)
+            if found is None or found is request:
+                continue
+            if not isinstance(found, ModelRequest):
+                raise _wrong(hook, found, "a ModelRequest")
+            self._record(hook, "replace", started)
+            request = found
+        return request
+
+    async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelFinished:
+        """Make a model call inside everybody who wraps it, the first registered outermost.
+
+        Raises:
+            HookError: As `decide`; what the call itself raises passes, if the hooks let it.
+        """
+        for hook in reversed(self._chain.row(Phase.WRAP_MODEL_CALL)):
+            step = partial(self._wrapped, hook, step, ModelFinished)
+        return await step(request)
+
+    async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
+        """Call a tool's handler inside everybody who wraps it.
+
+        Raises:
+            HookError: As `decide`.
+        """
+        for hook in reversed(self._chain.row_for(Phase.WRAP_TOOL_CALL, call.name)):
+            step = partial(self._wrapped, hook, step, ToolOutput)
+        return await step(call)
+
+    async def _each(self, event: E) -> tuple[E, Refusal | None]:
+        for hook in self._chain.row(event.phase):
+            if hook.matches(event.tool):
+                event, refusal = await self._one(hook, event)
+                if refusal is not None:
+                    return event, refusal
+        return event, None
+
+    # One hook.
+
+    async def _one(
+        self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True
+    ) -> tuple[E, Refusal | None]:
+        started = trio.current_time()
+        decision = await self._decision(hook, event if shown is None else shown)
+        if decision is None:
+            return event, None
+        if decision.stop or not decision.continue_:
+            refusal = Refusal(hook.name, decision.reason, decision.stop)
+            self._record(hook, "stop" if decision.stop else "deny", started, decision.reason)
+            if decision.stop and self.stopped is None:
+                self.stopped = (hook.phase, refusal)
+            return event, refusal
+        if not rewrites:
+            return event, None
+        rewritten = _rewritten(hook, event, decision)
+        for field, action in _IGNORED.items():
+            if getattr(decision, field) is not None and field != event.takes:
+                self._record(hook, action, started, decision.reason or f"{field} does not count")
+        if rewritten is not event:
+            self._record(hook, "replace", started, decision.reason)
+        return rewritten, None
+
+    async def _decision(self, hook: BoundHook, event: PhaseEvent) -> HookDecision | None:
+        if hook.phase is not Phase.BEFORE_TOOL:
+            found = await self._call(hook, event)
+        else:
+            around = _deciding.set((*_deciding.get(), (self, hook)))
+            try:
+                found = await self._call(hook, event)
+            finally:
+                _deciding.reset(around)
+        if found is not None and not isinstance(found, HookDecision):
+            raise _wrong(hook, found, "a HookDecision")
+        return found
+
+    async def _call(self, hook: BoundHook, *arguments: object) -> object:
+        timeout = self._timeout if hook.deadline is None else hook.deadline
+        try:
+            with trio.move_on_after(timeout) as scope:
+                return await hook.call(*arguments, self._context)
+        except (HookError, trio.Cancelled, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise _raised(hook, error) from error
+        assert scope.cancelled_caught
+        raise HookError(f"did not decide within {timeout:g} s", hook=hook.name, phase=hook.phase)
+
+    async def _wrapped(
+        self,
+        hook: BoundHook,
+        step: Callable[[A], Awaitable[T]],
+        kind: type[T],
+        argument: A,
+    ) -> T:
+        call_next = CallNext(hook, partial(_asked, hook, step, type(argument)))
+        started = trio.current_time()
+        timeout = math.inf if hook.deadline is None else hook.deadline
+        found: object = None
+        try:
+            with trio.move_on_after(timeout) as scope:
+                found = await hook.call(argument, call_next, self._context)
+        except (HookError, trio.Cancelled, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if call_next.raised(error):
+                raise  # the step's own, which the hook let pass
+            raise call_next.refusal_in(error) or _raised(hook, error) from error
+        finally:
+            call_next.end()
+        if scope.cancelled_caught:
+            raise HookError(
+                f"did not finish within {timeout:g} s", hook=hook.name, phase=hook.phase
+            )
+        if not isinstance(found, kind):
+            raise _wrong(hook, found, f"a {kind.__name__}")
+        replaced = not call_next.gave(found)
+        if replaced:
+            self._record(hook, "replace", started)
+        return _sound(hook, found, replaced=replaced)
+
+    def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
+        run = self._context.run
+        return PreToolUseEvent(
+            session_id=run.session_id,
+            run_id=run.run_id,
+            messages=messages,
+            tool_name=call.name,
+            tool_input=call.input,
+            tool_use_id=call.id,
+        )
+
+    def _check(self, tool: Tool, event: PreToolUseEvent, hook: BoundHook) -> None:
+        try:
+            tool.check(event.tool_input)
+        except ToolArgumentsError as error:
+            raise HookError(
+                f"wrote arguments that do not fit: {error}", hook=hook.name, phase=hook.phase
+            ) from error
+
+    def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
+        self._unrecorded.append(_draft(hook, action, started, reason))
+
+
+def _draft(hook: BoundHook, action: str, started: float, reason: str) -> Draft:
+    return partial(
+        HookEvent,
+        hook=hook.name,
+        phase=hook.phase.value,
+        action=action,
+        matcher=hook.matcher,
+        reason=reason or None,
+        duration=trio.current_time() - started,
+    )
+
+
+def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
+    try:
+        return event.rewritten(decision)
+    except ConfigError as error:
+        raise HookError(str(error), hook=hook.name, phase=hook.phase) from error
+
+
+def _asked(
+    hook: BoundHook, step: Callable[[A], Awaitable[T]], kind: type[A], argument: A
+) -> Awaitable[T]:
+    """The step inside, if it is called with what it takes."""
+    found = cast(object, argument)
+    if not isinstance(found, kind):
+        raise HookError(
+            f"called the next step with {type(found).__name__}; expected {kind.__name__}",
+            hook=hook.name,
+            phase=hook.phase,
+        )
+    return step(argument)
+
+
+def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
+    """What a hook gives back, if it can be sent and stored; of a result a copy of one's own."""
+    what = "JSON"
+    try:
+        if isinstance(found, ToolOutput):
+            # Written in place, a result is the same object as before.
+            plain = not replaced and isinstance(found.content, str) and found.data is None
+            return found if plain else cast(T, to_output(found))
+        if replaced and isinstance(found, ModelFinished):
+            what = "answer"
+            return cast(T, sound_answer(found))
+    except TypeError as error:
+        raise HookError(
+            f"returned what is no {what}: {error}", hook=hook.name, phase=hook.phase
+        ) from error
+    return found
+
+
+def _same(one: JsonObject, other: JsonObject) -> bool:
+    return one is other or same_json(one, other)
+
+
+def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
+    # What a hook writes into the arguments in place changes nothing but its own copy.
+    return attrs.evolve(event, tool_input=copy_object(event.tool_input))
+
+
+def _raised(hook: BoundHook, error: BaseException) -> BaseException:
+    # Also what is no `Exception`, such as SystemExit: it is this run's failure, and no other's.
+    return stop_in(error) or HookError(
+        f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
+    )
+
+
+def _wrong(hook: BoundHook, found: object, wanted: str) -> HookError:
+    return HookError(
+        f"returned {type(found).__name__}; expected {wanted}, or None to proceed",
+        hook=hook.name,
+        phase=hook.phase,
+    )

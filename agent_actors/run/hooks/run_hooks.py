@@ -1,0 +1,306 @@
+"""What hooks mean for a run: where the ring is asked, and what its answers do.
+
+Between the driver, which carries a run out, and the ring, which calls hooks. Each method stands for
+one place in the run; a refusal comes back as `Blocked`, for the driver to end the run with. A run
+whose agent has no hooks has none of this.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import attrs
+import trio
+
+from agent_actors.actors.session_log import Draft
+from agent_actors.codec.message_merge import messages_rewritten
+from agent_actors.codec.openai_messages import messages_to_openai
+from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.run import RunInfo
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import AgentError, HookError
+from agent_actors.hooks.decision import Refusal
+from agent_actors.hooks.events import (
+    AfterAgentEvent,
+    AfterModelEvent,
+    BeforeAgentEvent,
+    BeforeModelEvent,
+    PhaseEvent,
+    SessionStartEvent,
+    StopEvent,
+    SubagentStartEvent,
+    SubagentStopEvent,
+    UserPromptSubmitEvent,
+)
+from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import HookChain
+from agent_actors.options.agent_options import AgentOptions
+from agent_actors.protocol.turn import UserInput
+from agent_actors.run.hooks.chain import Ring
+from agent_actors.run.model.budget import NoRoom
+from agent_actors.tools.output import ToolOutput
+
+if TYPE_CHECKING:
+    from agent_actors.tools import Tool
+
+E = TypeVar("E", bound=PhaseEvent)
+
+# Seconds that all `after_agent` hooks of a run get together; no cancel interrupts them.
+AFTER_AGENT_TIMEOUT: Final = 10.0
+
+
+@attrs.frozen
+class Blocked:
+    """A hook ended the run.
+
+    Attributes:
+        phase: Where.
+        hook: Which.
+        reason: Why.
+        usage: What an answer used that is not kept; None if there was none.
+        budget: The limit that ended it in the hook's place, as the hook made a model call again;
+            empty: none.
+    """
+
+    phase: str
+    hook: str
+    reason: str
+    usage: Usage | None = None
+    budget: str = ""
+
+    @property
+    def stop_reason(self) -> str:
+        """As the run's result has it."""
+        return f"budget:{self.budget}" if self.budget else f"blocked:{self.phase}"
+
+    @property
+    def why(self) -> str:
+        """In words, for calls that are left open."""
+        return f"hook {self.hook} ended the run" + (f": {self.reason}" if self.reason else "")
+
+
+class HookedRun:
+    """The hooks of one run, at their places in it.
+
+    Args:
+        chain: The hooks.
+        options: The agent.
+        info: Gives a snapshot of the run.
+
+    Attributes:
+        ring: The ring.
+        chain: The hooks.
+        timeout: Seconds that a hook may take which names no deadline of its own.
+        tools: The agent's tools and those that hooks registered, by name.
+    """
+
+    def __init__(
+        self, chain: HookChain, options: AgentOptions, info: Callable[[], RunInfo]
+    ) -> None:
+        self.tools: dict[str, Tool] = dict(options.tools_by_name)
+        self.ring: Ring = Ring(chain, info, tools=self.tools, timeout=options.hook_timeout)
+        self.chain: HookChain = chain
+        self.timeout: float = options.hook_timeout
+        self._info = info
+        self._options = options
+        self._began = False
+
+    async def admit(
+        self, call: ToolUseBlock, tool: "Tool", messages: Messages
+    ) -> ToolUseBlock | ToolOutput:
+        """May this call run: the call, as hooks rewrote it, or what the model is told instead."""
+        if not self.ring.takes_part(Phase.BEFORE_TOOL):
+            return call
+        admitted = await self.ring.guard(call, tool, messages)
+        return refused(admitted) if isinstance(admitted, Refusal) else admitted
+
+    def drafts(self) -> list[Draft]:
+        """What hooks did since the last look, as records."""
+        return self.ring.drafts()
+
+    @property
+    def withholds(self) -> bool:
+        """Whether deltas are shown only when `after_model` has spoken."""
+        return self._options.withhold_deltas and self.ring.takes_part(Phase.AFTER_MODEL)
+
+    @property
+    def blocked(self) -> Blocked | None:
+        """What a hook of a tool call ended the run with; None if none did."""
+        if self.ring.stopped is None:
+            return None
+        phase, refusal = self.ring.stopped
+        return _blocked(phase, refusal)
+
+    async def start_session(self, source: str) -> Blocked | None:
+        """The session is opened in this runtime, by this run.
+
+        Raises:
+            HookError: As every method here.
+        """
+        return (await self._decide(self._event(SessionStartEvent, source=source)))[1]
+
+    async def begin(self, said: UserInput, messages: Messages) -> UserInput | Blocked:
+        """The caller spoke, and the run begins: what is sent and stored as the prompt.
+
+        A run that goes on without a word begins like any other; there was nothing to submit.
+        """
+        if said.text or said.blocks:
+            submitted = await self.submit(said, messages)
+            if isinstance(submitted, Blocked):
+                return submitted
+            said = submitted
+        self._began = True
+        begun = self._event(BeforeAgentEvent, prompt=said.text, messages=messages)
+        _, blocked = await self._decide(begun)
+        return said if blocked is None else blocked
+
+    async def submit(self, said: UserInput, messages: Messages) -> UserInput | Blocked:
+        """The caller spoke, to begin the run or while it is under way."""
+        submitted, blocked = await self._decide(
+            self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
+        )
+        if blocked is not None:
+            return blocked
+        return said if submitted.prompt == said.text else _reworded(said, submitted.prompt)
+
+    async def call_model(
+        self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelFinished]]
+    ) -> ModelFinished | Blocked:
+        """One model call, with everything around it."""
+        ring = self.ring
+        request = await ring.modify_request(request)
+        if ring.takes_part(Phase.BEFORE_MODEL):
+            refused = await self._before_model(request)
+            if isinstance(refused, Blocked):
+                return refused
+            request = refused
+        try:
+            answer = await ring.wrap_model_call(request, ask)
+        except NoRoom as full:
+            return Blocked(Phase.WRAP_MODEL_CALL.value, "<any>", str(full), budget=full.what)
+        if not ring.takes_part(Phase.AFTER_MODEL):
+            return answer
+        event = self._event(
+            AfterModelEvent, answer=answer, text=answer.text, iteration=self._info().iteration
+        )
+        looked, blocked = await self._decide(event)
+        if blocked is not None:
+            return attrs.evolve(blocked, usage=answer.usage)
+        return answer if looked.text == answer.text else _retold(answer, looked.text)
+
+    async def start_subagent(
+        self, agent_name: str, prompt: str, session_id: str, call_id: str
+    ) -> Blocked | None:
+        """A tool of this run starts a run."""
+        event = self._event(
+            SubagentStartEvent,
+            agent_name=agent_name,
+            prompt=prompt,
+            subagent_session_id=session_id,
+            tool_use_id=call_id,
+        )
+        return (await self._decide(event))[1]
+
+    async def stop_subagent(
+        self, agent_name: str, session_id: str, call_id: str, stop_reason: str, text: str
+    ) -> None:
+        """That run has ended."""
+        await self._decide(
+            self._event(
+                SubagentStopEvent,
+                agent_name=agent_name,
+                subagent_session_id=session_id,
+                tool_use_id=call_id,
+                stop_reason=stop_reason,
+                text=text,
+            )
+        )
+
+    async def stop(self, text: str, stop_reason: str) -> None:
+        """The model has said its last word."""
+        await self._decide(self._event(StopEvent, text=text, stop_reason=stop_reason))
+
+    async def end(self, text: str, stop_reason: str, failure: Exception | None) -> Exception | None:
+        """The run has ended: once, if it began. No cancel interrupts it; it is bounded.
+
+        Returns:
+            What the run fails with: its own failure, else that of a hook.
+        """
+        if not self._began:
+            return failure
+        self._began = False
+        event = self._event(AfterAgentEvent, text=text, stop_reason=stop_reason, error=failure)
+        try:
+            with trio.move_on_after(AFTER_AGENT_TIMEOUT, shield=True) as limit:
+                await self.ring.decide(event)
+            if limit.cancelled_caught:
+                raise HookError(
+                    f"the hooks did not end within {AFTER_AGENT_TIMEOUT:g} s",
+                    hook="<all>",
+                    phase=Phase.AFTER_AGENT,
+                )
+        except AgentError as error:
+            if failure is None:
+                return error
+            failure.add_note(f"and then: {error}")
+        return failure
+
+    async def _before_model(self, request: ModelRequest) -> ModelRequest | Blocked:
+        asked = self._event(
+            BeforeModelEvent,
+            messages=tuple(messages_to_openai(request.messages)),
+            iteration=self._info().iteration,
+            rewrites=self._options.allow_message_rewrite,
+        )
+        event, blocked = await self._decide(asked)
+        if blocked is not None:
+            return blocked
+        if event is asked:
+            return request
+        # A conversation: the event took no other.
+        return attrs.evolve(request, messages=messages_rewritten(request.messages, event.messages))
+
+    async def _decide(self, event: E) -> tuple[E, Blocked | None]:
+        if not self.ring.takes_part(event.phase):
+            return event, None
+        event, refusal = await self.ring.decide(event)
+        return event, None if refusal is None else _blocked(event.phase, refusal)
+
+    def _event(self, kind: Callable[..., E], **fields: object) -> E:
+        run = self._info()
+        return partial(kind, session_id=run.session_id, run_id=run.run_id)(**fields)
+
+
+def refused(refusal: Refusal) -> ToolOutput:
+    """What the model is told of a call that a hook refused."""
+    reason = refusal.reason or "no reason was given"
+    return ToolOutput(f"the call was refused: {reason}", is_error=True)
+
+
+def _blocked(phase: Phase, refusal: Refusal) -> Blocked:
+    return Blocked(phase.value, refusal.hook, refusal.reason)
+
+
+def _reworded(said: UserInput, text: str) -> UserInput:
+    """Another text; images and files stay, after it."""
+    if not said.blocks:
+        return UserInput(text)
+    others = tuple(block for block in said.blocks if not isinstance(block, TextBlock))
+    return UserInput(text, (TextBlock(text), *others))
+
+
+def _retold(answer: ModelFinished, text: str) -> ModelFinished:
+    """The same answer with another text, in the place of the first one."""
+    blocks: list[AssistantBlock] = []
+    told = False
+    for block in answer.blocks:
+        if not isinstance(block, TextBlock):
+            blocks.append(block)
+        elif not told:
+            told = True
+            blocks += [TextBlock(text)] if text else []
+    if not told:
+        blocks.insert(0, TextBlock(text))
+    return attrs.evolve(answer, blocks=tuple(blocks))

@@ -1,0 +1,116 @@
+"""When `session_start` and `session_end` fire: once per open and close of a session in a runtime.
+
+A session is open from its first run in this runtime until it leaves the memory: evicted, deleted,
+or closed with the runtime. Hooks belong to agents, and a session may see several of them: those
+that opened it, close it. Sessions without such hooks leave no trace here.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from agent_actors.actors.session_log import OpenSession
+from agent_actors.domain.run import RunInfo
+from agent_actors.errors import AgentError, RuntimeFailure
+from agent_actors.hooks.events import SessionEndEvent
+from agent_actors.hooks.phases import Phase
+from agent_actors.hooks.registry import HookChain
+from agent_actors.kernel.actor_loop import Owner
+from agent_actors.run.hooks.chain import Ring
+
+if TYPE_CHECKING:
+    from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
+
+# Seconds that the `session_end` hooks of one session get together.
+SESSION_END_TIMEOUT: Final = 10.0
+
+# Whose `session_end` hooks are around the current code.
+_around: Final[ContextVar["SessionHooks | None"]] = ContextVar("session_hooks", default=None)
+
+_EDGES: Final = (Phase.SESSION_START, Phase.SESSION_END)
+
+
+class SessionHooks:
+    """The sessions of a runtime whose ends somebody waits for.
+
+    Args:
+        wall_clock: Seconds since the epoch.
+    """
+
+    def __init__(self, wall_clock: Callable[[], float]) -> None:
+        self.owner: Owner = Owner("session_hooks")
+        self._wall_clock = wall_clock
+        self._open: dict[str, tuple[HookChain, float]] = {}
+        # Those that fire in a task of their own, each with the event of its end.
+        self._firing: set[trio.Event] = set()
+
+    @property
+    def are_around(self) -> bool:
+        """Whether the current code is part of a `session_end` hook of this runtime."""
+        return _around.get() is self
+
+    async def begin(self, session: OpenSession, hooked: "HookedRun") -> "Blocked | None":
+        """A run has this session; fire `session_start` if it is the first one here.
+
+        Raises:
+            HookError: A hook failed; the session counts as not opened.
+        """
+        session_id = session.session_id
+        if session_id in self._open or not hooked.ring.takes_part(*_EDGES):
+            return None
+        self._open[session_id] = (hooked.chain, hooked.timeout)
+        try:
+            blocked = await hooked.start_session("resumed" if session.state.last_seq else "new")
+        except BaseException:
+            del self._open[session_id]
+            raise
+        if blocked is not None:
+            del self._open[session_id]
+        return blocked
+
+    def end(self, session_id: str, reason: str) -> None:
+        """The session leaves: fire `session_end`, in a task of its own, if somebody waits."""
+        opened = self._open.pop(session_id, None)
+        if opened is None:
+            return
+        fired = trio.Event()
+        self._firing.add(fired)
+        try:
+            self.owner.start_background(
+                partial(self._fire_apart, fired, session_id, reason, *opened)
+            )
+        except RuntimeFailure:  # closing fires what is left by itself
+            self._firing.discard(fired)
+
+    async def end_all(self) -> None:
+        """The runtime closes: every session that is open ends. Bounded; failures are dropped.
+
+        Hooks of a session that left just before get what is left of their time as well: the tasks
+        that they run in end with the owner, which is closed after this.
+        """
+        async with trio.open_nursery() as nursery:
+            for fired in tuple(self._firing):
+                nursery.start_soon(fired.wait)
+            while self._open:
+                session_id, opened = self._open.popitem()
+                nursery.start_soon(self._fire, session_id, "closed", *opened)
+
+    async def _fire_apart(
+        self, fired: trio.Event, session_id: str, reason: str, chain: HookChain, bound: float
+    ) -> None:
+        try:
+            await self._fire(session_id, reason, chain, bound)
+        finally:
+            self._firing.discard(fired)
+            fired.set()
+
+    async def _fire(self, session_id: str, reason: str, chain: HookChain, bound: float) -> None:
+        _around.set(self)
+        info = RunInfo(session_id, "", "", iteration=0, started_at=self._wall_clock())
+        ring = Ring(chain, lambda: info, tools={}, timeout=bound)
+        with trio.move_on_after(SESSION_END_TIMEOUT), suppress(AgentError):
+            await ring.decide(SessionEndEvent(session_id=session_id, reason=reason))

@@ -1,0 +1,1 @@
+"""Model calls of one run: attempts, budget, usage and structured output."""

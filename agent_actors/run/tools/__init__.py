@@ -1,0 +1,1 @@
+"""Tool calls of one run: the toolset, permissions and external tools."""

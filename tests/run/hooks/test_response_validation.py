@@ -1,0 +1,103 @@
+"""What a hook builds as a model's answer is looked at before anything is made of it."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from agent_actors import open_runtime
+from agent_actors.domain.blocks import (
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+)
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import HookError
+from agent_actors.hooks import ModelCall
+from agent_actors.run.hooks.response_validation import sound_answer
+from tests.run.helpers import check_quiet
+from tests.run.hooks.helpers import agent, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Hooks are anybody's code.
+make = cast("Callable[..., ModelFinished]", ModelFinished)
+text = cast("Callable[..., TextBlock]", TextBlock)
+OK = TextBlock("ok")
+
+
+class Foreign:
+    """Another library's block."""
+
+    type = "text"
+    text = "hi"
+
+
+class Derived(TextBlock):
+    """A block of the hook's own."""
+
+
+UNSOUND: list[tuple[ModelFinished, str]] = [
+    (make((5,)), r"blocks\[0\] is no block of an answer, but a int"),
+    (make((OK, Foreign())), r"blocks\[1\] is no block of an answer, but a Foreign"),
+    (make((Derived("x"),)), r"blocks\[0\] is no block of an answer, but a Derived"),
+    (make((ToolResultBlock("c", "x"),)), "but a ToolResultBlock"),
+    (make("text"), "blocks must be a tuple of blocks; got str"),
+    (make(None), "blocks must be a tuple of blocks; got NoneType"),
+    (make((text(5),)), r"blocks\[0\]: not a content block: Expected `str`, got `int`"),
+    (make((text(OK),)), r"blocks\[0\]: not a content block"),
+    (make((OK,), usage=None), "usage must be a Usage; got NoneType"),
+    (make((OK,), usage={"input_tokens": 1}), "usage must be a Usage; got dict"),
+    (make((OK,), usage=Usage(-1)), r"usage.input_tokens must be a number of tokens; got -1"),
+    (make((OK,), usage=Usage(0, cast("int", 1.5))), "usage.output_tokens must be"),
+    (make((OK,), finish_reason="because"), "finish_reason must be one of stop, tool_calls"),
+    (make((OK,), finish_reason=[]), "finish_reason must be one of"),
+    (make((OK,), model=5), "model cannot be int"),
+    (make((OK,), response_id=None), "response_id cannot be NoneType"),
+    (make((OK,), output=5), "output cannot be int"),
+    (make((OK,), done="no"), "done cannot be str"),
+]
+
+
+@pytest.mark.parametrize(("answer", "says"), UNSOUND)
+async def test_an_answer_of_foreign_objects_is_the_hooks_fault_by_name(
+    answer: ModelFinished, says: str
+) -> None:
+    async def foreign(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        return answer
+
+    options = agent("Never asked.", hooks={"wrap_model_call": foreign})
+    async with open_runtime() as runtime:
+        with pytest.raises(HookError, match=says) as caught:
+            await runtime.run("Go.", options, session_id="s")
+        assert "hook foreign in wrap_model_call: returned what is no answer" in str(caught.value)
+        assert (await runtime.run("Again.", agent("Fine."), session_id="s")).text == "Fine."
+        check_quiet(runtime)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ModelFinished(()),
+        ModelFinished((ThinkingBlock("hm"), OK, ToolUseBlock("c", "echo", {"text": "a"}))),
+        ModelFinished((ToolUseError("cut", None, "c"), ImageBlock("data:image/png;base64,AA=="))),
+        ModelFinished((OK,), "length", Usage(1, 2), "m", "r", True, "{}"),
+    ],
+)
+def test_a_sound_answer_is_taken_as_it_is(answer: ModelFinished) -> None:
+    assert sound_answer(answer) is answer
+
+
+async def test_a_list_of_blocks_is_taken_and_shares_nothing_with_the_hook() -> None:
+    kept: list[Any] = [OK]
+
+    async def cached(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        return make(kept)
+
+    result = await run(agent("Never asked.", hooks={"wrap_model_call": cached}))
+    assert result.text == "ok"
+    assert sound_answer(make(kept)).blocks == (OK,)

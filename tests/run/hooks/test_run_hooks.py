@@ -1,0 +1,367 @@
+"""Hooks over a whole run: what they share, when it ends, and what goes wrong."""
+
+import math
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, Runtime, open_runtime, tool
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import AnyEvent, HookEvent, ToolResult
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.run import RunResult
+from agent_actors.errors import AgentError, ConfigError, HookError, ProviderConnectError
+from agent_actors.hooks import (
+    AfterAgentEvent,
+    BeforeAgentEvent,
+    BeforeModelEvent,
+    Hook,
+    HookContext,
+    HookDecision,
+    Hooks,
+    ModelCall,
+    PhaseEvent,
+    PreToolUseEvent,
+    SubagentStartEvent,
+    SubagentStopEvent,
+    ToolCall,
+)
+from agent_actors.testing import ScriptedModel, Turn, call, fail, pause, say, wait
+from agent_actors.tools.output import ToolOutput
+from tests.run.helpers import check_history, check_quiet
+from tests.run.hooks.helpers import USE, agent, asked, echo, ran, results, run
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    ran.clear()
+
+
+# --- runs ---
+
+
+@pytest.mark.feature("ASDK-002", "ASDK-005", "WICK-023", "WICK-026")
+async def test_hooks_of_a_run_share_its_state_and_register_tools_for_it_alone() -> None:
+    @tool
+    async def extra() -> str:
+        """Only here."""
+        return "extra"
+
+    async def begin(event: BeforeAgentEvent, ctx: HookContext) -> None:
+        assert ctx.state == {}
+        ctx.state["seen"] = 0
+        ctx.register_tool(extra)
+        with pytest.raises(ConfigError, match="the name is taken in this run"):
+            ctx.register_tool(echo)
+
+    async def count(event: PreToolUseEvent, ctx: HookContext) -> None:
+        assert ctx.state["seen"] == 0
+        assert ctx.run.session_id == "s"
+        with pytest.raises(ConfigError, match="in before_agent only"):
+            ctx.register_tool(extra)
+
+    hooks: Hooks = {"before_agent": begin, "pre_tool_use": count}
+    options = agent(call("extra", {}), "Done.", call("extra", {}), "Done.", hooks=hooks)
+    assert results(await run(options)) == ["extra"]
+    assert [spec.name for spec in asked(options)[0].tools] == ["echo", "extra"]
+    assert results(await run(options)) == ["extra"]
+    assert list(options.tools_by_name) == ["echo"]
+
+
+@pytest.mark.feature("ASDK-007")
+@pytest.mark.parametrize("how", ["an answer", "an error", "a cancel", "a deadline", "blocked"])
+async def test_whatever_ends_a_run_its_end_is_told_once(
+    how: str, autojump_clock: MockClock
+) -> None:
+    told: list[str] = []
+
+    async def after(event: AfterAgentEvent) -> None:
+        await trio.sleep(1)  # no cancel interrupts it
+        told.append(event.stop_reason if event.error is None else type(event.error).__name__)
+
+    async def refuse(event: BeforeModelEvent) -> HookDecision:
+        return HookDecision(continue_=how != "blocked")
+
+    turns: dict[str, Turn] = {"an error": fail(ProviderConnectError("no", endpoint="e"))}
+    slow: Turn = [pause(50), say("Done.")] if how in ("a cancel", "a deadline") else "Done."
+    options = agent(turns.get(how, slow), hooks={"after_agent": after, "before_model": refuse})
+    options = attrs.evolve(options, run_timeout=9 if how == "a deadline" else math.inf)
+    async with open_runtime() as runtime:
+        with trio.move_on_after(20):
+            try:
+                await runtime.run("Go.", options, session_id="s")
+            except AgentError:
+                assert how in ("an error", "a deadline")
+        check_quiet(runtime)
+    assert told == [
+        {
+            "an answer": "completed",
+            "an error": "ProviderConnectError",
+            "a cancel": "interrupted",
+            "a deadline": "RunDeadlineExceeded",
+            "blocked": "blocked:before_model",
+        }[how]
+    ]
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["answered", "failed"])
+async def test_a_hook_that_fails_at_the_end_is_told_and_hides_no_failure(fails: bool) -> None:
+    async def after(event: AfterAgentEvent) -> None:
+        raise ValueError("odd")
+
+    turn: Turn = fail(ProviderConnectError("no", endpoint="e")) if fails else "Done."
+    with pytest.raises(ProviderConnectError if fails else HookError) as caught:
+        await run(agent(turn, hooks={"after_agent": after}))
+    told = "hook after in after_agent: raised ValueError: odd"
+    assert caught.value.__notes__ == [f"and then: {told}"] if fails else str(caught.value) == told
+
+
+async def test_hooks_that_hang_at_the_end_of_a_run_are_left_behind(
+    autojump_clock: MockClock,
+) -> None:
+    async def hang(event: AfterAgentEvent) -> None:
+        await trio.sleep_forever()
+
+    with pytest.raises(HookError, match="the hooks did not end within 10 s"):
+        await run(agent("Done.", hooks={"after_agent": hang}))
+
+
+# --- what goes wrong ---
+
+
+async def broken(event: object) -> None:
+    raise ValueError("odd")
+
+
+async def hanging(event: object) -> None:
+    await trio.sleep_forever()
+
+
+async def leaving(event: object) -> None:
+    raise SystemExit(3)
+
+
+async def talking(event: object) -> str:
+    return "yes"
+
+
+@pytest.mark.feature("OAS-096", "ASDK-004", "ASDK-006")
+@pytest.mark.parametrize(
+    ("hook", "says"),
+    [
+        (broken, "raised ValueError: odd"),
+        (hanging, "did not decide within 60 s"),
+        (talking, "returned str; expected a HookDecision, or None to proceed"),
+        (leaving, "raised SystemExit: 3"),
+    ],
+)
+@pytest.mark.parametrize(
+    "phase", ["user_prompt_submit", "before_model", "after_model", "before_tool", "after_tool"]
+)
+async def test_a_hook_that_fails_ends_its_run_and_names_itself(
+    phase: str, hook: object, says: str, autojump_clock: MockClock
+) -> None:
+    options = agent(*USE, hooks={phase: hook})
+    async with open_runtime() as runtime:
+        with pytest.raises(HookError) as caught:
+            await runtime.run("Go.", options, session_id="s")
+        check_quiet(runtime)
+        history = runtime.history("s")
+        assert history is not None
+        check_history(history)
+        assert (await runtime.run("Again.", agent("Fine."), session_id="s")).text == "Fine."
+    name = getattr(hook, "__name__", "")
+    assert str(caught.value) == f"hook {name} in {phase}: {says}"
+    assert (caught.value.hook, caught.value.phase) == (name, phase)
+
+
+async def test_what_wraps_and_returns_something_else_is_told() -> None:
+    async def wrap(request: object, call_next: object) -> int:
+        return 1
+
+    def one(request: object) -> int:
+        return 1
+
+    with pytest.raises(HookError, match="returned int; expected a ModelFinished"):
+        await run(agent("Done.", hooks={"wrap_model_call": wrap}))
+    with pytest.raises(HookError, match="returned int; expected a ToolOutput"):
+        await run(agent(*USE, hooks={"wrap_tool_call": wrap}))
+    with pytest.raises(HookError, match="returned int; expected a ModelRequest"):
+        await run(agent("Done.", hooks={"modify_request": one}))
+
+
+@pytest.mark.parametrize("phase", ["wrap_model_call", "wrap_tool_call"])
+async def test_what_wraps_and_would_leave_the_program_ends_its_run_alone(phase: str) -> None:
+    async def leave(asked: object, call_next: object) -> None:
+        raise SystemExit(3)
+
+    async with open_runtime() as runtime:
+        with pytest.raises(HookError, match=f"hook leave in {phase}: raised SystemExit: 3"):
+            await runtime.run("Go.", agent(*USE, hooks={phase: leave}))
+        assert (await runtime.run("Go.", agent("Fine."))).text == "Fine."
+
+
+async def test_a_hook_may_ask_an_agent_which_tools_its_run_needs() -> None:
+    @tool
+    async def extra() -> str:
+        """One tool more."""
+        return "extra"
+
+    async def plan(event: BeforeAgentEvent, ctx: HookContext) -> None:
+        planned = await runtime.run("Which?", agent("extra"))
+        assert planned.text == "extra"
+        ctx.register_tool(extra)
+
+    async def start(event: SubagentStartEvent) -> None:
+        pass
+
+    hooks: Hooks = {"before_agent": plan, "subagent_start": start}
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", agent(call("extra", {}), "Done.", hooks=hooks))
+    assert results(result) == ["extra"]
+
+
+async def test_what_wraps_may_have_a_deadline_of_its_own(autojump_clock: MockClock) -> None:
+    class Impatient(Hook):
+        deadline: float | None = 5
+
+        async def wrap_model_call(
+            self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
+        ) -> ModelFinished:
+            return await call_next(request)
+
+    with pytest.raises(HookError, match="hook Impatient in wrap_model_call: did not finish within"):
+        await run(agent([pause(50), say("Done.")], hooks=Impatient()))
+
+
+async def test_the_first_hook_that_fails_is_the_one_that_is_told() -> None:
+    class Outer(Hook):
+        async def wrap_tool_call(
+            self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
+        ) -> ToolOutput:
+            return await call_next(call)
+
+    async def inner(one: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        raise ValueError("odd")
+
+    with pytest.raises(HookError, match="hook inner in wrap_tool_call: raised ValueError: odd"):
+        await run(agent(*USE, hooks=[Outer(), {"wrap_tool_call": inner}]))
+
+
+# --- runs within runs ---
+
+
+async def test_a_run_is_told_of_the_runs_that_its_tools_start_and_may_refuse_them() -> None:
+    told: list[PhaseEvent] = []
+    refuse = False
+
+    async def start(event: SubagentStartEvent) -> HookDecision | None:
+        told.append(event)
+        return HookDecision(continue_=False, reason="no helpers") if refuse else None
+
+    async def stop(event: SubagentStopEvent) -> None:
+        told.append(event)
+
+    @tool
+    async def delegate() -> str:
+        """Ask somebody else."""
+        helper = AgentOptions(model="m", provider=ScriptedModel(["Helped."]), agent_name="helper")
+        result = await runtime.run("Help.", helper, session_id="child")
+        return f"{result.stop_reason}: {result.text}"
+
+    async def parent(runtime: Runtime) -> RunResult:
+        hooks: Hooks = {"subagent_start": start, "subagent_stop": stop}
+        plain = agent(call("delegate", {}), "Done.", hooks=hooks)
+        return await runtime.run("Go.", attrs.evolve(plain, tools=[delegate]), session_id="s")
+
+    async with open_runtime() as runtime:
+        assert results(await parent(runtime)) == ["completed: Helped."]
+        first, last = told
+        assert isinstance(first, SubagentStartEvent)
+        assert isinstance(last, SubagentStopEvent)
+        assert (first.agent_name, first.prompt, first.subagent_session_id, first.session_id) == (
+            "helper",
+            "Help.",
+            "child",
+            "s",
+        )
+        assert (last.stop_reason, last.text, last.tool_use_id) == (
+            "completed",
+            "Helped.",
+            first.tool_use_id,
+        )
+        refuse = True
+        assert results(await parent(runtime)) == ["blocked:subagent_start: "]
+
+
+async def test_who_was_told_that_a_run_begins_is_told_that_it_ends_though_its_own_has_ended(
+    nursery: trio.Nursery,
+) -> None:
+    told: list[str] = []
+    parent_ended, go_on = trio.Event(), trio.Event()
+    begun = trio.Event()
+
+    async def start(event: SubagentStartEvent) -> None:
+        told.append(f"start {event.subagent_session_id}")
+        begun.set()
+
+    async def stop(event: SubagentStopEvent) -> None:
+        told.append(f"stop {event.subagent_session_id}")
+
+    async def after(event: AfterAgentEvent) -> None:
+        told.append("after_agent")
+
+    @tool
+    async def leave() -> str:
+        """Leave two runs behind: one that begins now, and one that begins when this has ended."""
+
+        async def at_once() -> None:
+            await runtime.run("Help.", agent([wait(go_on), say("Helped.")]), session_id="now")
+
+        async def later() -> None:
+            await parent_ended.wait()
+            await runtime.run("Help.", agent("Helped."), session_id="later")
+            go_on.set()
+
+        nursery.start_soon(at_once)
+        nursery.start_soon(later)
+        await begun.wait()
+        return "left"
+
+    hooks: Hooks = {"subagent_start": start, "subagent_stop": stop, "after_agent": after}
+    plain = agent(call("leave", {}), "Done.", hooks=hooks)
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", attrs.evolve(plain, tools=[leave]), session_id="s")
+        assert results(result) == ["left"]
+        parent_ended.set()
+        await go_on.wait()
+    assert told == ["start now", "after_agent", "stop now"]
+
+
+async def test_a_hook_that_hangs_when_a_started_run_ends_is_left_behind(
+    autojump_clock: MockClock,
+) -> None:
+    @tool
+    async def delegate() -> str:
+        """Ask somebody else."""
+        return (await runtime.run("Help.", agent("Helped."))).text
+
+    plain = agent(call("delegate", {}), "Done.", hooks={"subagent_stop": hanging})
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", attrs.evolve(plain, tools=[delegate]))
+    assert "hook <all> in subagent_stop: the hooks did not end within 10 s" in results(result)[0]
+    assert trio.current_time() == pytest.approx(10)
+
+
+async def test_hook_events_are_recorded_in_their_places() -> None:
+    async def refuse(event: PreToolUseEvent) -> HookDecision:
+        return HookDecision(continue_=False, reason="no")
+
+    options = agent(*USE, hooks={"before_tool": refuse})
+    async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
+        seen: list[AnyEvent] = [event async for event in events]
+    kinds = [type(event) for event in seen if isinstance(event, HookEvent | ToolResult)]
+    assert kinds == [HookEvent, ToolResult]
+    assert all(event.seq is not None for event in seen if isinstance(event, HookEvent))

@@ -1,0 +1,403 @@
+"""The budget between machine and driver, without either's tasks: what is let through, and what not.
+
+A driver without I/O carries out a script: its records are folded as the log folds them, so that a
+session's limits see what they see in a run.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors import AgentOptions, Prices, UsageLimits
+from agent_actors.actors.session_log import Draft
+from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.events import Event, EventScope, UsageEvent
+from agent_actors.domain.limits import NO_LIMITS, Spent
+from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.run import ToolCallResult
+from agent_actors.domain.usage import Usage
+from agent_actors.protocol.turn import (
+    Append,
+    CallModel,
+    Command,
+    Decided,
+    DecisionNeeded,
+    Finish,
+    OutputMisfit,
+    StartTool,
+    State,
+    ToolFinished,
+    TurnMachine,
+    UserInput,
+)
+from agent_actors.run.model.budget import Budget
+from agent_actors.run.model.usage_accounting import Ledger
+from agent_actors.sessions import SessionState
+from agent_actors.testing import ScriptedModel
+from tests.protocol.turn_playbook import told, use
+from tests.run.helpers import check_history
+
+SCOPE = EventScope("s", "r", "q")
+PRICES = Prices(input=1.0, output=10.0)
+MILLION = 1_000_000
+
+
+def agent(
+    limits: UsageLimits = NO_LIMITS,
+    session_limits: UsageLimits = NO_LIMITS,
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = 4096,
+) -> AgentOptions:
+    return AgentOptions(
+        model="m",
+        provider=ScriptedModel([]),
+        limits=limits,
+        session_limits=session_limits,
+        prices=prices,
+        max_tokens=max_tokens,
+    )
+
+
+def answer(
+    *blocks: AssistantBlock, spent: Usage = Usage(10, 5), length: bool = False
+) -> ModelFinished:
+    return ModelFinished(blocks, "length" if length else "stop", spent)
+
+
+def calls(*names: str) -> list[ToolUseBlock]:
+    return [use(name) for name in names]
+
+
+class Play:
+    """A run without tasks; its records go into `session`."""
+
+    def __init__(self, options: AgentOptions, session: SessionState | None = None) -> None:
+        self.options = options
+        self.session = session or SessionState()
+        self.ran: list[str] = []
+        self.asked = 0
+        self.stop_reason = ""
+        self.machine = TurnMachine(25)
+        self.ledger = Ledger(self.options.prices)
+        self.budget = Budget(self.options, self.ledger)
+        self.budget.session = self.session
+        self._seq = count(1)
+
+    def run(self, *answers: ModelFinished) -> list[str]:
+        """Answer each model call with the next of these, and each tool call at once."""
+        script = iter(answers)
+        self.feed(self.machine.feed(UserInput("go")))
+        while self.machine.state is State.MODEL:
+            self.asked += 1
+            self.ledger.model_calls += 1
+            self.ledger.begin_request()
+            self.budget.bounded(self.options.settings)
+            one = next(script, answer(TextBlock("Done.")))
+            self.feed(self.machine.feed(one), one)
+            for call in self.machine.open_calls:
+                done = ToolFinished(ToolCallResult(call.id, call.name, {}, "fine"))
+                self.feed(self.machine.feed(done))
+        check_history(self.session.history())
+        return self.ran
+
+    def feed(self, commands: Sequence[Command], one: ModelFinished | None = None) -> None:
+        for command in self.budget.allow(self.machine, commands, one):
+            if isinstance(command, Append):
+                self.record(self.ledger.enter(command.entries))
+            elif isinstance(command, StartTool):
+                self.ran.append(command.call.id)
+            elif isinstance(command, Finish):
+                self.stop_reason = command.stop_reason
+
+    def record(self, drafts: Sequence[Draft]) -> list[Event]:
+        events = [draft(SCOPE, "id", 1.0, seq=next(self._seq)) for draft in drafts]
+        for event in events:
+            self.session.apply(event)
+        return events
+
+
+def test_requests_end_the_run_where_the_next_one_would_be_and_the_last_calls_run() -> None:
+    play = Play(agent(UsageLimits(requests=2)))
+    assert play.run(answer(*calls("a")), answer(*calls("b"))) == ["a", "b"]
+    assert (play.asked, play.stop_reason) == (2, "budget:requests")
+
+
+def test_calls_beyond_the_limit_are_refused_with_their_whole_turn() -> None:
+    play = Play(agent(UsageLimits(tool_calls=2)))
+    assert play.run(answer(*calls("a")), answer(*calls("b", "c"))) == ["a"]
+    assert (play.asked, play.stop_reason) == (2, "budget:tool_calls")
+    last = play.session.history().tool_messages()[-1]
+    assert "the run's budget is used up: tool_calls" in last.content
+
+
+def test_calls_up_to_the_limit_run_and_the_model_may_still_answer() -> None:
+    play = Play(agent(UsageLimits(tool_calls=2)))
+    assert play.run(answer(*calls("a", "b")), answer(TextBlock("So."))) == ["a", "b"]
+    assert (play.asked, play.stop_reason) == (2, "completed")
+
+
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [
+        (UsageLimits(input_tokens=10), "input_tokens"),
+        (UsageLimits(output_tokens=5), "output_tokens"),
+        (UsageLimits(total_tokens=15), "total_tokens"),
+        (UsageLimits(cost=60 / MILLION), "cost"),
+    ],
+)
+def test_tokens_and_money_used_up_by_an_answer_keep_its_calls_from_running(
+    limits: UsageLimits, what: str
+) -> None:
+    for options, name in [
+        (agent(limits, prices=PRICES), what),
+        (agent(session_limits=limits, prices=PRICES), f"session_{what}"),
+    ]:
+        play = Play(options)
+        assert play.run(answer(TextBlock("Let me."), *calls("a"))) == []
+        assert play.stop_reason == f"budget:{name}"
+        assert play.session.usage == Usage(10, 5), "what was paid for is recorded"
+        assert play.session.history()[1].content == "Let me."
+
+
+def test_an_answer_that_ends_the_run_ends_it_well_whatever_it_used() -> None:
+    play = Play(agent(UsageLimits(total_tokens=1, requests=1)))
+    play.run(answer(TextBlock("Done."), spent=Usage(1000, 1000)))
+    assert (play.stop_reason, play.ledger.text) == ("completed", "Done.")
+
+
+def test_calls_that_never_run_use_nothing_up() -> None:
+    broken = ToolUseError("not JSON", "{", "x", "tool")
+    play = Play(agent(UsageLimits(tool_calls=1)))
+    assert play.run(answer(broken), answer(*calls("a", "b"))) == []
+    assert play.stop_reason == "budget:tool_calls"
+    assert play.session.tool_calls == 0
+
+
+def test_a_call_that_waited_for_a_decision_is_counted_once() -> None:
+    play = Play(agent(UsageLimits(tool_calls=1)))
+    play.feed(play.machine.feed(UserInput("go")))
+    one = answer(*calls("a"))
+    play.feed(play.machine.feed(one), one)
+    play.feed(play.machine.feed(DecisionNeeded("a", "May it?")))
+    play.feed(play.machine.feed(Decided("a", allowed=True)))
+    assert play.ran == ["a", "a"]
+    assert play.ledger.spent().tool_calls == 1
+
+
+def test_input_that_only_waits_asks_for_nothing() -> None:
+    play = Play(agent(UsageLimits(requests=1)))
+    play.feed(play.machine.feed(UserInput("go")))
+    assert list(play.budget.allow(play.machine, play.machine.feed(UserInput("and?")))) == []
+
+
+# --- the session ----------------------------------------------------------------------------------
+
+
+def test_the_sessions_limit_counts_its_runs_together_and_then_asks_no_model() -> None:
+    options = agent(session_limits=UsageLimits(requests=3, tool_calls=9))
+    session = SessionState()
+    first = Play(options, session)
+    first.run(answer(*calls("a", "b")), answer(TextBlock("One.")))
+    second = Play(options, session)
+    second.run(answer(*calls("c")))
+    assert (second.asked, second.stop_reason) == (1, "budget:session_requests")
+    third = Play(options, session)
+    third.run()
+    assert (third.asked, third.stop_reason) == (0, "budget:session_requests")
+    assert session.spent(None) == Spent(3, 3, Usage(30, 15))
+
+
+def test_of_two_limits_the_runs_own_is_named_first() -> None:
+    both = UsageLimits(requests=1)
+    play = Play(agent(both, both))
+    play.run(answer(*calls("a")))
+    assert play.stop_reason == "budget:requests"
+
+
+def test_refused_calls_leave_the_session_room_for_fewer() -> None:
+    options = agent(session_limits=UsageLimits(tool_calls=2))
+    session = SessionState()
+    assert Play(options, session).run(answer(*calls("a", "b", "c"))) == []
+    assert Play(options, session).run(answer(*calls("d", "e"))) == ["d", "e"]
+
+
+# --- the length of an answer ----------------------------------------------------------------------
+
+
+def test_an_answer_may_be_no_longer_than_what_is_left() -> None:
+    play = Play(agent(UsageLimits(output_tokens=100), UsageLimits(output_tokens=40)))
+    play.ledger.begin_request()
+    play.record([play.ledger.enter_usage(Usage(0, 30))])
+    assert play.budget.bounded(play.options.settings).max_tokens == 10
+    play.record([play.ledger.enter_usage(Usage(0, 30))])
+    assert play.budget.bounded(play.options.settings).max_tokens == 1, "0 is no length"
+
+
+def test_a_length_that_fits_or_is_not_sent_is_left_alone() -> None:
+    for options in (
+        agent(UsageLimits(output_tokens=100), max_tokens=100),
+        agent(UsageLimits(output_tokens=100), max_tokens=None),
+        agent(UsageLimits(input_tokens=100)),
+        agent(),
+    ):
+        assert Play(options).budget.bounded(options.settings) is options.settings
+
+
+def test_an_answer_that_the_limit_cut_off_names_the_limit() -> None:
+    play = Play(agent(UsageLimits(output_tokens=50)))
+    play.run(answer(TextBlock("Once upon"), spent=Usage(10, 50), length=True))
+    assert play.stop_reason == "budget:output_tokens"
+
+
+def test_an_answer_that_its_own_bound_cut_off_does_not() -> None:
+    play = Play(agent(UsageLimits(output_tokens=50), max_tokens=20))
+    play.run(answer(TextBlock("Once upon"), spent=Usage(10, 20), length=True))
+    assert play.stop_reason == "length"
+
+
+def test_an_answer_of_another_model_that_no_limit_bounded_does_not_either() -> None:
+    play = Play(agent(UsageLimits(output_tokens=50)))
+    play.feed(play.machine.feed(UserInput("go")))
+    play.budget.bounded(play.options.settings)
+    play.budget.bounded(attrs.evolve(play.options.settings, max_tokens=None))
+    one = answer(TextBlock("Once upon"), length=True)
+    play.feed(play.machine.feed(one), one)
+    assert play.stop_reason == "length"
+
+
+def test_calls_of_an_answer_that_the_limit_cut_off_do_not_run_whatever_was_counted() -> None:
+    broken = ToolUseError("cut off", "{", "x", "tool")
+    for blocks in ([*calls("a"), broken], [broken]):
+        play = Play(agent(UsageLimits(output_tokens=50)))
+        assert play.run(answer(*blocks, spent=Usage(10, 0), length=True)) == []
+        assert (play.asked, play.stop_reason) == (1, "budget:output_tokens")
+
+
+def test_an_answer_that_was_cut_off_and_does_not_fit_names_the_limit() -> None:
+    play = Play(agent(UsageLimits(output_tokens=50)))
+    play.machine.output_retries = 2
+    play.feed(play.machine.feed(UserInput("go")))
+    play.budget.bounded(play.options.settings)
+    one = answer(TextBlock("{"), spent=Usage(10, 50), length=True)
+    play.feed(play.machine.feed(one), one)
+    play.feed(play.machine.feed(OutputMisfit("no JSON")))
+    assert play.stop_reason == "budget:output_tokens"
+
+
+# --- attempts -------------------------------------------------------------------------------------
+
+
+def test_attempts_that_failed_are_told_with_what_comes_next() -> None:
+    play = Play(agent(UsageLimits(requests=3), prices=PRICES))
+    for _ in range(2):
+        play.ledger.begin_request()
+    [cut] = play.record([play.ledger.enter_usage(Usage(0, 4, estimated=True))])
+    assert isinstance(cut, UsageEvent)
+    assert (cut.requests, cut.cost) == (2, 40 / MILLION)
+    assert play.budget.refuses_request(Usage()) == ""
+    play.ledger.begin_request()
+    assert play.budget.refuses_request(Usage()) == "requests"
+    assert play.session.requests == 2
+    play.record(play.ledger.enter_unanswered())
+    assert play.session.requests == 3
+    assert play.ledger.enter_unanswered() == []
+    assert play.ledger.spent() == play.session.spent(PRICES)
+
+
+def test_what_is_cut_off_counts_before_it_is_entered() -> None:
+    play = Play(agent(UsageLimits(total_tokens=10)))
+    assert play.budget.refuses_request(Usage(0, 9)) == ""
+    assert play.budget.refuses_request(Usage(0, 10)) == "total_tokens"
+
+
+def test_before_a_session_is_open_its_limits_refuse_nothing() -> None:
+    options = agent(session_limits=UsageLimits(requests=1))
+    assert Budget(options, Ledger()).refuses_request(Usage(9, 9)) == ""
+
+
+def test_each_model_has_its_price_and_one_without_costs_the_same() -> None:
+    ledger = Ledger(PRICES)
+    ledger.enter_usage(Usage(0, 1))
+    ledger.go_over_to(None)
+    ledger.enter_usage(Usage(0, 1))
+    ledger.go_over_to(Prices(input=0, output=30))
+    ledger.enter_usage(Usage(0, 1))
+    assert ledger.cost == pytest.approx(50 / MILLION)
+    unpriced = Ledger()
+    unpriced.go_over_to(PRICES)
+    unpriced.enter_usage(Usage(0, 1))
+    assert unpriced.cost is None
+
+
+# --- any run --------------------------------------------------------------------------------------
+
+tokens = st.builds(Usage, st.integers(0, 40), st.integers(0, 40))
+limits = st.builds(
+    UsageLimits,
+    requests=st.none() | st.integers(1, 6),
+    tool_calls=st.none() | st.integers(1, 8),
+    input_tokens=st.none() | st.integers(1, 150),
+    output_tokens=st.none() | st.integers(1, 150),
+    total_tokens=st.none() | st.integers(1, 300),
+    cost=st.none() | st.floats(1e-6, 1e-3),
+)
+turns = st.lists(st.tuples(st.integers(0, 3), tokens, st.booleans()), max_size=8)
+
+
+def scripted(drawn: Sequence[tuple[int, Usage, bool]], prefix: str) -> Iterator[ModelFinished]:
+    for number, (size, spent, length) in enumerate(drawn):
+        names = [f"{prefix}{number}_{place}" for place in range(size)]
+        yield answer(TextBlock("x"), *calls(*names), spent=spent, length=length)
+
+
+@given(limits, limits, st.lists(turns, min_size=1, max_size=3))
+def test_whatever_a_model_does_no_limit_is_passed_but_by_one_answer(
+    run_limits: UsageLimits, session_limits: UsageLimits, drawn: list[list[tuple[int, Usage, bool]]]
+) -> None:
+    options = agent(run_limits, session_limits, prices=PRICES)
+    session = SessionState()
+    ran = 0
+    for number, turn in enumerate(drawn):
+        play = Play(options, session)
+        play.run(*scripted(turn, f"r{number}"))
+        ran += len(play.ran)
+        assert play.stop_reason
+        assert play.ledger.spent() == attrs.evolve(
+            play.ledger.spent(), requests=play.asked, tool_calls=len(play.ran)
+        )
+        assert play.asked <= (run_limits.requests or 99)
+        assert len(play.ran) <= (run_limits.tool_calls or 99)
+        # The last answer may go beyond, and no other; each has 40 tokens of a kind at most.
+        assert play.ledger.usage.input_tokens < (run_limits.input_tokens or 10**6) + 40
+        assert play.ledger.usage.total_tokens < (run_limits.total_tokens or 10**6) + 80
+    assert session.tool_calls == ran <= (session_limits.tool_calls or 99)
+    assert session.requests <= (session_limits.requests or 99)
+    assert session.usage.output_tokens < (session_limits.output_tokens or 10**6) + 40
+    check_history(session.history())
+
+
+@given(st.lists(turns, min_size=1, max_size=2))
+def test_without_limits_no_command_is_changed(drawn: list[list[tuple[int, Usage, bool]]]) -> None:
+    for turn in drawn:
+        play = Play(agent())
+        commands = [CallModel(1)]
+        assert play.budget.allow(play.machine, commands) is commands
+        play.run(*scripted(turn, "r"))
+        assert not play.stop_reason.startswith("budget")
+
+
+def test_a_refusal_reads_like_any_end_of_a_run() -> None:
+    play = Play(agent(UsageLimits(tool_calls=1)))
+    play.machine.feed(UserInput("go"))
+    one = answer(*calls("a", "b"))
+    allowed = play.budget.allow(play.machine, play.machine.feed(one), one)
+    assert [told(command) for command in allowed] == [
+        "append answer call:a call:b",
+        "append synthetic:a synthetic:b",
+        "finish budget:tool_calls",
+    ]

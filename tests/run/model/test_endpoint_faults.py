@@ -1,0 +1,167 @@
+"""What endpoints do wrong is a typed error in time, and the session goes on; over real sockets."""
+
+import attrs
+import pytest
+import trio
+
+from agent_actors import AgentOptions, open_runtime
+from agent_actors.errors import (
+    ProviderConnectError,
+    ProviderDeadlineError,
+    ProviderError,
+    ProviderInBandError,
+    ProviderProtocolError,
+    ProviderStatusError,
+)
+from agent_actors.testing import (
+    Reply,
+    ScriptedEndpoint,
+    body,
+    comment,
+    disconnect,
+    disconnect_after,
+    hang,
+    hang_up,
+    html,
+    in_band_error,
+    not_http,
+    pause,
+    reply,
+    say,
+    silent,
+    status,
+)
+from tests.run.helpers import check_history, check_quiet
+
+# Seconds; short, and long enough for a machine that is busy with other tests.
+SHORT = 0.3
+LONG = 20.0
+
+
+@attrs.frozen
+class Fault:
+    """A reply, and the error that it has to become."""
+
+    answer: Reply
+    error: type[ProviderError]
+    words: tuple[str, ...] = ()
+
+
+FAULTS = {
+    "closed before an answer": Fault(hang_up(), ProviderConnectError),
+    "reset before an answer": Fault(hang_up(reset=True), ProviderConnectError),
+    "closed in the middle": Fault(reply(say("Hal"), disconnect()), ProviderError, ()),
+    "reset in the middle": Fault(reply(say("Hal"), disconnect(reset=True)), ProviderError),
+    "cut in the head": Fault(disconnect_after(10, reply(say("Hello"))), ProviderError),
+    "401 with JSON": Fault(
+        status(401, {"error": {"message": "wrong key"}}), ProviderStatusError, ("401", "wrong key")
+    ),
+    "404 with text": Fault(status(404, "no such model"), ProviderStatusError, ("404", "no such")),
+    "429 with JSON": Fault(
+        status(429, {"error": {"message": "slow down"}}, headers={"retry-after": "7"}),
+        ProviderStatusError,
+        ("429", "slow down"),
+    ),
+    "500 without a body": Fault(status(500, ""), ProviderStatusError, ("500", "empty body")),
+    "502 with HTML": Fault(
+        html("<html><title>Bad gateway</title><body>x</body></html>", status=502),
+        ProviderStatusError,
+        ("502", "Bad gateway"),
+    ),
+    "HTML at 200": Fault(html(), ProviderProtocolError, ("text/html",)),
+    "not HTTP": Fault(not_http(), ProviderError),
+    "an error inside a 200": Fault(
+        reply(in_band_error("overloaded")), ProviderInBandError, ("overloaded",)
+    ),
+    "nothing in an answer": Fault(body(b"", content_type="text/event-stream"), ProviderError),
+}
+
+
+def options(
+    endpoint: ScriptedEndpoint,
+    *,
+    first_token_timeout: float = LONG,
+    idle_timeout: float = LONG,
+    total_timeout: float = LONG,
+) -> AgentOptions:
+    return AgentOptions(
+        model="m",
+        base_url=endpoint.base_url,
+        first_token_timeout=first_token_timeout,
+        idle_timeout=idle_timeout,
+        total_timeout=total_timeout,
+        max_retries=0,  # what a fault is by itself; tries stand in test_attempts.py
+    )
+
+
+@pytest.mark.feature("OAS-073")
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_is_a_typed_error_and_the_session_goes_on(name: str) -> None:
+    fault = FAULTS[name]
+    async with ScriptedEndpoint([fault.answer, reply(say("Better."))]) as endpoint:
+        async with open_runtime() as runtime:
+            with pytest.raises(fault.error) as caught:
+                await runtime.run("Go.", options(endpoint), session_id="s")
+            for word in (endpoint.base_url, *fault.words):
+                assert word in str(caught.value)
+            check_quiet(runtime)
+            result = await runtime.run("Again.", options(endpoint), session_id="s")
+            assert result.text == "Better."
+            check_history(result.messages)
+        with trio.fail_after(LONG):
+            await endpoint.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (silent(), "first_token"),
+        (reply(hang()), "first_token"),
+        (reply(comment(), pause(0.05), comment(), hang()), "first_token"),
+        (reply(say("Hel"), hang()), "idle"),
+        (
+            reply(say("Hel"), *(step for _ in range(40) for step in (pause(0.05), comment()))),
+            "idle",
+        ),
+        (reply(say(*"Hello, world" * 9, every=0.02)), "total"),
+    ],
+    ids=["silent", "head only", "comments only", "stalled", "comments after text", "endless"],
+)
+async def test_what_does_not_come_in_time_is_told_with_how_long_was_waited(
+    answer: Reply, kind: str
+) -> None:
+    deadline = {f"{kind}_timeout": SHORT}
+    async with ScriptedEndpoint([answer, reply(say("Better."))]) as endpoint:
+        async with open_runtime() as runtime:
+            with trio.fail_after(LONG), pytest.raises(ProviderDeadlineError) as caught:
+                await runtime.run("Go.", options(endpoint, **deadline), session_id="s")
+            assert (caught.value.kind, caught.value.seconds) == (kind, SHORT)
+            assert f"{kind}_timeout" in str(caught.value)
+            result = await runtime.run("Again.", options(endpoint), session_id="s")
+            assert result.text == "Better."
+            check_history(result.messages)
+        with trio.fail_after(LONG):
+            await endpoint.wait_closed()
+
+
+async def test_a_refused_connection_names_the_endpoint() -> None:
+    async with ScriptedEndpoint([], listening=False) as endpoint, open_runtime() as runtime:
+        with pytest.raises(ProviderConnectError, match=endpoint.base_url):
+            await runtime.run("Go.", options(endpoint), session_id="s")
+        assert not runtime.is_busy("s")
+
+
+async def test_what_was_shown_of_a_broken_answer_is_not_kept() -> None:
+    async with (
+        ScriptedEndpoint(
+            [reply(say("Hal"), disconnect(reset=True)), reply(say("Hello."))]
+        ) as endpoint,
+        open_runtime() as runtime,
+    ):
+        seen: list[str] = []
+        with pytest.raises(ProviderError):
+            async with runtime.stream("Go.", options(endpoint), session_id="s") as events:
+                seen.extend([event.type async for event in events])
+        history = runtime.history("s")
+        assert history is not None
+        assert [message.role for message in history] == ["user"]

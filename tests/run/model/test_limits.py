@@ -1,0 +1,350 @@
+"""Limits on what a run and a session may use, as a caller meets them."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, Prices, Runtime, UsageLimits, open_runtime, tool
+from agent_actors.domain.events import ErrorEvent, ResultEvent, UsageEvent
+from agent_actors.domain.limits import NO_LIMITS
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import ConfigError, ProviderConnectError, ProviderStatusError
+from agent_actors.sessions import fold
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import (
+    ScriptedModel,
+    StepOutcome,
+    Turn,
+    call,
+    cancel_at_every_step,
+    fail,
+    finish,
+    hang,
+    pause,
+    say,
+    usage,
+)
+from tests.run.helpers import check_history, check_quiet, check_records
+
+PRICES = Prices(input=2.0, output=10.0)
+MILLION = 1_000_000
+
+
+@tool
+async def look(number: int) -> str:
+    """Look, for that many seconds."""
+    await trio.sleep(number)
+    return "seen"
+
+
+def agent(
+    turns: Sequence[Turn] | ScriptedModel,
+    limits: UsageLimits = NO_LIMITS,
+    session_limits: UsageLimits = NO_LIMITS,
+    *,
+    prices: Prices | None = None,
+    max_retries: int = 0,
+) -> AgentOptions:
+    return AgentOptions(
+        model="m",
+        provider=turns if isinstance(turns, ScriptedModel) else ScriptedModel(turns),
+        tools=[look],
+        limits=limits,
+        session_limits=session_limits,
+        prices=prices,
+        max_retries=max_retries,
+    )
+
+
+def looking(times: int = 1, *, tokens: tuple[int, int] = (10, 5)) -> Turn:
+    return [*(call("look", {"number": n}) for n in range(times)), usage(*tokens)]
+
+
+DONE: Turn = [say("Done."), usage(10, 5)]
+
+
+@pytest.mark.feature("ASDK-063")
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [
+        (UsageLimits(requests=1), "requests"),
+        (UsageLimits(tool_calls=1), "tool_calls"),
+        (UsageLimits(input_tokens=10), "input_tokens"),
+        (UsageLimits(output_tokens=5), "output_tokens"),
+        (UsageLimits(total_tokens=15), "total_tokens"),
+        (UsageLimits(cost=70 / MILLION), "cost"),
+    ],
+)
+async def test_a_limit_ends_the_run_with_a_reason_and_a_history_that_goes_on(
+    limits: UsageLimits, what: str, autojump_clock: MockClock
+) -> None:
+    async with open_runtime() as runtime:
+        options = agent([looking(2)], limits, prices=PRICES)
+        result = await runtime.run("Go.", options, session_id="s")
+        assert result.stop_reason == f"budget:{what}"
+        assert result.usage == Usage(10, 5), "an answer that was paid for is counted"
+        assert result.cost == pytest.approx(70 / MILLION)
+        assert len(result.messages.tool_messages()) == 2, "and kept"
+        check_history(result.messages)
+        check_quiet(runtime)
+        again = await runtime.run("Go on.", agent([DONE]), session_id="s")
+        assert again.text == "Done."
+        check_history(again.messages)
+
+
+async def test_a_turn_of_calls_begins_all_or_none(autojump_clock: MockClock) -> None:
+    model = ScriptedModel([looking(2), looking(2), DONE])
+    async with (
+        open_runtime() as runtime,
+        runtime.stream("Go.", agent(model, UsageLimits(tool_calls=3)), session_id="s") as stream,
+    ):
+        events = [event async for event in stream]
+    result = stream.result
+    assert [c.is_error for c in result.tool_calls] == [False, False, True, True]
+    assert result.tool_calls[-1].content == "the run's budget is used up: tool_calls"
+    assert isinstance(events[-1], ResultEvent)
+    assert events[-1].stop_reason == "budget:tool_calls"
+    assert [e.tool_calls for e in events if isinstance(e, UsageEvent)] == [2, 0]
+
+
+async def test_tools_side_by_side_are_counted_before_the_first_begins(
+    autojump_clock: MockClock,
+) -> None:
+    model = ScriptedModel([looking(20), looking(20), DONE])
+    async with open_runtime(tools_per_run=3) as runtime:
+        result = await runtime.run("Go.", agent(model, UsageLimits(tool_calls=39)))
+        assert [c.is_error for c in result.tool_calls] == [False] * 20 + [True] * 20
+        check_quiet(runtime)
+
+
+async def test_estimated_tokens_count_as_well() -> None:
+    async with open_runtime() as runtime:
+        options = agent(
+            [[say("x" * 400), call("look", {"number": 0})]], UsageLimits(output_tokens=90)
+        )
+        result = await runtime.run("Go.", options)
+    assert result.usage.estimated
+    assert result.stop_reason == "budget:output_tokens"
+
+
+async def test_the_last_answer_may_use_more_and_is_the_result() -> None:
+    async with open_runtime() as runtime:
+        options = agent([[say("Done."), usage(10**6, 10)]], UsageLimits(total_tokens=100))
+        result = await runtime.run("Go.", options)
+    assert (result.text, result.stop_reason) == ("Done.", "completed")
+
+
+async def test_a_request_asks_for_no_more_tokens_than_are_left() -> None:
+    cut: Turn = [say("Once upon"), usage(10, 60), finish("length")]
+    model = ScriptedModel([looking(tokens=(10, 40)), cut])
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", agent(model, UsageLimits(output_tokens=100)))
+    assert [r.settings.max_tokens for r in model.requests] == [100, 60]
+    assert (result.text, result.stop_reason) == ("Once upon", "budget:output_tokens")
+    check_history(result.messages)
+
+
+async def test_without_prices_nothing_has_a_cost_and_a_limit_on_it_is_refused() -> None:
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", agent([DONE]))
+    assert result.cost is None
+    with pytest.raises(ConfigError, match=r"AgentOptions: limits.cost is 1, and prices is missing"):
+        agent([], UsageLimits(cost=1))
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [
+        (UsageLimits(requests=4), "requests"),
+        (UsageLimits(tool_calls=2), "tool_calls"),
+        (UsageLimits(input_tokens=40), "input_tokens"),
+        (UsageLimits(output_tokens=20), "output_tokens"),
+        (UsageLimits(total_tokens=60), "total_tokens"),
+        (UsageLimits(cost=280 / MILLION), "cost"),
+    ],
+)
+@pytest.mark.parametrize("reload", [False, True])
+async def test_the_runs_of_a_session_share_its_limits_also_when_it_was_loaded_again(
+    limits: UsageLimits, what: str, reload: bool, autojump_clock: MockClock
+) -> None:
+    store, model = MemoryStore(), ScriptedModel([looking(), DONE, looking(), DONE, looking()])
+    options = agent(model, session_limits=limits, prices=PRICES)
+
+    async def run(runtime: Runtime) -> str:
+        return (await runtime.run("Go.", options, session_id="s")).stop_reason
+
+    reasons: list[str] = []
+    async with open_runtime(store=store) as runtime:
+        reasons += [await run(runtime), await run(runtime)]
+        if not reload:
+            reasons.append(await run(runtime))
+    if reload:
+        async with open_runtime(store=store) as runtime:
+            reasons.append(await run(runtime))
+    assert reasons == ["completed", "completed", f"budget:session_{what}"]
+    assert len(model.requests) == (5 if what == "tool_calls" else 4)
+    check_records(await store.load("s"))
+    check_history(fold(await store.load("s")).history())
+
+
+async def test_another_session_has_limits_of_its_own(autojump_clock: MockClock) -> None:
+    options = agent(ScriptedModel(lambda _: DONE), UsageLimits(requests=1), UsageLimits(requests=2))
+    reasons: dict[str, list[str]] = {"a": [], "b": [], "c": []}
+
+    async def runs(session_id: str) -> None:
+        for _ in range(3):
+            result = await runtime.run("Go.", options, session_id=session_id)
+            reasons[session_id].append(result.stop_reason)
+
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+        for session_id in reasons:
+            nursery.start_soon(runs, session_id)
+    for seen in reasons.values():
+        assert seen == ["completed", "completed", "budget:session_requests"]
+
+
+async def test_what_was_paid_before_keeps_its_price() -> None:
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+        await runtime.run("Go.", agent([DONE], prices=PRICES), session_id="s")
+        dear = Prices(input=0, output=1000)
+        result = await runtime.run("Go.", agent([DONE], prices=dear), session_id="s")
+    assert result.cost == pytest.approx(5000 / MILLION), "a result tells of its run"
+    assert fold(await store.load("s")).spent(dear).cost == pytest.approx(5070 / MILLION)
+
+
+async def test_an_answer_that_nobody_waited_for_counts_for_the_session(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    model = ScriptedModel([[say("x" * 400), hang()], DONE])
+    options = agent(model, session_limits=UsageLimits(output_tokens=100))
+    async with open_runtime(store=store) as runtime:
+        with trio.move_on_after(5):
+            await runtime.run("Go.", options, session_id="s")
+        result = await runtime.run("Go.", options, session_id="s")
+        assert result.stop_reason == "budget:session_output_tokens"
+        assert fold(await store.load("s")).requests == 1
+
+
+async def test_a_run_that_a_tool_starts_counts_on_its_own(autojump_clock: MockClock) -> None:
+    async with open_runtime() as runtime:
+        child = agent([looking(3, tokens=(900, 90)), DONE], UsageLimits(requests=2))
+
+        @tool
+        async def delegate() -> str:
+            """Has another do it."""
+            return (await runtime.run("Go.", child)).text
+
+        model = ScriptedModel([[call("delegate"), usage(10, 5)], DONE])
+        limits = UsageLimits(requests=2, tool_calls=1, total_tokens=100)
+        options = attrs.evolve(agent(model, limits), tools=[delegate])
+        result = await runtime.run("Go.", options)
+    assert (result.text, result.stop_reason) == ("Done.", "completed")
+    assert result.usage == Usage(20, 10)
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+BUSY = fail(ProviderStatusError(endpoint="m", status=500, body_message="busy", headers={}))
+
+
+async def test_tries_that_failed_are_requests_and_a_limit_leaves_no_room_for_more(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    options = agent([BUSY, BUSY, DONE], UsageLimits(requests=2), max_retries=5)
+    async with (
+        open_runtime(store=store) as runtime,
+    ):
+        with pytest.raises(ProviderStatusError) as caught:
+            await runtime.run("Go.", options, session_id="s")
+        check_quiet(runtime)
+    assert "not tried again: the budget is used up (requests)" in caught.value.__notes__
+    records = await store.load("s")
+    assert [r.type for r in records][-2:] == ["usage", "error"]
+    assert isinstance(records[-1], ErrorEvent)
+    assert fold(records).requests == 2
+    check_records(records)
+
+
+async def test_tries_that_failed_are_told_with_the_answer(autojump_clock: MockClock) -> None:
+    store = MemoryStore()
+    options = agent([BUSY, BUSY, DONE], UsageLimits(requests=3), max_retries=5)
+    async with open_runtime(store=store) as runtime:
+        result = await runtime.run("Go.", options, session_id="s")
+    assert (result.text, result.usage) == ("Done.", Usage(10, 5))
+    [told] = [r for r in await store.load("s") if isinstance(r, UsageEvent)]
+    assert (told.requests, told.usage) == (3, Usage(10, 5))
+
+
+async def test_what_was_shown_of_a_try_that_failed_was_used(autojump_clock: MockClock) -> None:
+    broken: Turn = [say("x" * 400), fail(ProviderConnectError("broke", endpoint="m"))]
+    options = agent([broken, DONE], prices=PRICES, max_retries=5)
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", options)
+        limited = attrs.evolve(
+            options, provider=ScriptedModel([broken, DONE]), limits=UsageLimits(output_tokens=100)
+        )
+        with pytest.raises(ProviderConnectError) as caught:
+            await runtime.run("Go.", limited)
+    assert result.usage == Usage(10, 105, estimated=True)
+    assert result.cost == pytest.approx((20 + 1050) / MILLION)
+    assert caught.value.__notes__ == ["not tried again: the budget is used up (output_tokens)"]
+
+
+async def test_a_fallback_is_a_request_too_and_has_its_own_price(autojump_clock: MockClock) -> None:
+    dear = Prices(input=0, output=100)
+    fallback = AgentOptions(model="f", provider=ScriptedModel([DONE]), prices=dear, max_tokens=None)
+    options = attrs.evolve(agent([BUSY], prices=PRICES), fallbacks=fallback)
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", options)
+        limited = attrs.evolve(
+            options, provider=ScriptedModel([BUSY]), limits=UsageLimits(requests=1)
+        )
+        with pytest.raises(ProviderStatusError, match="busy"):
+            await runtime.run("Go.", limited)
+    assert result.cost == pytest.approx(500 / MILLION)
+
+
+def test_whenever_a_run_is_cancelled_its_session_knows_what_it_used() -> None:
+    @attrs.define(eq=False)
+    class House:
+        runtime: Runtime
+        store: MemoryStore
+        model: ScriptedModel
+        options: AgentOptions
+
+    @asynccontextmanager
+    async def house() -> AsyncGenerator[House]:
+        store = MemoryStore()
+        first: Turn = [pause(1), call("look", {"number": 1}), call("look", {"number": 0})]
+        model = ScriptedModel(lambda r: DONE if len(r.messages) > 2 else first)
+        options = agent(model, UsageLimits(tool_calls=2), UsageLimits(requests=5), prices=PRICES)
+        async with open_runtime(store=store) as runtime:
+            await runtime.run("The actors are there before.", options, session_id="t")
+            model.requests.clear()
+            yield House(runtime, store, model, options)
+
+    async def run(house: House) -> object:
+        return await house.runtime.run("Go.", house.options, session_id="s")
+
+    async def check(step: int, outcome: StepOutcome[House]) -> None:
+        house = outcome.subject
+        records = await house.store.load("s")
+        if not records:
+            return
+        check_records(records)
+        state = fold(records)
+        # One that waited for its turn when it was cancelled counts, and was not sent.
+        assert 0 <= state.requests - len(house.model.requests) <= 1
+        check_history(state.history())
+
+    assert cancel_at_every_step(run, around=house, check=check) > 20

@@ -1,0 +1,259 @@
+"""Model calls that hooks make again, replace or refuse: nothing is shown as if it still counted,
+and whatever was used is on record."""
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, UsageLimits, open_runtime
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import (
+    AnyEvent,
+    AssistantDelta,
+    AssistantMessage,
+    AttemptRestarted,
+    ResultEvent,
+    UsageEvent,
+)
+from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.usage import Usage
+from agent_actors.errors import AgentError, HookError, ProviderConnectError
+from agent_actors.hooks import AfterModelEvent, Hooks, ModelCall
+from agent_actors.run.model.budget import NoRoom
+from agent_actors.testing import ScriptedModel, Turn, fail, say, usage
+from tests.run.helpers import check_history, check_quiet
+from tests.run.hooks.helpers import echo
+
+
+def broken() -> ProviderConnectError:
+    return ProviderConnectError("it broke", endpoint="scripted")
+
+
+async def events_of(*turns: Turn, hooks: Hooks) -> list[AnyEvent]:
+    model = ScriptedModel(turns)
+    options = AgentOptions(model="m", provider=model, tools=[echo], hooks=hooks, max_retries=0)
+    events: list[AnyEvent] = []
+    async with open_runtime() as runtime:
+        try:
+            async with runtime.stream("Go.", options, session_id="s") as stream:
+                async for event in stream:
+                    events.append(event)  # noqa: PERF401 - kept when the run fails
+        except AgentError:
+            pass
+        check_quiet(runtime)
+    return events
+
+
+def shown(events: list[AnyEvent]) -> list[str]:
+    """The texts, and where what was shown is void."""
+    told: list[str] = []
+    for event in events:
+        if isinstance(event, AssistantDelta):
+            told.append(event.text)
+        elif isinstance(event, AttemptRestarted):
+            told.append(f"void {event.attempt}")
+        elif isinstance(event, AssistantMessage):
+            told.append("message")
+    return told
+
+
+def used(events: list[AnyEvent]) -> list[tuple[int, int, bool]]:
+    records = [event for event in events if isinstance(event, UsageEvent)]
+    return [(one.requests, one.usage.output_tokens, one.usage.estimated) for one in records]
+
+
+async def test_a_hook_that_asks_again_after_a_failure_voids_what_was_shown() -> None:
+    async def again(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        try:
+            return await call_next(request)
+        except ProviderConnectError:
+            return await call_next(request)
+
+    turns: list[Turn] = [[say("Half of it "), fail(broken())], [say("Whole.")]]
+    events = await events_of(*turns, hooks={"wrap_model_call": again})
+    assert shown(events) == ["Half of it ", "void 2", "Whole.", "message"]
+    assert used(events)[0] == (1, 2, True)
+    assert len(used(events)) == 2
+
+
+async def test_a_hook_that_asks_twice_voids_the_first_answer_and_pays_for_both() -> None:
+    async def twice(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        first = await call_next(request)
+        assert first.text == "One."
+        return await call_next(request)
+
+    events = await events_of("One.", "Two.", hooks={"wrap_model_call": twice})
+    assert shown(events) == ["One.", "void 2", "Two.", "message"]
+    records = [event.usage for event in events if isinstance(event, UsageEvent)]
+    assert len(records) == 2
+    last = events[-1]
+    assert isinstance(last, ResultEvent)
+    assert last.usage == records[0] + records[1]
+
+
+async def test_what_was_cut_off_is_on_record_though_a_hook_answers_in_its_place() -> None:
+    async def instead(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        try:
+            return await call_next(request)
+        except ProviderConnectError:
+            use = ToolUseBlock("call-1", "echo", {"text": "a"})
+            return ModelFinished((use,), "tool_calls", Usage(1, 1))
+
+    turns: list[Turn] = [[say("Half of it "), fail(broken())], "Done."]
+    events = await events_of(*turns, hooks={"wrap_model_call": instead})
+    assert (2, True) in [(tokens, estimated) for _, tokens, estimated in used(events)]
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "hangs"])
+async def test_an_answer_is_paid_for_though_a_hook_that_looks_at_it_fails(
+    fails: bool, autojump_clock: MockClock
+) -> None:
+    async def look(event: AfterModelEvent) -> None:
+        if fails:
+            raise ValueError("odd")
+        await trio.sleep_forever()
+
+    events = await events_of("Hello there.", hooks={"after_model": look})
+    [(requests, tokens, _)] = used(events)
+    assert requests == 1
+    assert tokens > 0
+
+
+# --- once more ---
+
+
+@pytest.mark.parametrize("swallows", [False, True], ids=["lets it pass", "goes on without"])
+async def test_a_hook_makes_one_call_at_a_time_and_is_told_so(swallows: bool) -> None:
+    refused: list[str] = []
+
+    async def both(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        answers: list[ModelFinished] = []
+
+        async def ask() -> None:
+            try:
+                answers.append(await call_next(request))
+            except HookError as error:
+                refused.append(str(error))
+                if not swallows:
+                    raise
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            nursery.start_soon(ask)
+        return answers[0]
+
+    model = ScriptedModel([say("One.", "Two."), "Never."])
+    options = AgentOptions(model="m", provider=model, hooks={"wrap_model_call": both})
+    async with open_runtime() as runtime:
+        if swallows:
+            result = await runtime.run("Go.", options, session_id="s")
+            assert result.text == "One.Two."
+            assert result.hook_events == ()
+        else:
+            with pytest.raises(HookError, match="hook both in wrap_model_call: called call_next"):
+                await runtime.run("Go.", options, session_id="s")
+        check_quiet(runtime)
+    assert len(model.requests) <= 1  # none if the refusal came before the request
+    assert len(refused) == 1
+    assert "make one after the other" in refused[0]
+
+
+async def test_a_task_that_a_hook_left_behind_makes_no_call_when_the_hook_has_ended(
+    nursery: trio.Nursery,
+) -> None:
+    ended = trio.Event()
+    told: list[str] = []
+
+    async def leaves(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        async def late() -> None:
+            await ended.wait()
+            with pytest.raises(HookError, match="when it had ended") as caught:
+                await call_next(request)
+            told.append(caught.value.phase)
+
+        nursery.start_soon(late)
+        return await call_next(request)
+
+    model = ScriptedModel(["One."])
+    options = AgentOptions(model="m", provider=model, hooks={"wrap_model_call": leaves})
+    async with open_runtime() as runtime:
+        assert (await runtime.run("Go.", options)).text == "One."
+        ended.set()
+        await trio.testing.wait_all_tasks_blocked()
+    assert told == ["wrap_model_call"]
+    assert len(model.requests) == 1
+
+
+async def test_a_group_of_the_hooks_own_is_told_as_what_it_is() -> None:
+    async def odd(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        raise ExceptionGroup("odd", [ValueError("odd")])
+
+    model = ScriptedModel(["One."])
+    options = AgentOptions(model="m", provider=model, hooks={"wrap_model_call": odd})
+    async with open_runtime() as runtime:
+        with pytest.raises(HookError, match="raised ExceptionGroup"):
+            await runtime.run("Go.", options)
+
+
+def renewed(request: ModelRequest) -> ModelRequest:
+    """The same question, as a hook asks it that makes a request of its own."""
+    return ModelRequest(request.messages, request.settings)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["the same", "one of its own"])
+@pytest.mark.parametrize("whose", ["run", "session"])
+async def test_a_call_that_a_hook_makes_again_needs_room_in_the_budget(
+    own: bool, whose: str
+) -> None:
+    async def again(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        while True:
+            await call_next(renewed(request) if own else request)
+
+    model = ScriptedModel(["One.", "Two.", "Three.", "Four."])
+    limits = UsageLimits(requests=3)
+    options = AgentOptions(
+        model="m",
+        provider=model,
+        hooks={"wrap_model_call": again},
+        limits=limits if whose == "run" else UsageLimits(),
+        session_limits=limits if whose == "session" else UsageLimits(),
+    )
+    events: list[AnyEvent] = []
+    async with open_runtime() as runtime:
+        async with runtime.stream("Go.", options, session_id="s") as stream:
+            events += [event async for event in stream]
+        history = runtime.history("s")
+        assert history is not None
+        check_history(history)
+        check_quiet(runtime)
+    last = events[-1]
+    assert isinstance(last, ResultEvent)
+    assert last.stop_reason == ("budget:requests" if whose == "run" else "budget:session_requests")
+    assert len(model.requests) == 3
+    # All three were paid for; the third stands as it was shown, and is no part of the history.
+    assert shown(events) == ["One.", "void 2", "Two.", "void 3", "Three."]
+    assert sum(requests for requests, _, _ in used(events)) == 3
+    assert [message.role for message in history] == ["user"]
+
+
+async def test_tokens_of_an_answer_count_before_it_is_asked_for_again() -> None:
+    async def again(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+        first = await call_next(request)
+        with pytest.raises(NoRoom, match="output_tokens"):
+            await call_next(request)
+        return first
+
+    model = ScriptedModel([[say("One."), usage(1, 9)], "Two."])
+    options = AgentOptions(
+        model="m",
+        provider=model,
+        hooks={"wrap_model_call": again},
+        limits=UsageLimits(output_tokens=9),
+    )
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", options)
+    # A hook may make do with what it has: nothing of it is void.
+    assert result.text == "One."
+    assert result.stop_reason == "completed"
+    assert result.usage.output_tokens == 9

@@ -1,0 +1,194 @@
+"""What is said to a run waits for a boundary, is taken by the machine, and told when recorded."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from agent_actors import AgentOptions
+from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.run import ToolCallResult
+from agent_actors.errors import SessionStoreError
+from agent_actors.protocol.turn import (
+    Append,
+    State,
+    ToolFinished,
+    TurnMachine,
+    UserEntry,
+    UserInput,
+)
+from agent_actors.run.steering import Fate, Inbox, Note, Steering
+from agent_actors.testing import ScriptedModel
+
+AGENT = AgentOptions(model="m", provider=ScriptedModel([]))
+
+
+@attrs.define(eq=False)
+class Run:
+    """A machine under way, its inbox, and the fates of what was said to it."""
+
+    machine: TurnMachine
+    inbox: Inbox
+    fates: dict[str, Fate] = attrs.field(factory=dict[str, Fate])
+
+    def leave(self, text: str) -> Note:
+        note = Note(UserInput(text), self._settle(text))
+        self.inbox.leave(note)
+        return note
+
+    def _settle(self, text: str) -> Callable[[Fate], None]:
+        def settle(fate: Fate) -> None:
+            assert text not in self.fates, "told twice"
+            self.fates[text] = fate
+
+        return settle
+
+    def answer(self, *blocks: AssistantBlock, done: bool = False) -> list[str]:
+        """The model answers; what was said that the machine takes for that."""
+        answer = ModelFinished(blocks, done=done)
+        self.inbox.before_answer(answer)
+        commands = self.machine.feed(answer)
+        entries = [entry for c in commands if isinstance(c, Append) for entry in c.entries]
+        return [entry.text for entry in entries if isinstance(entry, UserEntry)]
+
+    def results(self, *ids: str) -> list[str]:
+        """Calls end together; likewise."""
+        self.inbox.before_results(len(ids))
+        said: list[str] = []
+        for call_id in ids:
+            result = ToolCallResult(call_id, "t", {}, "fine")
+            for command in self.machine.feed(ToolFinished(result)):
+                if isinstance(command, Append):
+                    said += [e.text for e in command.entries if isinstance(e, UserEntry)]
+        return said
+
+
+def made(max_iterations: int = 25) -> Run:
+    machine = TurnMachine(max_iterations)
+    machine.feed(UserInput("go"))
+    return Run(machine, Inbox(AGENT, machine, None))
+
+
+SAID = TextBlock("Well.")
+USES = (ToolUseBlock("a", "t", {}), ToolUseBlock("b", "t", {}))
+TAKEN: Fate = (None, "steered")
+
+
+def test_an_answer_without_calls_is_a_boundary_and_one_with_calls_is_none() -> None:
+    run = made()
+    run.leave("one")
+    assert run.answer(*USES) == []
+    assert run.results("b") == []
+    run.leave("two")
+    assert run.results("a") == ["one", "two"]
+    run.leave("three")
+    assert run.answer(SAID) == ["three"]
+    assert run.machine.state is State.MODEL
+
+
+def test_calls_that_do_not_parse_are_answered_at_a_boundary() -> None:
+    run = made()
+    run.leave("one")
+    assert run.answer(ToolUseError("no", None, "x")) == ["one"]
+
+
+def test_only_what_is_on_record_was_taken() -> None:
+    run = made()
+    run.leave("one")
+    run.answer(SAID)
+    run.leave("two")
+    assert run.fates == {}
+    run.inbox.confirm()
+    run.inbox.confirm()
+    assert run.fates == {"one": TAKEN}
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_what_a_run_that_ends_did_not_take_is_nobodys_to_tell(done: bool) -> None:
+    run = made(max_iterations=1)
+    note = run.leave("one")
+    assert run.answer(SAID, done=done) == []
+    assert run.machine.state is State.DONE
+    run.inbox.confirm()
+    assert run.inbox.withdraw(note)
+    run.inbox.end(None)
+    assert run.fates == {}
+
+
+def test_what_was_taken_back_is_not_said() -> None:
+    run = made()
+    notes = [run.leave(text) for text in ("one", "two")]
+    assert run.inbox.withdraw(notes[0])
+    assert run.inbox.withdraw(notes[0]), "it is gone, once and for all"
+    assert run.answer(SAID) == ["two"]
+    assert not run.inbox.withdraw(notes[1]), "it is being put on record"
+    run.inbox.confirm()
+    assert run.inbox.withdraw(notes[1]), "its fate is known"
+    assert run.fates == {"two": TAKEN}
+
+
+def test_while_calls_are_open_it_can_still_be_taken_back() -> None:
+    run = made()
+    early = run.leave("early")
+    run.answer(*USES)
+    late = run.leave("late")
+    run.results("a")
+    assert run.inbox.withdraw(early)
+    assert run.inbox.withdraw(late)
+    assert run.results("b") == []
+
+
+def test_a_closed_inbox_takes_nothing_and_forgets_what_waits() -> None:
+    run = made()
+    run.leave("one")
+    run.inbox.close()
+    run.leave("two")
+    assert run.answer(SAID) == []
+    run.inbox.end(None)
+    assert run.fates == {}
+
+
+def test_the_same_said_by_two_is_two() -> None:
+    run = made()
+    first = Note(UserInput("same"), run._settle("first"))
+    second = Note(UserInput("same"), run._settle("second"))
+    run.inbox.leave(first)
+    run.answer(SAID)
+    run.inbox.leave(second)
+    run.inbox.confirm()
+    assert run.fates == {"first": TAKEN}
+    assert run.inbox.withdraw(second)
+
+
+def test_what_could_not_be_recorded_failed_with_the_run() -> None:
+    run = made()
+    run.leave("one")
+    run.answer(SAID)
+    cause = SessionStoreError("full", session_id="s")
+    run.inbox.end(cause)
+    failure, _ = run.fates["one"]
+    assert isinstance(failure, SessionStoreError)
+    assert failure.__cause__ is cause
+    assert "full" in str(failure)
+    run.inbox.end(cause)
+
+
+async def test_a_run_that_nobody_listens_to_just_waits() -> None:
+    told: list[str] = []
+    steering = Steering(told.append)
+    await steering.speak(UserInput("x"), None)
+    await steering.withdraw()
+    assert (steering.fate, told) == (None, [])
+
+
+async def test_a_fate_is_settled_once() -> None:
+    told: list[str] = []
+    run, steering = made(), Steering(told.append)
+    await steering.speak(UserInput("x"), run.inbox)
+    assert run.answer(SAID) == ["x"]
+    run.inbox.confirm()
+    steering._settle((None, "other"))
+    await steering.withdraw()
+    assert steering.fate == TAKEN
+    assert told == ["settled"]

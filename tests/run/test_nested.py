@@ -1,0 +1,344 @@
+"""Runs that tools start: under one cap of slots, on other sessions, and never on their own."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, Runtime, Tool, open_runtime, tool
+from agent_actors.actors.session_gate import OnBusy
+from agent_actors.domain.events import ToolUse, UserMessage
+from agent_actors.domain.model import ModelRequest
+from agent_actors.errors import SessionBusy
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang, pause, say
+from tests.run.helpers import check_history, check_quiet, check_records
+
+
+def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
+    return AgentOptions(model="m", provider=ScriptedModel(turns), tools=tools)
+
+
+CAPS: dict[str, Callable[[], Runtime]] = {
+    "a slot a runtime": partial(open_runtime, tools_per_runtime=1),
+    "a slot a run": partial(open_runtime, tools_per_run=1),
+    "a slot and a thread": partial(open_runtime, tools_per_runtime=1, threads=1),
+}
+capped = pytest.mark.parametrize("opened", CAPS.values(), ids=CAPS.keys())
+
+
+def delegate_to(runtime: Runtime, *agents: AgentOptions) -> Tool:
+    """A tool that runs these agents, all at once."""
+
+    @tool
+    async def delegate() -> str:
+        """Has others do it."""
+        texts = [""] * len(agents)
+
+        async def run(number: int) -> None:
+            texts[number] = (await runtime.run("go", agents[number])).text
+
+        async with trio.open_nursery() as nursery:
+            for number in range(len(agents)):
+                nursery.start_soon(run, number)
+        return " and ".join(texts)
+
+    return delegate
+
+
+@tool
+async def work() -> str:
+    """Needs a slot."""
+    await trio.sleep(1)
+    return "worked"
+
+
+@tool
+def work_in_a_thread() -> str:
+    """Needs a slot and a thread."""
+    return "worked"
+
+
+def worker(name: str, uses: Tool = work) -> AgentOptions:
+    """An agent for any number of runs."""
+
+    def script(request: ModelRequest) -> Turn:
+        last = request.messages.last()
+        assert last is not None
+        return f"{name} is done." if last.role == "tool" else [call(uses.name)]
+
+    return AgentOptions(model="m", provider=ScriptedModel(script), tools=[uses])
+
+
+@capped
+async def test_a_child_run_gets_the_slot_that_its_parents_call_holds(
+    opened: Callable[[], Runtime], autojump_clock: MockClock
+) -> None:
+    async with opened() as runtime:
+        delegate = delegate_to(runtime, worker("A"))
+        parent = scripted([call("delegate")], "Done.", tools=[delegate])
+        result = await runtime.run("go", parent)
+        assert [one.content for one in result.tool_calls] == ["A is done."]
+        assert runtime.statistics().tools.tools.peak == 1
+        check_quiet(runtime)
+
+
+@capped
+async def test_three_levels_of_runs_share_one_slot(
+    opened: Callable[[], Runtime], autojump_clock: MockClock
+) -> None:
+    async with opened() as runtime:
+        options = worker("The innermost")
+        for level in ("second", "outermost"):
+            tools = [delegate_to(runtime, options)]
+            options = scripted([call("delegate")], f"The {level} is done.", tools=tools)
+        result = await runtime.run("go", options)
+        assert result.text == "The outermost is done."
+        assert [one.content for one in result.tool_calls] == ["The second is done."]
+        check_quiet(runtime)
+
+
+@capped
+async def test_two_children_at_once_of_one_call_share_its_slot(
+    opened: Callable[[], Runtime], autojump_clock: MockClock
+) -> None:
+    async with opened() as runtime:
+        delegate = delegate_to(runtime, worker("A"), worker("B"))
+        parent = scripted([call("delegate"), call("delegate")], "Done.", tools=[delegate])
+        result = await runtime.run("go", parent)
+        assert [one.content for one in result.tool_calls] == ["A is done. and B is done."] * 2
+        check_quiet(runtime)
+
+
+@capped
+async def test_a_call_that_goes_on_after_its_child_run_has_its_slot_again(
+    opened: Callable[[], Runtime], autojump_clock: MockClock
+) -> None:
+    alone: list[bool] = []
+
+    async with opened() as runtime:
+        delegate = delegate_to(runtime, worker("A"))
+
+        @tool
+        async def then_work() -> str:
+            """Has a child do some of it, and does the rest itself."""
+            await delegate.execute({})
+            for _ in range(5):
+                await trio.sleep(1)
+                alone.append(runtime.statistics().tools.tools.used == 1)
+            return "worked"
+
+        tools = [then_work, work]
+        parent = scripted([call("then_work"), call("work"), call("work")], "Done.", tools=tools)
+        assert (await runtime.run("go", parent)).text == "Done."
+        assert alone == [True] * 5
+        check_quiet(runtime)
+
+
+async def test_threads_are_lent_to_child_runs_too() -> None:
+    async with open_runtime(tools_per_runtime=1, threads=1) as runtime:
+
+        @tool
+        def delegate() -> str:
+            """Runs an agent from its thread."""
+            agent = worker("A", work_in_a_thread)
+            return trio.from_thread.run(runtime.run, "go", agent).text
+
+        parent = scripted([call("delegate")], "Done.", tools=[delegate])
+        result = await runtime.run("go", parent)
+        assert [one.content for one in result.tool_calls] == ["A is done."]
+        check_quiet(runtime)
+
+
+def test_a_call_cancelled_while_it_takes_several_slots_again_keeps_none_of_them() -> None:
+    async def main() -> None:
+        async with open_runtime(tools_per_runtime=1) as runtime:
+            agent = worker("A")
+
+            @tool(max_concurrency=1)
+            async def delegate() -> str:
+                """Takes two slots: its own, and one of the runtime's."""
+                return (await runtime.run("go", agent)).text
+
+            @tool
+            async def hog() -> str:
+                """Holds the runtime's one slot when the child has ended."""
+                await trio.sleep(10)
+                return "free"
+
+            parent = scripted([call("delegate")], tools=[delegate])
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(runtime.run, "go", scripted([call("hog")], "Done.", tools=[hog]))
+                await trio.sleep(0.5)
+                with trio.move_on_after(11) as scope:
+                    nursery.start_soon(hold_later, runtime, hog)
+                    await runtime.run("go", parent)
+                assert scope.cancelled_caught
+            check_quiet(runtime)
+            limits = runtime._actors.executor._by_tool[delegate].statistics()
+            assert (limits.used, limits.waiting) == (0, 0)
+
+    async def hold_later(runtime: Runtime, hog: Tool) -> None:
+        # In line for the slot before the parent's call wants it again.
+        await trio.sleep(9.75)
+        await runtime.run("go", scripted([call("hog")], "Done.", tools=[hog]))
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "queue"])
+async def test_a_tool_that_runs_its_own_session_is_told_that_it_is_busy(
+    on_busy: OnBusy, autojump_clock: MockClock
+) -> None:
+    errors: list[Exception] = []
+    async with open_runtime() as runtime:
+
+        @tool
+        async def ask_myself() -> str:
+            """Would wait for itself."""
+            try:
+                agent = scripted("Never said.")
+                return (await runtime.run("go", agent, session_id="s", on_busy=on_busy)).text
+            except SessionBusy as error:
+                errors.append(error)
+                raise
+
+        options = scripted([call("ask_myself")], "I could not.", tools=[ask_myself])
+        result = await runtime.run("go", options, session_id="s")
+        assert result.text == "I could not."
+        (told,) = result.tool_calls
+        assert told.is_error
+        assert "SessionBusy: session 's'" in str(told.content)
+        (error,) = errors
+        assert isinstance(error, SessionBusy)
+        assert (error.session_id, error.run_id) == ("s", result.run_id)
+        assert "would wait for itself" in str(error)
+        check_history(result.messages)
+        check_quiet(runtime)
+
+
+async def test_a_grandchild_may_not_run_the_session_of_its_grandparent_either(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime(on_busy="queue") as runtime:
+
+        @tool
+        async def ask_the_top() -> str:
+            """Would wait for its grandparent."""
+            return (await runtime.run("go", scripted("No."), session_id="top")).text
+
+        child = scripted([call("ask_the_top")], "It is busy.", tools=[ask_the_top])
+        parent = scripted([call("delegate")], "Done.", tools=[delegate_to(runtime, child)])
+        result = await runtime.run("go", parent, session_id="top")
+        assert [one.content for one in result.tool_calls] == ["It is busy."]
+
+
+async def test_a_child_run_on_another_session_knows_the_call_that_started_it(
+    autojump_clock: MockClock,
+) -> None:
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+
+        @tool
+        async def delegate() -> str:
+            """Has another agent do it."""
+            return (await runtime.run("go", worker("A"), session_id="child")).text
+
+        parent = scripted([call("delegate", id="call_7")], "Done.", tools=[delegate])
+        result = await runtime.run("go", parent, session_id="parent")
+        assert [one.content for one in result.tool_calls] == ["A is done."]
+    records = await store.load("child")
+    check_records(records)
+    said = [record for record in records if isinstance(record, UserMessage | ToolUse)]
+    assert [record.parent_tool_use_id for record in said] == ["call_7", "call_7"]
+    own = [record for record in await store.load("parent") if isinstance(record, UserMessage)]
+    assert [record.parent_tool_use_id for record in own] == [None]
+
+
+async def test_a_cancelled_parent_cancels_its_child_run_and_waits_for_it(
+    autojump_clock: MockClock,
+) -> None:
+    ended: list[str] = []
+
+    @tool
+    async def linger() -> str:
+        """Takes its time to end."""
+        try:
+            await trio.sleep(100)
+            return "done"
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+            ended.append("linger")
+
+    store = MemoryStore()
+    async with open_runtime(store=store) as runtime:
+
+        @tool
+        async def delegate() -> str:
+            """Has another agent do it."""
+            child = scripted([call("linger")], tools=[linger])
+            try:
+                return (await runtime.run("go", child, session_id="child")).text
+            finally:
+                ended.append("delegate")
+
+        with trio.move_on_after(1):
+            parent = scripted([call("delegate")], tools=[delegate])
+            await runtime.run("go", parent, session_id="parent")
+        assert ended == ["linger", "delegate"]
+        assert trio.current_time() == pytest.approx(6)
+        check_quiet(runtime)
+        for session_id in ("child", "parent"):
+            check_records(await store.load(session_id))
+
+
+async def test_a_context_that_outlives_its_run_is_no_descendant_of_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+        texts: list[str] = []
+
+        async def later() -> None:
+            await trio.sleep(10)
+            again = scripted("Later.")
+            result = await runtime.run("go", again, session_id="s", on_busy="queue")
+            texts.append(result.text)
+
+        @tool
+        async def leave_a_task() -> str:
+            """Starts a task that is not its own."""
+            nursery.start_soon(later)
+            return "left"
+
+        options = scripted([call("leave_a_task")], "Done.", tools=[leave_a_task])
+        await runtime.run("go", options, session_id="s")
+        await trio.sleep(5)
+        # Its session is held by another run by now, for which it may well wait.
+        await runtime.run("go", scripted([pause(10), say("Now.")]), session_id="s")
+        await trio.sleep(5)
+        assert texts == ["Later."]
+
+
+def test_a_parent_that_reads_its_childs_events_may_be_cancelled_at_any_step() -> None:
+    async def main() -> None:
+        async with open_runtime(tools_per_runtime=1) as runtime:
+
+            @tool
+            async def watch() -> str:
+                """Reads what another agent does, and leaves early."""
+                async with runtime.stream(
+                    "go", scripted([call("work")], hang(), tools=[work])
+                ) as s:
+                    async for event in s:
+                        if event.type == "tool.result":
+                            break
+                return s.result.stop_reason
+
+            parent = scripted([call("watch")], "Done.", tools=[watch])
+            result = await runtime.run("go", parent)
+            assert [one.content for one in result.tool_calls] == ["interrupted"]
+
+    assert cancel_at_every_step(main) > 80

@@ -1,0 +1,80 @@
+"""Prompts: what callers say, and what is refused before anything has begun."""
+
+from typing import Any, cast
+
+import pytest
+
+from agent_actors import (
+    AgentOptions,
+    FileBlock,
+    ImageBlock,
+    OpaqueBlock,
+    Prompt,
+    TextBlock,
+    open_runtime,
+)
+from agent_actors.errors import ConfigError, MediaError
+from agent_actors.protocol.turn import UserInput
+from agent_actors.run.prompt import user_input
+from agent_actors.testing import ScriptedModel
+
+IMAGE = ImageBlock("data:image/png;base64,aGk=", "image/png")
+
+
+def test_a_text_is_trimmed_and_has_no_blocks() -> None:
+    assert user_input(" Hi\n") == UserInput("Hi")
+
+
+@pytest.mark.parametrize("as_given", [list, tuple])
+def test_a_sequence_keeps_its_order_and_leaves_out_blank_text(as_given: Any) -> None:
+    file, own = FileBlock.from_text("x"), OpaqueBlock({"type": "document"}, "anthropic")
+    given = as_given(["One: ", IMAGE, " \n", TextBlock(""), TextBlock("two"), file, own])
+    assert user_input(given) == UserInput(
+        "One: two", (TextBlock("One: "), IMAGE, TextBlock("two"), file, own)
+    )
+    assert user_input(as_given([IMAGE])) == UserInput("", (IMAGE,))
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", [], (), [" "], [TextBlock("\n")]])
+def test_a_blank_prompt_is_refused(prompt: Prompt) -> None:
+    with pytest.raises(ConfigError, match="the prompt is blank"):
+        user_input(prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        (None, "got a value of type NoneType"),
+        (b"Hi", "got a value of type bytes"),
+        (IMAGE, "got a value of type ImageBlock"),
+        ({"role": "user"}, "got a value of type dict"),
+        (["Hi", None], r"prompt\[1\] is a value of type NoneType"),
+        ([b"\x89PNG"], r"prompt\[0\] is a value of type bytes"),
+    ],
+)
+def test_what_is_neither_text_nor_blocks_is_refused_by_its_type(prompt: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        user_input(prompt)
+
+
+@pytest.mark.parametrize("block", [ImageBlock, FileBlock])
+@pytest.mark.parametrize("source", ["cat.png", "data:image/png;base64,a", "", "data:"])
+def test_a_source_that_no_endpoint_could_read_is_refused_by_its_place(
+    block: type[ImageBlock | FileBlock], source: str
+) -> None:
+    with pytest.raises(MediaError, match=r"^prompt\[1\]: "):
+        user_input(["Look:", block(source)])
+
+
+async def test_nothing_has_begun_when_a_prompt_is_refused() -> None:
+    model = ScriptedModel(["Hi"])
+    options = AgentOptions(model="m", provider=model)
+    bad = cast("Prompt", [ImageBlock("cat.png")])
+    async with open_runtime() as runtime:
+        with pytest.raises(MediaError):
+            await runtime.run(bad, options, session_id="s")
+        with pytest.raises(MediaError):
+            runtime.stream(bad, options, session_id="s")
+        assert runtime.history("s") is None
+        assert not runtime.is_busy("s")
+    assert model.requests == []

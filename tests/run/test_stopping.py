@@ -1,0 +1,51 @@
+"""When a stop takes effect, and which of several reasons counts."""
+
+import trio
+
+from agent_actors.domain.run import CancelReason
+from agent_actors.run.cancellation import RunStop
+
+
+def made() -> tuple[RunStop, list[str]]:
+    told: list[str] = []
+    return RunStop(lambda: told.append("told")), told
+
+
+async def test_a_stop_waits_until_the_session_is_open_and_a_cancel_does_not() -> None:
+    stop, told = made()
+    stop.stop(CancelReason.INTERRUPT, "")
+    seen = [stop.scope.cancel_called]
+    assert told == ["told"]
+    stop.opened()
+    assert [*seen, stop.scope.cancel_called] == [False, True]
+    other, _ = made()
+    other.cancel("caller")
+    assert other.scope.cancel_called
+
+
+async def test_the_first_reason_counts_and_a_rollback_whenever_it_comes() -> None:
+    stop, _ = made()
+    stop.opened()
+    assert (stop.reason, stop.scope.cancel_called) == (None, False)
+    stop.stop(CancelReason.INTERRUPT, "stop it")
+    stop.stop(CancelReason.ROLLBACK, "no, undo it")
+    stop.cancel("shutdown")
+    assert stop.reason is CancelReason.INTERRUPT
+    assert stop.told == "the run was stopped: stop it"
+    assert stop.outcome("interrupted") == stop.outcome("completed") == "rolled_back"
+
+
+async def test_what_was_not_told_why_names_the_reason() -> None:
+    stop, _ = made()
+    stop.stop(CancelReason.INTERRUPT, "")
+    assert stop.told == "the run was stopped (interrupt)"
+    assert stop.outcome("interrupted") == "interrupted"
+
+
+async def test_a_stop_ends_what_is_under_way() -> None:
+    stop, _ = made()
+    stop.opened()
+    with stop.scope:
+        stop.stop(CancelReason.INTERRUPT, "")
+        await trio.sleep_forever()
+    assert stop.scope.cancelled_caught

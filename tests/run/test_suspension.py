@@ -1,0 +1,190 @@
+"""Runs that end with open questions, and go on with the answers: later, elsewhere, or never."""
+
+import attrs
+import pytest
+
+from agent_actors import AgentOptions, Runtime, open_runtime
+from agent_actors.domain.events import RunSuspended, UserQuestion
+from agent_actors.domain.run import RunResult
+from agent_actors.errors import ConfigError, QuestionClosed, SessionSuspended
+from agent_actors.hooks import HookDecision, PreToolUseEvent
+from agent_actors.permissions import PermissionDecision, PermissionPolicy
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import Turn, call, interleave
+from agent_actors.tools.ask import ask_user_question
+from tests.run.helpers import check_history, check_quiet
+from tests.run.hooks.helpers import USE, agent, asked, echo, ran, results
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    ran.clear()
+
+
+def suspending(*turns: Turn, ask: str = "echo") -> AgentOptions:
+    return attrs.evolve(
+        agent(*(turns or USE)),
+        permissions=PermissionPolicy(ask=[ask], mode="bypass"),
+        on_ask="suspend",
+    )
+
+
+async def suspended(runtime: Runtime, options: AgentOptions) -> RunResult:
+    result = await runtime.run("Go.", options, session_id="s")
+    assert result.stop_reason == "awaiting_approval"
+    check_history(result.messages)
+    check_quiet(runtime)
+    return result
+
+
+async def test_a_run_ends_with_its_questions_and_goes_on_with_the_answers() -> None:
+    options = suspending()
+    async with open_runtime() as runtime:
+        first = await suspended(runtime, options)
+        (question,) = first.questions
+        assert (question.tool_name, question.tool_input) == ("echo", {"text": "a"})
+        assert runtime.questions() == (), "nobody waits"
+        assert (ran, first.tool_calls) == ([], ())
+        result = await runtime.resume("s", {question.id: "yes"}, options)
+        assert (result.text, result.questions, ran) == ("Done.", (), ["a"])
+        assert results(result) == ["said a"]
+        check_history(result.messages)
+        assert [message.role for message in result.messages] == [
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+        check_quiet(runtime)
+
+
+async def test_a_no_is_told_to_the_model_and_a_decision_may_rewrite() -> None:
+    for answer, told in (
+        ("no", "the call was not permitted: a person said no"),
+        (PermissionDecision("allow", input={"text": "b"}), "said b"),
+    ):
+        options = suspending()
+        async with open_runtime() as runtime:
+            (question,) = (await suspended(runtime, options)).questions
+            assert results(await runtime.resume("s", {question.id: answer}, options)) == [told]
+
+
+async def test_it_goes_on_in_another_runtime_from_the_log_alone() -> None:
+    class Kept(MemoryStore):
+        def evicted(self, session_id: str) -> None:
+            """Keep it: another runtime reads it."""
+
+        async def aclose(self) -> None:
+            """Stay open."""
+
+    store, options = Kept(), suspending()
+    async with open_runtime(store=store) as runtime:
+        (question,) = (await suspended(runtime, options)).questions
+    records = await store.load("s")
+    assert [type(r) for r in records if isinstance(r, UserQuestion | RunSuspended)] == [
+        UserQuestion,
+        RunSuspended,
+    ]
+    async with open_runtime(store=store) as runtime:
+        with pytest.raises(SessionSuspended, match=f"waits for answers to {question.id}"):
+            await runtime.run("Hello?", options, session_id="s")
+        result = await runtime.resume("s", {question.id: "y"}, options)
+        assert (result.text, ran) == ("Done.", ["a"])
+        assert (await runtime.run("And?", agent("Fine."), session_id="s")).text == "Fine."
+
+
+async def test_calls_that_need_no_asking_end_before_the_run_does() -> None:
+    turn = interleave(*(call("echo", {"text": text}) for text in "abc"))
+    options = suspending([turn], "Done.", ask="echo(text=b)")
+    async with open_runtime() as runtime:
+        first = await suspended(runtime, options)
+        assert sorted(ran) == ["a", "c"]
+        assert len(first.tool_calls) == 2
+        (question,) = first.questions
+        result = await runtime.resume("s", {question.id: "y"}, options)
+        assert sorted(ran) == ["a", "b", "c"]
+        told = [message.content for message in result.messages if message.role == "tool"]
+        assert told == ["said a", "said b", "said c"]
+
+
+async def test_what_is_not_answered_is_asked_again() -> None:
+    turn = interleave(*(call("echo", {"text": text}) for text in "ab"))
+    options = suspending([turn], "Done.")
+    async with open_runtime() as runtime:
+        one, two = (await suspended(runtime, options)).questions
+        again = await runtime.resume("s", {one.id: "y"}, options)
+        assert again.stop_reason == "awaiting_approval"
+        (left,) = again.questions
+        assert left.tool_use_id == two.tool_use_id
+        assert left.id != two.id
+        assert ran == ["a"]
+        with pytest.raises(QuestionClosed):
+            await runtime.resume("s", {two.id: "y"}, options)
+        assert (await runtime.resume("s", {left.id: "y"}, options)).text == "Done."
+        assert ran == ["a", "b"]
+
+
+async def test_a_prompt_may_deny_what_was_asked() -> None:
+    options = suspending(*USE[:1], "Never mind, then.")
+    async with open_runtime() as runtime:
+        await suspended(runtime, options)
+        denying = attrs.evolve(options, on_suspended="deny")
+        result = await runtime.run("Forget it.", denying, session_id="s")
+        assert (result.text, ran) == ("Never mind, then.", [])
+        check_history(result.messages)
+        told = [message.content for message in result.messages if message.role == "tool"]
+        assert told == [
+            "the call was not permitted: nobody answered, and the user said something else"
+        ]
+        assert asked(options)[-1].messages.last_content() == "Forget it."
+
+
+async def test_there_is_nothing_to_go_on_with_where_nothing_was_asked() -> None:
+    async with open_runtime() as runtime:
+        with pytest.raises(SessionSuspended, match="it waits for no answers"):
+            await runtime.resume("new", {}, agent("Done."))
+        options = suspending()
+        (question,) = (await suspended(runtime, options)).questions
+        with pytest.raises(QuestionClosed):
+            await runtime.resume("s", {"other": "yes"}, options)
+        assert (await runtime.resume("s", {question.id: "yes"}, options)).text == "Done."
+    with pytest.raises(ConfigError, match="on_suspended must be 'raise' or 'deny'"):
+        attrs.evolve(options, on_suspended="maybe")  # type: ignore[arg-type]
+
+
+async def test_a_hook_still_has_its_say_when_the_run_goes_on() -> None:
+    async def refuse(event: PreToolUseEvent) -> HookDecision:
+        return HookDecision(continue_=False, reason="changed my mind")
+
+    options = suspending()
+    async with open_runtime() as runtime:
+        (question,) = (await suspended(runtime, options)).questions
+        later = attrs.evolve(options, hooks={"before_tool": refuse})
+        result = await runtime.resume("s", {question.id: "yes"}, later)
+        assert results(result) == ["the call was refused: changed my mind"]
+        assert ran == []
+
+
+async def test_a_model_that_asks_the_user_may_wait_for_days() -> None:
+    turns: list[Turn] = [call("AskUserQuestion", {"question": "Which one?"}), "Done."]
+    options = attrs.evolve(agent(*turns), tools=[ask_user_question, echo], on_ask="suspend")
+    async with open_runtime() as runtime:
+        (question,) = (await suspended(runtime, options)).questions
+        assert question.prompt == "Which one?"
+        result = await runtime.resume("s", {question.id: "The red one."}, options)
+        assert results(result) == ["The red one."]
+
+
+@pytest.mark.parametrize(
+    "later", [None, PermissionPolicy(mode="bypass"), PermissionPolicy(allow=["echo"])]
+)
+async def test_a_no_holds_though_nobody_would_be_asked_any_more(
+    later: PermissionPolicy | None,
+) -> None:
+    options = suspending()
+    async with open_runtime() as runtime:
+        (question,) = (await suspended(runtime, options)).questions
+        changed = attrs.evolve(options, permissions=later)
+        result = await runtime.resume("s", {question.id: "no"}, changed)
+        assert results(result) == ["the call was not permitted: a person said no"]
+        assert ran == []

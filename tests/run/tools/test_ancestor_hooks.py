@@ -1,0 +1,500 @@
+"""The gates of an agent stand before the calls of the runs that its tools start, too."""
+
+import gc
+import threading
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, Client, Runtime, Tool, open_runtime, tool
+from agent_actors.actors.run_tree import RunNode, current_run
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.messages import Messages
+from agent_actors.errors import HookError
+from agent_actors.hooks import (
+    HookContext,
+    HookDecision,
+    HookMatcher,
+    Hooks,
+    PreToolUseEvent,
+    ToolCall,
+)
+from agent_actors.hooks.builtin import RateLimit
+from agent_actors.hooks.phases import Phase
+from agent_actors.permissions import PermissionDecision, PermissionPolicy, PermissionRequest
+from agent_actors.run.tools import ancestor_hooks as above
+from agent_actors.testing import ScriptedModel, call
+from agent_actors.tools.output import ToolOutput
+from tests.run.helpers import check_history
+from tests.run.hooks.helpers import USE, actions, agent, ran, results
+
+if TYPE_CHECKING:
+    from agent_actors.domain.run import RunResult
+
+SAID = "the call was refused: gate"
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    ran.clear()
+
+
+async def gate(event: PreToolUseEvent) -> HookDecision | None:
+    if event.tool_name == "echo" and event.tool_input["text"] != "fine":
+        return HookDecision(continue_=False, reason="gate")
+    return None
+
+
+class Below:
+    """Runs that tools start, and what came of them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.results: list[RunResult] = []
+        self._sessions = count()
+
+    async def run(self, options: AgentOptions) -> str:
+        session_id = f"sub{next(self._sessions)}"
+        result = await self.runtime.run("Help.", options, session_id=session_id)
+        self.results.append(result)
+        return result.stop_reason
+
+    def tool(self, *agents: AgentOptions) -> Tool:
+        @tool
+        async def delegate() -> str:
+            """Have others do it."""
+            return " ".join([await self.run(one) for one in agents])
+
+        return delegate
+
+    def above(self, *agents: AgentOptions, hooks: Hooks = ()) -> AgentOptions:
+        """An agent whose one tool runs these."""
+        model = ScriptedModel([call("delegate", {}), "Done."])
+        return AgentOptions(model="m", provider=model, tools=[self.tool(*agents)], hooks=hooks)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4])
+async def test_what_a_gate_refuses_no_run_below_has_done_however_deep(levels: int) -> None:
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        options = agent(*USE)
+        for _ in range(levels - 1):
+            options = below.above(options)
+        hooks: Hooks = {"before_tool": [HookMatcher("ech*", [gate])]}
+        top = await runtime.run("Go.", below.above(options, hooks=hooks))
+    assert ran == []
+    assert results(below.results[0]) == [SAID]
+    # On the record of the run whose call it is, and of no other.
+    assert actions(below.results[0]) == [("gate", "before_tool", "deny")]
+    assert [actions(one) for one in [*below.results[1:], top]] == [[]] * levels
+    assert below.results[0].stop_reason == "completed"
+
+
+async def test_a_gate_above_is_asked_for_its_own_tools_only_and_lets_the_rest_pass() -> None:
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        hooks: Hooks = {"before_tool": [HookMatcher("Echo|other", [gate])]}
+        await runtime.run("Go.", below.above(agent(*USE), hooks=hooks))
+        await runtime.run("Go.", below.above(agent(call("echo", {"text": "fine"}), "Done.")))
+    assert ran == ["a", "fine"]
+
+
+async def approves_another(request: PermissionRequest) -> PermissionDecision:
+    return PermissionDecision("allow", input={"text": "evil"})
+
+
+async def wraps_another(asked: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+    return await call_next(attrs.evolve(asked, input={"text": "evil"}))
+
+
+async def makes_another(event: PreToolUseEvent) -> HookDecision | None:
+    return None if event.recheck else HookDecision(modified_input={"text": "evil"})
+
+
+FINE = (call("echo", {"text": "fine"}), "Done.")
+ASKS = PermissionPolicy(ask=["echo"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        attrs.evolve(agent(*FINE), permissions=ASKS, can_use_tool=approves_another),
+        agent(*FINE, hooks={"wrap_tool_call": wraps_another}),
+        agent(*FINE, hooks={"before_tool": makes_another}),
+    ],
+    ids=["approver", "wrap_tool_call", "before_tool"],
+)
+async def test_whoever_rewrites_last_below_is_seen_by_the_gate_above(options: AgentOptions) -> None:
+    seen: list[tuple[object, bool, bool]] = []
+
+    async def watch(event: PreToolUseEvent) -> HookDecision | None:
+        seen.append((event.tool_input.get("text"), event.recheck, event.nested))
+        return await gate(event)
+
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        await runtime.run("Go.", below.above(options, hooks={"before_tool": watch}))
+    assert ran == []
+    assert results(below.results[0]) == [SAID]
+    assert seen[0] == (None, False, False)  # the call of its own agent
+    assert seen[-1][0] == "evil"
+    assert [nested for _, _, nested in seen[1:]] == [True] * (len(seen) - 1)
+    assert [again for _, again, _ in seen[1:]] == [False, True][: len(seen) - 1]
+
+
+async def test_a_person_is_not_asked_about_what_a_gate_above_refuses() -> None:
+    async def asked(request: PermissionRequest) -> bool:
+        raise AssertionError
+
+    options = attrs.evolve(agent(*USE), permissions=ASKS, can_use_tool=asked)
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        await runtime.run("Go.", below.above(options, hooks={"before_tool": gate}))
+    assert results(below.results[0]) == [SAID]
+
+
+async def test_a_gate_above_keeps_its_own_state_and_run_and_is_told_whose_call_it_is() -> None:
+    told: list[object] = []
+
+    async def note(event: PreToolUseEvent, ctx: HookContext) -> None:
+        ctx.state[event.tool_name] = True
+        whose = (event.session_id, ctx.run.session_id, event.run_id == ctx.run.run_id)
+        told.append((*whose, [*ctx.state]))
+        event.tool_input["text"] = "written in place"
+
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        options = below.above(agent(*USE), hooks={"before_tool": note})
+        await runtime.run("Go.", options, session_id="top")
+    assert told == [
+        ("top", "top", True, ["delegate"]),
+        ("sub0", "top", False, ["delegate", "echo"]),
+    ]
+    assert ran == ["a"]
+
+
+async def test_what_a_gate_above_rewrites_does_not_count_and_is_told_of() -> None:
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        hooks: Hooks = {"before_tool": [HookMatcher("echo", [makes_another])]}
+        await runtime.run("Go.", below.above(agent(*USE), hooks=hooks))
+    assert ran == ["a"]
+    assert actions(below.results[0]) == [("makes_another", "before_tool", "ignored")]
+
+
+async def test_a_gate_that_stops_ends_the_run_below_and_its_tool_gets_that_result() -> None:
+    async def stop(event: PreToolUseEvent) -> HookDecision | None:
+        return HookDecision(stop=True, reason="enough") if event.nested else None
+
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        top = await runtime.run("Go.", below.above(agent(*USE), hooks={"before_tool": stop}))
+    assert ran == []
+    assert below.results[0].stop_reason == "blocked:before_tool"
+    assert actions(below.results[0]) == [("stop", "before_tool", "stop")]
+    assert (top.stop_reason, results(top)) == ("completed", ["blocked:before_tool"])
+
+
+async def test_a_gate_that_stops_ends_a_clients_turn_below_with_its_calls_closed() -> None:
+    async def stop(event: PreToolUseEvent) -> HookDecision | None:
+        # Of the first call the client is told; the run ends with the second.
+        last = event.tool_input.get("text") == "b"
+        return HookDecision(stop=True, reason="enough") if last else None
+
+    told: list[object] = []
+
+    @tool
+    async def chat() -> str:
+        """Have a client ask."""
+        turn = [call("echo", {"text": "a"}), call("echo", {"text": "b"})]
+        async with Client(agent(turn, "Fine."), runtime=runtime) as client:
+            await client.query("?")
+            told.extend([type(one).__name__ async for one in client.receive_messages()])
+            assert client.result is not None
+            told.append(client.result.stop_reason)
+            assert client.open_calls == ()
+            check_history(client.result.messages)
+            await client.query("Again.")
+            told.extend([type(one).__name__ async for one in client.receive_messages()])
+        return "ok"
+
+    model = ScriptedModel([call("chat", {}), "Done."])
+    options = AgentOptions(model="m", provider=model, tools=[chat], hooks={"before_tool": stop})
+    async with open_runtime() as runtime:
+        assert results(await runtime.run("Go.", options)) == ["ok"]
+    assert ran == []
+    assert "blocked:before_tool" in told
+    assert told[-1] == "TextBlock"
+
+
+async def raises(event: PreToolUseEvent) -> None:
+    if event.nested:
+        raise ZeroDivisionError("oh")
+
+
+async def hangs(event: PreToolUseEvent) -> None:
+    if event.nested:
+        await trio.sleep_forever()
+
+
+async def answers_otherwise(event: PreToolUseEvent) -> object:
+    return 5 if event.nested else None
+
+
+@pytest.mark.parametrize(
+    ("hook", "says"),
+    [
+        (raises, "hook raises in before_tool: raised ZeroDivisionError: oh"),
+        (hangs, "hook hangs in before_tool: did not decide within 3 s"),
+        (answers_otherwise, "hook answers_otherwise in before_tool: returned int"),
+    ],
+)
+async def test_a_gate_above_that_fails_fails_the_run_whose_call_it_is(
+    hook: Callable[[PreToolUseEvent], Awaitable[object]], says: str, autojump_clock: MockClock
+) -> None:
+    failed: list[HookError] = []
+
+    @tool
+    async def delegate() -> str:
+        """Have others do it."""
+        try:
+            await runtime.run("Help.", agent(*USE), session_id="sub")
+        except HookError as error:
+            failed.append(error)
+        return "went on"
+
+    hooks: Hooks = {"before_tool": [HookMatcher(None, [hook], 3)]}
+    options = attrs.evolve(agent(call("delegate", {}), "Done.", hooks=hooks), tools=[delegate])
+    async with open_runtime() as runtime:
+        assert results(await runtime.run("Go.", options)) == ["went on"]
+        assert says in str(failed[0])
+        assert failed[0].phase == "before_tool"
+        # The session of the run that failed is whole.
+        assert (await runtime.run("Again.", agent("Fine."), session_id="sub")).text == "Fine."
+    assert ran == []
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same runtime", "another runtime"])
+async def test_a_run_that_a_tool_left_behind_stands_behind_the_gate_of_the_run_that_has_ended(
+    elsewhere: bool, autojump_clock: MockClock
+) -> None:
+    told: list[str] = []
+    seen: list[object] = []
+
+    async def remember(event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
+        seen.append((ctx.run.session_id, ctx.run.iteration, ctx.state.setdefault("n", len(seen))))
+        return await gate(event)
+
+    async def later() -> None:
+        await trio.sleep(1)
+        if not elsewhere:
+            told.extend(results(await runtime.run("Go.", agent(*USE))))
+            return
+        async with open_runtime() as other:
+            told.extend(results(await other.run("Go.", agent(*USE))))
+
+    @tool
+    async def leave_behind() -> str:
+        """Start something that goes on when this run has ended."""
+        nursery.start_soon(later)
+        return "ok"
+
+    hooks: Hooks = {"before_tool": remember}
+    options = attrs.evolve(agent(call("leave_behind", {}), "Done.", hooks=hooks))
+    options = attrs.evolve(options, tools=[leave_behind])
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+        assert (await runtime.run("Go.", options, session_id="top")).text == "Done."
+    assert ran == []
+    assert told == [SAID]
+    assert seen == [("top", 1, 0), ("top", 2, 0)]
+
+
+async def test_a_run_in_a_trio_run_of_its_own_has_the_gate_asked_over_here() -> None:
+    lock = trio.Lock()
+    tokens: list[object] = []
+
+    async def locked(event: PreToolUseEvent) -> HookDecision | None:
+        async with lock:  # belongs to this trio run
+            tokens.append(trio.lowlevel.current_trio_token())
+            return await gate(event)
+
+    async def apart() -> str:
+        async with open_runtime() as other:
+            return " ".join(results(await other.run("Go.", agent(*USE))))
+
+    @tool
+    def in_a_thread() -> str:
+        """Run another agent in a thread."""
+        return trio.run(apart)
+
+    options = agent(call("in_a_thread", {}), "Done.", hooks={"before_tool": locked})
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", attrs.evolve(options, tools=[in_a_thread]))
+    assert results(result) == [SAID]
+    assert tokens == [trio.lowlevel.current_trio_token()] * 2
+    assert ran == []
+
+
+async def test_a_gate_over_here_is_cancelled_with_the_run_over_there() -> None:
+    ended = trio.Event()
+
+    async def hang(event: PreToolUseEvent) -> None:
+        if event.nested:
+            try:
+                await trio.sleep_forever()
+            finally:
+                ended.set()
+
+    async def apart() -> str:
+        async with open_runtime() as other:
+            with trio.move_on_after(0.01):
+                await other.run("Go.", agent(*USE))
+        return "gave up"
+
+    @tool
+    def in_a_thread() -> str:
+        """Run another agent in a thread."""
+        return trio.run(apart)
+
+    options = agent(call("in_a_thread", {}), "Done.", hooks={"before_tool": hang})
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", attrs.evolve(options, tools=[in_a_thread]))
+        await ended.wait()
+    assert results(result) == ["gave up"]
+
+
+async def gates_of_another_trio_run(
+    hook: Callable[[PreToolUseEvent], Awaitable[object]],
+    over_there: Callable[[above.HooksAbove], Awaitable[None]],
+) -> None:
+    """Run an agent with this gate in a thread, and then that, before its trio run ends."""
+
+    async def main() -> None:
+        found: list[above.HooksAbove] = []
+
+        @tool
+        async def look() -> str:
+            """Sees what a run that it starts would stand behind."""
+            found.extend(
+                filter(None, [above.hooks_above(RunNode("s", "r", None, current_run.get()))])
+            )
+            return "ok"
+
+        options = agent(call("look", {}), "Done.", hooks={"before_tool": hook})
+        async with open_runtime() as runtime:
+            await runtime.run("Go.", attrs.evolve(options, tools=[look]))
+        await over_there(found[0])
+
+    await trio.to_thread.run_sync(trio.run, main)
+
+
+CALL = ToolUseBlock("c", "echo", {"text": "a"})
+
+
+async def test_a_gate_whose_trio_run_has_ended_lets_nothing_pass() -> None:
+    found: list[above.HooksAbove] = []
+
+    async def keep(gates: above.HooksAbove) -> None:
+        found.append(gates)
+
+    await gates_of_another_trio_run(gate, keep)
+    with pytest.raises(HookError, match="the trio run around it has ended"):
+        await found[0].judge(CALL, Messages())
+
+
+async def test_a_gate_whose_trio_run_ends_while_it_is_asked_lets_nothing_pass() -> None:
+    here, failed, asked = trio.lowlevel.current_trio_token(), trio.Event(), threading.Event()
+
+    async def hang(event: PreToolUseEvent) -> None:
+        if event.nested:
+            asked.set()
+            await trio.sleep_forever()
+
+    async def judge(gates: above.HooksAbove) -> None:
+        with pytest.raises(HookError, match="the trio run around it has ended"):
+            await gates.judge(CALL, Messages())
+        failed.set()
+
+    async def until_asked(gates: above.HooksAbove) -> None:
+        here.run_sync_soon(nursery.start_soon, judge, gates)
+        await trio.to_thread.run_sync(asked.wait, 10)
+
+    async with trio.open_nursery() as nursery:
+        await gates_of_another_trio_run(hang, until_asked)
+        await failed.wait()
+
+
+async def test_a_gate_that_has_a_call_judged_by_a_run_is_not_asked_about_that_runs_calls() -> None:
+    asked: list[str] = []
+
+    async def judge(event: PreToolUseEvent) -> HookDecision | None:
+        asked.append(f"{event.tool_name} {event.nested}")
+        result = await runtime.run("May it?", agent(call("echo", {"text": "judging"}), "No."))
+        return HookDecision(continue_=result.text != "No.", reason="gate")
+
+    async def other(event: PreToolUseEvent) -> None:
+        asked.append(f"other {event.tool_name} {event.nested}")
+
+    hooks: Hooks = {"before_tool": [judge, other]}
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", agent(*USE, hooks=hooks))
+    assert results(result) == [SAID]
+    assert ran == ["judging"]
+    assert asked == ["echo False", "other echo True"]
+
+
+@pytest.mark.parametrize("scope", ["run", "session", "all"])
+async def test_a_rate_limit_counts_the_calls_of_runs_below_and_each_of_them_once(
+    scope: Literal["run", "session", "all"],
+) -> None:
+    limit = RateLimit(3, per=60, scope=scope)
+    twice = (call("echo", {"text": "a"}), call("echo", {"text": "b"}), "Done.")
+    async with open_runtime() as runtime:
+        below = Below(runtime)
+        # The run below has the very same hook.
+        options = below.above(agent(*twice, hooks=limit), agent(*twice), hooks=limit)
+        await runtime.run("Go.", options)
+    assert ran == ["a", "b"]
+    assert all("at most 3 calls" in text for text in results(below.results[1]))
+
+
+async def test_runs_without_gates_above_them_have_nothing_stand_there() -> None:
+    nodes: list[RunNode | None] = []
+
+    @tool
+    async def look() -> str:
+        """Sees where it is."""
+        nodes.append(current_run.get())
+        return "ok"
+
+    async def after(event: object) -> None: ...
+
+    options = agent(call("look", {}), "Done.", hooks={"after_tool": after})
+    async with open_runtime() as runtime:
+        await runtime.run("Go.", attrs.evolve(options, tools=[look]))
+    (node,) = nodes
+    assert node is not None
+    assert above.hooks_above(node) is None
+    assert above.hooks_above(RunNode("s", "r", None, node)) is None
+
+
+async def test_gates_last_no_longer_than_anybody_knows_their_run() -> None:
+    async def own(event: PreToolUseEvent) -> None: ...
+
+    def standing() -> int:
+        gc.collect()
+        rows = [one.ring._chain.row(Phase.BEFORE_TOOL) for one in above._GATES.values()]
+        return sum(row[0].name == "own" for row in rows)
+
+    async with open_runtime() as runtime:
+        options = agent(*USE * 20, hooks={"before_tool": own})
+        for _ in range(20):
+            await runtime.run("Go.", options)
+        # Actors know the request that they were opened for, and the last that they took.
+        assert standing() < 5
+    assert standing() == 0

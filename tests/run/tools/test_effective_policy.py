@@ -1,0 +1,63 @@
+"""Whose policy a run is under: that of the run around it, wherever and however late it begins."""
+
+import gc
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.errors import SessionBusy
+from agent_actors.permissions import PermissionPolicy
+from agent_actors.run.tools import effective_policy as policy
+from agent_actors.testing import ScriptedModel, call, pause, say
+from tests.run.hooks.helpers import USE, agent, ran, results
+
+NO_ECHO = PermissionPolicy(deny=["echo"], mode="bypass")
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    ran.clear()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same runtime", "another runtime"])
+async def test_a_run_that_a_tool_left_behind_is_under_the_policy_of_the_run_that_has_ended(
+    elsewhere: bool, autojump_clock: MockClock
+) -> None:
+    told: list[str] = []
+
+    async def later() -> None:
+        await trio.sleep(1)
+        if not elsewhere:
+            told.extend(results(await runtime.run("Go.", agent(*USE))))
+            return
+        async with open_runtime() as other:
+            told.extend(results(await other.run("Go.", agent(*USE))))
+
+    @tool
+    async def leave_behind() -> str:
+        """Start something that goes on when this run has ended."""
+        nursery.start_soon(later)
+        return "ok"
+
+    model = ScriptedModel([call("leave_behind", {}), "Done."])
+    options = AgentOptions(model="m", provider=model, tools=[leave_behind], permissions=NO_ECHO)
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+        assert (await runtime.run("Go.", options)).text == "Done."
+    assert ran == []
+    assert told == ["unknown tool 'echo'; the tools on offer are: none"]
+
+
+async def test_runs_that_never_began_leave_no_policy_behind(autojump_clock: MockClock) -> None:
+    # A policy of the test's own, so that runs of other tests do not count.
+    own = PermissionPolicy(allow=["only_of_this_test"], mode="bypass")
+    options = attrs.evolve(agent([pause(1), say("Done.")]), permissions=own)
+    async with open_runtime() as runtime, runtime.stream("Go.", options, session_id="s") as events:
+        for _ in range(5):
+            with pytest.raises(SessionBusy):
+                await runtime.run("Go.", options, session_id="s")
+        gc.collect()
+        assert sum(one is own for one in policy._POLICIES.values()) == 1
+        assert [event async for event in events]

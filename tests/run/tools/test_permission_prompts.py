@@ -1,0 +1,110 @@
+"""How a run asks: what is asked is shown at once, and whoever is asked holds up nobody else."""
+
+import threading
+from collections.abc import Sequence
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.abc import AppendOutcome, LogAppend
+from agent_actors.domain.events import UserQuestion
+from agent_actors.errors import HookError
+from agent_actors.hooks import PreToolUseEvent
+from agent_actors.permissions import CanUseTool, PermissionPolicy, PermissionRequest
+from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing import Turn, call, interleave
+from tests.run.hooks.helpers import USE, agent, ran, results
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    ran.clear()
+
+
+class Slow(MemoryStore):
+    """A store that takes a second for what it writes, as one over a network may."""
+
+    async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
+        await trio.sleep(1)
+        return await super().append(batch)
+
+
+def asking(can_use_tool: CanUseTool) -> AgentOptions:
+    policy = PermissionPolicy(ask=["echo"])
+    return attrs.evolve(agent(*USE), permissions=policy, can_use_tool=can_use_tool)
+
+
+async def says_no(request: PermissionRequest) -> bool:
+    return False
+
+
+async def test_what_is_asked_while_another_question_is_being_recorded_is_shown_too(
+    autojump_clock: MockClock,
+) -> None:
+    async def later(event: PreToolUseEvent) -> None:
+        if event.tool_input["text"] == "b":
+            await trio.sleep(0.5)
+
+    turn = interleave(*(call("echo", {"text": text}) for text in "ab"))
+    policy = PermissionPolicy(ask=["echo"])
+    options = attrs.evolve(agent(turn, "Done.", hooks={"before_tool": later}), permissions=policy)
+    async with open_runtime(store=Slow()) as runtime:
+        with trio.fail_after(60):
+            async with runtime.stream("Go.", options) as events:
+                asked: list[str] = []
+                async for event in events:
+                    if isinstance(event, UserQuestion):
+                        asked.append(event.question_id)
+                    if len(asked) == 2:
+                        while asked:
+                            runtime.answer(asked.pop(), "yes")
+    assert sorted(ran) == ["a", "b"]
+
+
+async def test_approvers_that_hang_in_threads_hold_up_no_other_run() -> None:
+    leave = threading.Event()
+
+    def hang(request: PermissionRequest) -> bool:
+        return leave.wait(60)
+
+    # More than the threads that trio allows at once, unless it is asked for others.
+    many = int(trio.to_thread.current_default_thread_limiter().total_tokens) + 1
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+        for _ in range(many):
+            nursery.start_soon(runtime.run, "Go.", asking(hang))
+        try:
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(30):
+                assert (await runtime.run("Go.", asking(lambda request: True))).text == "Done."
+        finally:
+            leave.set()
+            nursery.cancel_scope.cancel()
+    assert ran == ["a"]
+
+
+async def test_a_tool_of_the_callers_own_may_have_the_name_of_the_one_that_asks_the_user() -> None:
+    @tool(name="AskUserQuestion")
+    async def own(questions: list[str]) -> str:
+        """Ask in a way of one's own."""
+        return f"asked {len(questions)}"
+
+    turns: list[Turn] = [call("AskUserQuestion", {"questions": ["Which one?"]}), "Done."]
+    options = attrs.evolve(agent(*turns), tools=[own])
+    async with open_runtime() as runtime:
+        assert results(await runtime.run("Go.", options)) == ["asked 1"]
+        fresh = attrs.evolve(agent(*turns), tools=[own])
+        refused = attrs.evolve(fresh, permissions="prompt", can_use_tool=says_no)
+        assert "not permitted" in results(await runtime.run("Go.", refused))[0]
+
+
+async def test_an_approver_that_would_leave_the_program_ends_its_run_alone() -> None:
+    async def leave(request: PermissionRequest) -> bool:
+        raise SystemExit(3)
+
+    async with open_runtime() as runtime:
+        with pytest.raises(HookError, match="raised SystemExit: 3"):
+            await runtime.run("Go.", asking(leave))
+        assert (await runtime.run("Go.", agent("Fine."))).text == "Fine."

@@ -1,0 +1,140 @@
+"""The calls of one run: given out as they end, together where they end together, and joined."""
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from agent_actors.actors.tool_executor import RunTools, ToolExecutor
+from agent_actors.domain.run import ToolCallResult
+from agent_actors.errors import ActorCrashed
+from agent_actors.run.tools.tool_calls import RunCalls
+from agent_actors.tools import tool
+from tests.actors.helpers import Attempt, Clock
+from tests.actors.tool_helpers import Crowd, call_of, nothing_is_held, run_of
+
+
+@pytest.fixture
+async def executor(nursery: trio.Nursery) -> ToolExecutor:
+    made = ToolExecutor(Clock())
+    await nursery.start(made.owner.serve)
+    return made
+
+
+@tool
+async def wait(seconds: float) -> None:
+    await trio.sleep(seconds)
+
+
+def numbers(results: Sequence[ToolCallResult]) -> list[str]:
+    return [result.id.removeprefix("call-") for result in results]
+
+
+async def start(calls: RunCalls, run: RunTools, *seconds: float) -> None:
+    for number, value in enumerate(seconds):
+        await calls.start(call_of(wait, number, seconds=value), lambda: run)
+
+
+async def test_calls_are_given_out_in_the_order_of_their_ends_and_together_where_they_end_so(
+    executor: ToolExecutor, autojump_clock: MockClock
+) -> None:
+    calls = RunCalls(executor)
+    await start(calls, run_of(wait), 3, 1, 1, 2)
+    assert "call-0" in calls
+    assert sorted(numbers(await calls.ended())) == ["1", "2"]
+    assert numbers(await calls.ended()) == ["3"]
+    await trio.sleep(5)
+    assert "call-0" in calls, "until it was given out"
+    assert numbers(await calls.ended()) == ["0"]
+    assert "call-0" not in calls
+    assert await calls.join() == []
+
+
+async def test_what_calls_have_in_common_is_made_with_the_first_of_them(
+    executor: ToolExecutor,
+) -> None:
+    calls, made = RunCalls(executor), list[RunTools]()
+
+    def make() -> RunTools:
+        made.append(run_of(wait))
+        return made[-1]
+
+    assert await calls.join() == []
+    for number in range(3):
+        await calls.start(call_of(wait, number, seconds=0), make)
+    assert len(made) == 1
+
+
+async def test_a_cancelled_wait_loses_no_result(
+    executor: ToolExecutor, nursery: trio.Nursery
+) -> None:
+    calls, crowd = RunCalls(executor), Crowd()
+    run = run_of(crowd.tool)
+    for number in range(2):
+        await calls.start(call_of(crowd.tool, number), lambda: run)
+    waiting = Attempt(nursery, calls.ended)
+    await wait_all_tasks_blocked()
+    waiting.scope.cancel()
+    crowd.leave.set()
+    await wait_all_tasks_blocked()
+    assert waiting.outcome == "cancelled"
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await calls.ended()
+    assert scope.cancelled_caught
+    assert sorted(numbers(await calls.join())) == ["0", "1"]
+
+
+async def test_joining_cancels_what_is_under_way_and_keeps_what_has_ended(
+    executor: ToolExecutor, autojump_clock: MockClock
+) -> None:
+    calls, ends = RunCalls(executor), list[float]()
+
+    @tool
+    async def careful() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(2)
+            ends.append(trio.current_time())
+        raise AssertionError
+
+    run = run_of(wait, careful)
+    await calls.start(call_of(wait, 0, seconds=1), lambda: run)
+    await calls.start(call_of(careful, 1), lambda: run)
+    await trio.sleep(3)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        assert numbers(await calls.join()) == ["0"]
+    assert ends == [5]
+    assert nothing_is_held(executor)
+
+
+async def test_a_call_that_has_no_result_leaves_those_beside_it_to_the_join(
+    executor: ToolExecutor,
+) -> None:
+    calls, crowd, stuck = RunCalls(executor), Crowd(), Crowd("stuck")
+    run = run_of(crowd.tool, stuck.tool)
+    for number, item in enumerate((crowd, stuck, crowd)):
+        await calls.start(call_of(item.tool, number), lambda: run)
+    await wait_all_tasks_blocked()
+    crowd.leave.set()
+    await wait_all_tasks_blocked()
+    calls._open["call-1"].fail(ActorCrashed("tool_executor"))
+    with pytest.raises(ActorCrashed):
+        await calls.ended()
+    assert numbers(await calls.join()) == ["0", "2"]
+    stuck.leave.set()
+
+
+async def test_a_driver_that_was_woken_while_it_did_something_else_does_not_wait(
+    executor: ToolExecutor, autojump_clock: MockClock
+) -> None:
+    calls = RunCalls(executor)
+    await start(calls, run_of(wait), 1)
+    calls.wake()
+    assert await calls.ended() == []
+    assert trio.current_time() == 0
+    assert numbers(await calls.ended()) == ["0"]
