@@ -47,8 +47,8 @@ from agent_actors.options.agent_options import AgentOptions as AgentOptions
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
 from agent_actors.run.prompt import Prompt as Prompt
-from agent_actors.runtime.approvals import ApprovalQueue as ApprovalQueue
-from agent_actors.runtime.approvals import Whitelisted as Whitelisted
+from agent_actors.runtime.approval_queue import ApprovalQueue as ApprovalQueue
+from agent_actors.runtime.approval_queue import Whitelisted as Whitelisted
 from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
 from agent_actors.runtime.blocks import FaceBlock as FaceBlock
 from agent_actors.runtime.client import Client as Client

@@ -65,7 +65,7 @@ from agent_actors.run.tools.effective_policy import policy_of
 from agent_actors.run.tools.permission_prompts import RunClock
 from agent_actors.run.tools.tool_calls import RunCalls
 from agent_actors.run.tools.toolset import Toolset
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions.metadata import metadata_of
 from agent_actors.sessions.records import opening_of
 from agent_actors.sessions.skills import with_skills

@@ -23,7 +23,7 @@ from agent_actors.errors import SessionStoreError
 from agent_actors.protocol.turn import TurnMachine, UserInput
 from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
 from agent_actors.run.spec import RunSpec
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 
 if TYPE_CHECKING:
     from agent_actors.actors.session_log import OpenSession

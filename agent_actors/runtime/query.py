@@ -21,8 +21,8 @@ from agent_actors.errors import ClientError
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.runtime.ambient import asyncio_runs, runtime_around
 from agent_actors.runtime.blocks import FaceBlock
+from agent_actors.runtime.current import asyncio_runs, runtime_around
 from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.runtime.runtime import Runtime, open_runtime

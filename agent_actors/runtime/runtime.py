@@ -1,6 +1,6 @@
 """The runtime: the face of everything, and the order in which runs begin.
 
-`open_runtime()` starts one task that holds the actors (`runtime/actors.py`); runs are workers on
+`open_runtime()` starts one task that holds the actors (`runtime/lifecycle.py`); runs are workers on
 them and end in their own scopes. Should an actor break, the body of the `async with` is cancelled
 and `ActorCrashed` is raised, bare, where it is left.
 """
@@ -36,10 +36,6 @@ from agent_actors.run.output.event_mailbox import EventMailbox
 from agent_actors.run.prompt import Prompt, user_input
 from agent_actors.run.spec import RunSpec
 from agent_actors.run.tools.external_tools import as_outputs
-from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.ambient import current_runtime, trio_around
-from agent_actors.runtime.asked import Asked
-from agent_actors.runtime.busy import Busy
 from agent_actors.runtime.config import (
     DRAIN,
     RuntimeOptions,
@@ -47,11 +43,15 @@ from agent_actors.runtime.config import (
     check_policy,
     waiting,
 )
+from agent_actors.runtime.current import current_runtime, trio_around
 from agent_actors.runtime.face import FaceRun
-from agent_actors.runtime.observing import Observed
+from agent_actors.runtime.lifecycle import Actors
+from agent_actors.runtime.questions import Asked
 from agent_actors.runtime.session import FaceSession
-from agent_actors.runtime.sessions import Stored
+from agent_actors.runtime.sessions.admin import Stored
+from agent_actors.runtime.sessions.control import Busy
 from agent_actors.runtime.stream import RunStream, outcome_of
+from agent_actors.runtime.subscriptions import Observed
 from agent_actors.tools.output import ToolOutput
 
 if TYPE_CHECKING:

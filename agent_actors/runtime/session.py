@@ -1,7 +1,7 @@
 """A session between its runs, as the small faces use it.
 
 Here runs go on in it, and calls that a run left open get their results. The session is held only
-for the length of one commit (`runtime/holding.py`). No task is started here.
+for the length of one commit (`runtime/sessions/transaction.py`). No task is started here.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.hooks.run_hooks import HookedRun
-from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.face import FaceRun
-from agent_actors.runtime.holding import committed
+from agent_actors.runtime.lifecycle import Actors
+from agent_actors.runtime.sessions.transaction import committed
 from agent_actors.runtime.stream import RunStream
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import closing, replacing, seen_after

@@ -16,7 +16,7 @@ from agent_actors.codec.events import loads_event
 from agent_actors.domain.json import JsonObject
 from tests.cli.kit import Ended
 from tests.run.hooks.helpers import USE
-from tests.runtime.sessionkit import DISK, talk
+from tests.runtime.sessions.helpers import DISK, talk
 
 GONE = "nothing is on record under this id"
 

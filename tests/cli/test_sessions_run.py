@@ -9,7 +9,7 @@ from agent_actors import open_runtime
 from agent_actors.testing import ScriptedEndpoint, hang, reply, say
 from tests.cli.kit import PATIENCE, Ended, agent_actors, at, running
 from tests.run.hooks.helpers import USE
-from tests.runtime.sessionkit import DISK, talk
+from tests.runtime.sessions.helpers import DISK, talk
 
 
 def said_to(endpoint: ScriptedEndpoint) -> list[str]:

@@ -17,7 +17,7 @@ from agent_actors.hooks import HookDecision, UserPromptSubmitEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say
 from tests.run.helpers import SlowStore, check_history, check_quiet, check_records
-from tests.runtime.busykit import Runs, an_agent, answers, asked, on_record
+from tests.runtime.sessions.busy_helpers import Runs, an_agent, answers, asked, on_record
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionUnknown
-from agent_actors.runtime.sessions import Sessions
+from agent_actors.runtime.sessions.admin import Sessions
 from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"

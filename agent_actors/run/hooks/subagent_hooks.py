@@ -17,7 +17,7 @@ from agent_actors.errors import AgentError, HookError
 from agent_actors.hooks.phases import Phase
 from agent_actors.run.hooks.run_hooks import AFTER_AGENT_TIMEOUT, Blocked, HookedRun
 from agent_actors.run.spec import RunSpec
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 
 
 class Subagent:

@@ -25,7 +25,7 @@ from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, jud
 from agent_actors.run.model.budget import Budget, NoRoom
 from agent_actors.run.model.usage_accounting import Ledger
 from agent_actors.run.output.event_mailbox import RunSink
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 
 # For the tokens of an answer that was cut off before the endpoint could count them.
 _CHARACTERS_PER_TOKEN = 4

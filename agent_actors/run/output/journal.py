@@ -15,7 +15,7 @@ from agent_actors.domain.events import Event, HookEvent, RunQueued
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import SessionStoreError
 from agent_actors.run.output.event_mailbox import EventMailbox, Stamp
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 
 # Seconds for the last commit of a run, which no cancel interrupts.
 LAST_COMMIT_TIMEOUT: Final = 5.0

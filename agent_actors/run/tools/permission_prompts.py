@@ -33,7 +33,7 @@ from agent_actors.permissions import (
     as_decision,
     read_answer,
 )
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 

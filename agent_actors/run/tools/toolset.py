@@ -27,7 +27,7 @@ from agent_actors.run.tools.ancestor_hooks import HooksAbove, hooks_above, stand
 from agent_actors.run.tools.external_tools import ExternalGuard
 from agent_actors.run.tools.permission_prompts import RunAsking, RunClock
 from agent_actors.run.tools.tool_guard import RunGuard, check_memory
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 

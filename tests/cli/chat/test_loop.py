@@ -17,7 +17,7 @@ from agent_actors.cli.chat.tools import demo_tools
 from agent_actors.domain.events import AnyEvent
 from agent_actors.errors import SessionStoreError
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.runtime.ambient import runtime_around
+from agent_actors.runtime.current import runtime_around
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, hang, say
 from agent_actors.tools.ask import ask_user_question

@@ -25,7 +25,7 @@ from agent_actors.sessions import UNFINISHED
 from agent_actors.testing import ScriptedModel, Turn, call, hang
 from tests.run.helpers import check_history, check_quiet
 from tests.run.hooks.helpers import echo
-from tests.runtime.sessionkit import DISK, when_free
+from tests.runtime.sessions.helpers import DISK, when_free
 
 T = TypeVar("T")
 Said = tuple[str, ...]

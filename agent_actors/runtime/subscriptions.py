@@ -16,8 +16,8 @@ from agent_actors.actors.subscriber_queue import Overflow
 from agent_actors.domain.events import Event, EventScope, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ConfigError
-from agent_actors.runtime.actors import Actors
 from agent_actors.runtime.config import RuntimeOptions
+from agent_actors.runtime.lifecycle import Actors
 
 E = TypeVar("E", bound=Event)
 E_co = TypeVar("E_co", bound=Event, covariant=True)

@@ -10,7 +10,7 @@ import trio
 
 from agent_actors import AgentOptions, Client, open_runtime, query, run, run_sync
 from agent_actors.errors import ConfigError
-from agent_actors.runtime.ambient import trio_around
+from agent_actors.runtime.current import trio_around
 from tests.runtime.facekit import agent
 
 

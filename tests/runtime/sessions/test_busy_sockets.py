@@ -8,7 +8,7 @@ from agent_actors import AgentOptions, open_runtime
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, hang, reply, say, wait
 from tests.run.helpers import check_quiet
-from tests.runtime.busykit import Runs, asked
+from tests.runtime.sessions.busy_helpers import Runs, asked
 
 # Seconds; only a test that fails waits so long.
 LIMIT = 10.0

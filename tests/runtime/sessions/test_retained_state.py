@@ -14,7 +14,7 @@ from agent_actors.errors import SessionBusy
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, hang
 from tests.run.helpers import check_records
 from tests.run.hooks.helpers import USE
-from tests.runtime.sessionkit import DISK, STORES, contents, talk, talker, when_free
+from tests.runtime.sessions.helpers import DISK, STORES, contents, talk, talker, when_free
 
 MakeStore = Callable[[Path], SessionStore]
 everywhere = pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())

@@ -26,7 +26,7 @@ from agent_actors.domain.session import (
     SessionSnapshot,
 )
 from agent_actors.errors import AgentError, SessionStoreError, SessionUnknown
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.integrity import faults_of
 

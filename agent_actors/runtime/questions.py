@@ -6,7 +6,7 @@ from functools import partial
 
 from agent_actors.actors.question_board import Answer, QuestionWatcher
 from agent_actors.domain.questions import Question
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 
 
 class Asked(ABC):

@@ -15,7 +15,7 @@ from agent_actors.testing import cancel_at_every_step
 from agent_actors.testing.cancel import StepOutcome
 from tests.run.helpers import check_history, check_quiet
 from tests.run.hooks.helpers import USE
-from tests.runtime.sessionkit import talk
+from tests.runtime.sessions.helpers import talk
 
 
 class SlowStore(MemoryStore):

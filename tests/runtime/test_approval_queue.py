@@ -13,7 +13,7 @@ from agent_actors import AgentOptions, ApprovalQueue, Runtime, Whitelisted, open
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, QuestionClosed, RuntimeClosed, RuntimeFailure
 from agent_actors.permissions import PermissionPolicy, Remember
-from agent_actors.runtime import approvals
+from agent_actors.runtime import approval_queue as approvals
 from agent_actors.testing import Turn, call, interleave
 from agent_actors.tools.ask import ask_user_question
 from tests.run.helpers import check_history, check_quiet

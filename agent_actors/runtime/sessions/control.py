@@ -14,7 +14,7 @@ from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import SessionIdle
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.run.prompt import Prompt
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 
 
 class Busy(ABC):

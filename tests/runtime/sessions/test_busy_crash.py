@@ -12,7 +12,7 @@ from agent_actors.actors.session_gate import OnBusy
 from agent_actors.errors import ActorCrashed, SessionStoreError
 from agent_actors.kernel.actor_loop import Owner
 from tests.run.helpers import SlowStore
-from tests.runtime.busykit import an_agent
+from tests.runtime.sessions.busy_helpers import an_agent
 from tests.runtime.test_crash import break_background, break_loop
 
 OWNERS: dict[str, Callable[[Runtime], Owner]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.events import EventScope
-from agent_actors.runtime.actors import Actors
+from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
 
 

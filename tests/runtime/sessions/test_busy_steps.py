@@ -27,7 +27,7 @@ from tests.run.helpers import (
     check_records,
     three_tools,
 )
-from tests.runtime.busykit import asked
+from tests.runtime.sessions.busy_helpers import asked
 
 
 def anything(_: object) -> bool:

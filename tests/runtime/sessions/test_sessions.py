@@ -38,7 +38,7 @@ from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.run.helpers import check_history, check_quiet
 from tests.run.hooks.helpers import USE, asked
-from tests.runtime.sessionkit import STORES, contents, talk, talker
+from tests.runtime.sessions.helpers import STORES, contents, talk, talker
 
 
 @pytest.fixture(params=STORES)

@@ -23,7 +23,7 @@ from agent_actors.hooks import AfterAgentEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.run.helpers import SlowStore, check_history, check_quiet, check_records
-from tests.runtime.busykit import Runs, an_agent, answers, asked, on_record
+from tests.runtime.sessions.busy_helpers import Runs, an_agent, answers, asked, on_record
 
 
 @asynccontextmanager

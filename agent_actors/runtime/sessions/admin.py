@@ -34,9 +34,9 @@ from agent_actors.errors import (
     SessionExists,
     SessionUnknown,
 )
-from agent_actors.runtime.actors import Actors
-from agent_actors.runtime.holding import committed
-from agent_actors.runtime.session_reading import SessionReading
+from agent_actors.runtime.lifecycle import Actors
+from agent_actors.runtime.sessions.queries import SessionReading
+from agent_actors.runtime.sessions.transaction import committed
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.integrity import faults_of
 from agent_actors.sessions.records import as_records, replacing

@@ -1,0 +1,1 @@
+"""`runtime.sessions`: list, read, change and control sessions."""
