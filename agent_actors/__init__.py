@@ -5,6 +5,15 @@ This module is the public face: it holds imports only, and knows nothing of its 
 
 from agent_actors.actors.hook_bus import Subscription as Subscription
 from agent_actors.actors.hook_bus import SubscriptionOptions as SubscriptionOptions
+from agent_actors.client.client import Client as Client
+from agent_actors.client.client_messages import ClientMessages as ClientMessages
+from agent_actors.client.content_stream import AnswerRestarted as AnswerRestarted
+from agent_actors.client.content_stream import FaceBlock as FaceBlock
+from agent_actors.client.query import AssistantMessage as AssistantMessage
+from agent_actors.client.query import Query as Query
+from agent_actors.client.query import query as query
+from agent_actors.client.query import run as run
+from agent_actors.client.query import run_sync as run_sync
 from agent_actors.domain.blocks import FileBlock as FileBlock
 from agent_actors.domain.blocks import ImageBlock as ImageBlock
 from agent_actors.domain.blocks import OpaqueBlock as OpaqueBlock
@@ -49,15 +58,6 @@ from agent_actors.permissions import PermissionPolicy as PermissionPolicy
 from agent_actors.run.prompt import Prompt as Prompt
 from agent_actors.runtime.approval_queue import ApprovalQueue as ApprovalQueue
 from agent_actors.runtime.approval_queue import Whitelisted as Whitelisted
-from agent_actors.runtime.blocks import AnswerRestarted as AnswerRestarted
-from agent_actors.runtime.blocks import FaceBlock as FaceBlock
-from agent_actors.runtime.client import Client as Client
-from agent_actors.runtime.client_messages import ClientMessages as ClientMessages
-from agent_actors.runtime.query import AssistantMessage as AssistantMessage
-from agent_actors.runtime.query import Query as Query
-from agent_actors.runtime.query import query as query
-from agent_actors.runtime.query import run as run
-from agent_actors.runtime.query import run_sync as run_sync
 from agent_actors.runtime.runtime import Runtime as Runtime
 from agent_actors.runtime.runtime import open_runtime as open_runtime
 from agent_actors.runtime.stream import RunStream as RunStream

@@ -8,9 +8,9 @@ import attrs
 from agent_actors.actors.question_board import Answer
 from agent_actors.actors.run_tree import RunNode
 from agent_actors.actors.session_gate import OnBusy
+from agent_actors.client.tool_results import FaceRun
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
-from agent_actors.runtime.face import FaceRun
 from agent_actors.tools.output import ToolOutput
 
 _NO_RESULTS: Final[Mapping[str, ToolOutput]] = {}

@@ -25,6 +25,8 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
+from agent_actors.client.session import FaceSession
+from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
@@ -44,10 +46,8 @@ from agent_actors.runtime.config import (
     waiting,
 )
 from agent_actors.runtime.current import current_runtime, trio_around
-from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.runtime.questions import Asked
-from agent_actors.runtime.session import FaceSession
 from agent_actors.runtime.sessions.admin import Stored
 from agent_actors.runtime.sessions.control import Busy
 from agent_actors.runtime.stream import RunStream, outcome_of

@@ -11,7 +11,7 @@ import trio
 from agent_actors import AgentOptions, Client, open_runtime, query, run, run_sync
 from agent_actors.errors import ConfigError
 from agent_actors.runtime.current import trio_around
-from tests.runtime.facekit import agent
+from tests.client.helpers import agent
 
 
 async def opens(options: AgentOptions) -> None:

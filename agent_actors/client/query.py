@@ -15,16 +15,16 @@ from typing import Final, Literal, Self, TypeVar
 import attrs
 import trio
 
+from agent_actors.client.content_stream import FaceBlock
+from agent_actors.client.tool_results import FaceRun
+from agent_actors.client.turn import FaceTurn
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ClientError
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.runtime.blocks import FaceBlock
 from agent_actors.runtime.current import asyncio_runs, runtime_around
-from agent_actors.runtime.face import FaceRun
-from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.runtime.runtime import Runtime, open_runtime
 
 OutputT = TypeVar("OutputT")

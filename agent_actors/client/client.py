@@ -18,6 +18,11 @@ from typing import Final, Self
 import attrs
 import trio
 
+from agent_actors.client.client_messages import ClientMessages
+from agent_actors.client.content_stream import FaceBlock
+from agent_actors.client.session import FaceSession, SessionView, view_of
+from agent_actors.client.tool_results import FaceRun
+from agent_actors.client.turn import FaceTurn
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
@@ -28,12 +33,7 @@ from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimi
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.runtime.blocks import FaceBlock
-from agent_actors.runtime.client_messages import ClientMessages
-from agent_actors.runtime.face import FaceRun
-from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.runtime.runtime import Runtime, open_runtime
-from agent_actors.runtime.session import FaceSession, SessionView, view_of
 from agent_actors.sessions.records import seen_after
 from agent_actors.tools.output import to_output
 

@@ -16,8 +16,8 @@ from agent_actors.domain.events import Event, ToolResult, ToolUse
 from agent_actors.errors import SessionSuspended
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import call
+from tests.client.helpers import ONE_SUM, agent, ask, calls_of, read, shown
 from tests.run.helpers import check_history, check_quiet
-from tests.runtime.facekit import ONE_SUM, agent, ask, calls_of, read, shown
 
 TWO = [call("add", {"a": 1, "b": 2}), call("broken", {})]
 

@@ -26,8 +26,8 @@ from agent_actors.testing import (
     pause,
     say,
 )
+from tests.client.helpers import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
 from tests.run.helpers import check_history, check_quiet
-from tests.runtime.facekit import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
 
 
 async def leave_unread(client: Client, error: Exception | None = None) -> None:

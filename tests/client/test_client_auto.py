@@ -9,8 +9,8 @@ from trio.testing import MockClock
 from agent_actors import Client, StopReason, ToolResultBlock, ToolUseError, tool
 from agent_actors.hooks import PostToolUseEvent
 from agent_actors.testing import Turn, call, say
+from tests.client.helpers import ONE_SUM, agent, ask, roles, shown
 from tests.run.helpers import check_history
-from tests.runtime.facekit import ONE_SUM, agent, ask, roles, shown
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject

@@ -12,6 +12,7 @@ import attrs
 
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import Draft
+from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventScope, ToolResult
 from agent_actors.domain.messages import Messages
@@ -20,7 +21,6 @@ from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.hooks.run_hooks import HookedRun
-from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.runtime.sessions.transaction import committed
 from agent_actors.runtime.stream import RunStream

@@ -22,14 +22,14 @@ from agent_actors import (
     run_sync,
     tool,
 )
+from agent_actors.client.turn import FaceTurn
 from agent_actors.domain.events import ResultEvent
 from agent_actors.errors import ConfigError, ProviderConnectError
 from agent_actors.hooks import HookDecision
-from agent_actors.runtime.face_turn import FaceTurn
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call, cancel_at_every_step, fail, hang, say
+from tests.client.helpers import ONE_SUM, agent, shown
 from tests.run.helpers import check_quiet
-from tests.runtime.facekit import ONE_SUM, agent, shown
 
 
 async def told(messages: AsyncIterable[AssistantMessage]) -> list[str]:

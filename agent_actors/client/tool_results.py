@@ -5,7 +5,7 @@ the calls that the run leaves to its caller. Such a call goes the whole way that
 past its schema, hooks and whoever permits it, up to the place where its handler would be called:
 there it is put down, and when nothing else is open the run ends with it open, on record as a call
 without a result. Nothing of the run is alive then; the history is valid all the same, since the
-fold answers what is open. Whoever has the result adds it to the session (`runtime/session.py`), and
+fold answers what is open. Whoever has the result adds it to the session (`client/session.py`), and
 the next run goes on from there.
 
 With tools that run by themselves a failure is told as `{"error", "tool"}`, to hooks and to the
@@ -18,6 +18,7 @@ from typing import Final
 import attrs
 
 from agent_actors.actors.tool_executor import ToolGuard
+from agent_actors.client.content_stream import error_text
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import StopReason, ToolCallResult
@@ -31,7 +32,6 @@ from agent_actors.protocol.turn import (
     TurnMachine,
 )
 from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
-from agent_actors.runtime.blocks import error_text
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from agent_actors.runtime.blocks import FaceBlock
+from agent_actors.client.content_stream import FaceBlock
 
 
 class ClientMessages:

@@ -16,8 +16,8 @@ from agent_actors.hooks import (
 )
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import call
+from tests.client.helpers import ONE_SUM, agent, ask, calls_of, read, roles, shown
 from tests.run.helpers import check_history, check_quiet
-from tests.runtime.facekit import ONE_SUM, agent, ask, calls_of, read, roles, shown
 
 seen: list[str] = []
 

@@ -8,13 +8,13 @@ from collections import deque
 from types import TracebackType
 from typing import Final
 
+from agent_actors.client.content_stream import BlockReader, FaceBlock
+from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Event, HookEvent, SystemInit, UserMessage
 from agent_actors.domain.run import RunResult, StopReason
 from agent_actors.errors import PromptBlocked
 from agent_actors.hooks.phases import Phase
-from agent_actors.runtime.blocks import BlockReader, FaceBlock
-from agent_actors.runtime.face import FaceRun
 from agent_actors.runtime.stream import RunStream
 
 # A refusal here means that the model was not asked.

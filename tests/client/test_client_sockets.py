@@ -9,7 +9,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ProviderError
 from agent_actors.model import AnthropicMessages, OpenAIChat
 from agent_actors.testing import EndpointRequest, ScriptedEndpoint, call, disconnect, reply, say
-from tests.runtime.facekit import add, ask, calls_of, read, shown
+from tests.client.helpers import add, ask, calls_of, read, shown
 
 each_protocol = pytest.mark.parametrize("protocol", ["openai", "anthropic"])
 

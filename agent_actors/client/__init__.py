@@ -1,0 +1,1 @@
+"""`query()`, `run()`, `run_sync()` and `Client`: conversations without a runtime in view."""
