@@ -4,17 +4,17 @@ Everything here is public and needs no extra package. Hypothesis strategies stan
 `agent_actors.testing.strategies`, for which the extra `testing` installs Hypothesis.
 """
 
-from agent_actors.testing.bodies import body_of as body_of
 from agent_actors.testing.cancel import StepOutcome as StepOutcome
 from agent_actors.testing.cancel import cancel_at_every_step as cancel_at_every_step
+from agent_actors.testing.conformance.bodies import body_of as body_of
+from agent_actors.testing.conformance.checks import Reading as Reading
+from agent_actors.testing.conformance.checks import assembled as assembled
+from agent_actors.testing.conformance.checks import check_capture as check_capture
+from agent_actors.testing.conformance.checks import check_law as check_law
 from agent_actors.testing.demo import demo_script as demo_script
 from agent_actors.testing.endpoint import EndpointScript as EndpointScript
 from agent_actors.testing.endpoint import ReplyTurn as ReplyTurn
 from agent_actors.testing.endpoint import ScriptedEndpoint as ScriptedEndpoint
-from agent_actors.testing.law import Reading as Reading
-from agent_actors.testing.law import assembled as assembled
-from agent_actors.testing.law import check_capture as check_capture
-from agent_actors.testing.law import check_law as check_law
 from agent_actors.testing.model import ModelScript as ModelScript
 from agent_actors.testing.model import ScriptedModel as ScriptedModel
 from agent_actors.testing.model import ScriptExhausted as ScriptExhausted

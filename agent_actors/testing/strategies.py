@@ -29,8 +29,8 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, assistant, system, user
 from agent_actors.domain.model import FinishReason, ModelDelta, ToolCallDelta
-from agent_actors.testing.law import QUIRKS
-from agent_actors.testing.quirks import DistortedTurn, map_calls
+from agent_actors.testing.conformance.checks import QUIRKS
+from agent_actors.testing.conformance.quirks import DistortedTurn, map_calls
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import (
     Call,

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import body_of, call, check_capture, check_law, say, usage
-from agent_actors.testing.law import QUIRKS
-from agent_actors.testing.quirks import DistortedTurn
+from agent_actors.testing.conformance.checks import QUIRKS
+from agent_actors.testing.conformance.quirks import DistortedTurn
 from agent_actors.testing.strategies import cuts, distorted_turns
 
 # What `curl` wrote, in real life.

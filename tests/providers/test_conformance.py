@@ -22,8 +22,8 @@ from agent_actors.testing import (
     think,
     usage,
 )
-from agent_actors.testing.law import QUIRKS, read_body
-from agent_actors.testing.quirks import DistortedTurn
+from agent_actors.testing.conformance.checks import QUIRKS, read_body
+from agent_actors.testing.conformance.quirks import DistortedTurn
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import Step
 from agent_actors.testing.strategies import distorted_turns, mixes, turns

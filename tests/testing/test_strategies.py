@@ -10,7 +10,7 @@ from agent_actors.domain.blocks import AssistantBlock, ToolResultBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelDelta, ThinkingDelta, ToolCallDelta
-from agent_actors.testing.law import pieces
+from agent_actors.testing.conformance.checks import pieces
 from agent_actors.testing.script import Step, finished
 from agent_actors.testing.strategies import (
     assistant_blocks,

@@ -25,7 +25,7 @@ from agent_actors.testing import (
     think,
     usage,
 )
-from agent_actors.testing.quirks_chat import CHAT_QUIRKS
+from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
 from agent_actors.transport.backends.select import make_exchange
 from tests.cli.kit import PATIENCE
 

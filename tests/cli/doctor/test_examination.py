@@ -28,7 +28,7 @@ from agent_actors.testing import (
     status,
     usage,
 )
-from agent_actors.testing.quirks_chat import CHAT_QUIRKS
+from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
 from tests.cli.doctor.kit import (
     KEY,
     LAST,

@@ -10,7 +10,7 @@ from agent_actors.cli.doctor.sightings import QUIRKS, Notebook, Sighting
 from agent_actors.cli.doctor.stream_quirks import read_answer
 from agent_actors.profiles.profile import LAST_QUIRK
 from agent_actors.testing import call, say, think
-from agent_actors.testing.quirks_chat import CHAT_QUIRKS
+from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
 
 # The id that the quirk `id_known` gives to a call.
 KNOWN_CALL_ID = "call_before"

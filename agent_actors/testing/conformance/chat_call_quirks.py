@@ -12,9 +12,16 @@ import attrs
 
 from agent_actors.domain.json import JsonValue
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.testing import _chat_calls as calls
-from agent_actors.testing._chat_stream import reason_becomes
-from agent_actors.testing.quirks import Events, Hidden, Quirk, Steps, in_order, map_calls
+from agent_actors.testing.conformance import chat_calls as calls
+from agent_actors.testing.conformance.chat_stream import reason_becomes
+from agent_actors.testing.conformance.quirks import (
+    Events,
+    Hidden,
+    Quirk,
+    Steps,
+    in_order,
+    map_calls,
+)
 from agent_actors.testing.script import Call, Say, Step
 
 KNOWN_CALL_ID: Final = "call_before"

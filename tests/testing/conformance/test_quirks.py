@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing import body_of, call, finish, interleave, say, think
-from agent_actors.testing.law import QUIRKS
-from agent_actors.testing.quirks import DistortedTurn, Quirk, book_of, map_calls
+from agent_actors.testing.conformance.checks import QUIRKS
+from agent_actors.testing.conformance.quirks import DistortedTurn, Quirk, book_of, map_calls
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import Call, Interleave, Step
 from agent_actors.testing.strategies import distorted_turns

@@ -48,10 +48,10 @@ from agent_actors.errors import ProviderError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.anthropic.response import AnswerReader as MessagesReader
 from agent_actors.providers.openai_chat.response import AnswerReader as ChatReader
-from agent_actors.testing._chat_call_quirks import KNOWN_CALL_ID
-from agent_actors.testing.quirks import ERROR_MESSAGE, Hidden, QuirkBook, Traits
-from agent_actors.testing.quirks_chat import CHAT_QUIRKS
-from agent_actors.testing.quirks_messages import MESSAGES_QUIRKS
+from agent_actors.testing.conformance.chat_call_quirks import KNOWN_CALL_ID
+from agent_actors.testing.conformance.quirks import ERROR_MESSAGE, Hidden, QuirkBook, Traits
+from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
+from agent_actors.testing.conformance.quirks_messages import MESSAGES_QUIRKS
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import (
     Call,

@@ -12,9 +12,9 @@ import attrs
 
 from agent_actors.domain.json import JsonObject
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.testing import _chat_stream as stream
-from agent_actors.testing._chat_call_quirks import CALL_QUIRKS
-from agent_actors.testing.quirks import (
+from agent_actors.testing.conformance import chat_stream as stream
+from agent_actors.testing.conformance.chat_call_quirks import CALL_QUIRKS
+from agent_actors.testing.conformance.quirks import (
     ERROR_MESSAGE,
     Hidden,
     Quirk,

@@ -10,8 +10,8 @@ from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.testing._wire import encode_json
-from agent_actors.testing.bodies import body_of
-from agent_actors.testing.quirks import Events, Frames, Steps
+from agent_actors.testing.conformance.bodies import body_of
+from agent_actors.testing.conformance.quirks import Events, Frames, Steps
 
 Change = Callable[[Events], Events]
 

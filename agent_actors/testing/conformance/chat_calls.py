@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.testing.quirks import Events
+from agent_actors.testing.conformance.quirks import Events
 
 Change = Callable[[Events], Events]
 Fragments = list[JsonObject]

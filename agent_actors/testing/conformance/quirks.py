@@ -12,7 +12,7 @@ in. So a mix of quirks is one thing only.
 
 Whoever reads the body must find the blocks of the turn, but for what a quirk hides on purpose
 (`hides`), and must find an error or a call that cannot run where a quirk makes one (`outcome`).
-`agent_actors.testing.law` checks it.
+`agent_actors.testing.conformance.checks` checks it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,8 +8,8 @@ import json
 from typing import Final
 
 from agent_actors.domain.json import JsonObject
-from agent_actors.testing import _messages_events as events
-from agent_actors.testing.quirks import (
+from agent_actors.testing.conformance import messages_events as events
+from agent_actors.testing.conformance.quirks import (
     ERROR_MESSAGE,
     Hidden,
     Quirk,

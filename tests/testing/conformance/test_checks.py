@@ -22,7 +22,7 @@ from agent_actors.testing import (
     think,
     usage,
 )
-from agent_actors.testing.law import QUIRKS, pieces, read_body
+from agent_actors.testing.conformance.checks import QUIRKS, pieces, read_body
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import Step, Turn
 
@@ -125,7 +125,7 @@ def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> No
             answer = super().finish()
             return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
 
-    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Repeating)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Repeating)
     told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
     assert "ids of calls must be there, and not be used before, got ['a', 'a']" in told
 
@@ -160,7 +160,7 @@ def test_extras_that_no_quirk_brings_are_told() -> None:
 
 
 def test_the_fewest_cuts_that_break_the_law_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Forgetful)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
     told = broken(TURN, split=[1, 30, 90, at, at + 50])
     assert "shown text: expected 'Hello!', got ''" in told
@@ -194,20 +194,20 @@ def test_a_capture_may_need_to_be_told_of_its_endpoint() -> None:
 
 
 def test_a_capture_that_depends_on_its_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Forgetful)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     with pytest.raises(AssertionError, match="how the answer is split changes it") as caught:
         check_capture(BODY)
     assert str(caught.value).count(" | ") == 1
 
 
 def test_a_capture_that_fails_at_some_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Hasty)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Hasty)
     with pytest.raises(AssertionError, match="too short"):
         check_capture(BODY)
 
 
 def test_a_large_capture_is_cut_at_places_all_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.law.EVERY_PLACE_BYTES", 16)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.EVERY_PLACE_BYTES", 16)
     read: list[int] = []
 
     class Counting(AnswerReader):
@@ -215,7 +215,7 @@ def test_a_large_capture_is_cut_at_places_all_over_it(monkeypatch: pytest.Monkey
             read.append(1)
             return super().close()
 
-    monkeypatch.setattr("agent_actors.testing.law.ChatReader", Counting)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Counting)
     body = body_of("Hi")
     check_capture(body, random_splits=5)
     assert 16 <= len(read) <= 16 + 7

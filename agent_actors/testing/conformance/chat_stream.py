@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.testing._chat_calls import (
+from agent_actors.testing._wire import encode_json
+from agent_actors.testing.conformance.bodies import body_of
+from agent_actors.testing.conformance.chat_calls import (
     Change,
     delta_of,
     heads_apart,
     with_choice,
     with_delta,
 )
-from agent_actors.testing._wire import encode_json
-from agent_actors.testing.bodies import body_of
-from agent_actors.testing.quirks import ERROR_MESSAGE, Events, Frames, Steps
+from agent_actors.testing.conformance.quirks import ERROR_MESSAGE, Events, Frames, Steps
 
 Write = Callable[[Frames], Frames]
 

@@ -1,0 +1,1 @@
+"""Conformance checks: one turn gives the same blocks, whatever the quirks and the split."""
