@@ -24,7 +24,7 @@ from agent_actors.testing import (
     think,
     usage,
 )
-from tests.cli.kit import terminal
+from tests.cli.helpers import terminal
 
 ALL = Shown(thinking=True, usage=True)
 

@@ -13,7 +13,7 @@ from agent_actors.cli.tally import ToolGauge, faults_of
 from agent_actors.cli.workload import demo_prompt, demo_tools
 from agent_actors.testing import ReplyTurn, ScriptedEndpoint, call, reply, say, status, wait
 from agent_actors.transport.backends.native import HttpExchange
-from tests.cli.kit import PATIENCE
+from tests.cli.helpers import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from agent_actors import __version__
-from tests.cli.kit import PATIENCE, PROGRAM, Ended, agent_actors, environment
+from tests.cli.helpers import PATIENCE, PROGRAM, Ended, agent_actors, environment
 
 
 @pytest.mark.feature("OAGS-002")

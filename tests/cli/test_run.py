@@ -8,7 +8,7 @@ import trio
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.events import AssistantDelta, ResultEvent, SystemInit
 from agent_actors.testing import ScriptedEndpoint, hang, reply, say, status, usage, wait
-from tests.cli.kit import PATIENCE, Ended, agent_actors, at, running
+from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
 async def test_the_answer_is_written_as_it_comes() -> None:

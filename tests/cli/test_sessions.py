@@ -14,7 +14,7 @@ from agent_actors import Messages, Runtime, open_runtime
 from agent_actors.cli import main
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.json import JsonObject
-from tests.cli.kit import Ended
+from tests.cli.helpers import Ended
 from tests.run.hooks.helpers import USE
 from tests.runtime.sessions.helpers import DISK, talk
 

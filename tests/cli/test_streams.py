@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from agent_actors.cli.streams import Input, Output, read_all
-from tests.cli.kit import pipe, terminal
+from tests.cli.helpers import pipe, terminal
 
 # More than a pipe holds.
 MUCH = 300_000

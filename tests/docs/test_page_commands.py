@@ -17,9 +17,9 @@ import trio
 
 from agent_actors import AgentOptions
 from agent_actors.cli.app import app
-from agent_actors.cli.doctor.remedies import Remedy
+from agent_actors.cli.doctor.findings import Sighting
+from agent_actors.cli.doctor.recommendations import Remedy
 from agent_actors.cli.doctor.report import Check, Figures, Report
-from agent_actors.cli.doctor.sightings import Sighting
 from agent_actors.model import load_profiles
 from agent_actors.testing import ScriptedEndpoint, demo_script
 from tests.docs.pagekit import EXAMPLES, PAGES, ROOT, Block, blocks

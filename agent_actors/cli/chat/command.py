@@ -18,9 +18,9 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.cli.chat.loop import Chat, ChatPlan
-from agent_actors.cli.chat.plain_face import PlainFace
-from agent_actors.cli.chat.said import Face
-from agent_actors.cli.chat.terminal import modes_kept, restorer, silent_typing
+from agent_actors.cli.chat.messages import Face
+from agent_actors.cli.chat.plain_view import PlainFace
+from agent_actors.cli.chat.terminal.modes import modes_kept, restorer, silent_typing
 from agent_actors.cli.chat.tools import demo_tools, load_tools
 from agent_actors.cli.outcome import MISUSED, fail, interrupted, status_of
 from agent_actors.cli.streams import Output
@@ -172,10 +172,10 @@ def _has_powers() -> bool:
 
 def _rich_face() -> Face:
     # The editor loads slowly, and pipes need none.
-    from agent_actors.cli.chat.editor import Editor  # noqa: PLC0415 - see above
     from agent_actors.cli.chat.input_history import InputHistory, history_path  # noqa: PLC0415
-    from agent_actors.cli.chat.rich_face import RichFace, make_console  # noqa: PLC0415
-    from agent_actors.cli.chat.screen import Screen, terminal_size  # noqa: PLC0415
+    from agent_actors.cli.chat.terminal.editor import Editor  # noqa: PLC0415 - see above
+    from agent_actors.cli.chat.terminal.rich_view import RichFace, make_console  # noqa: PLC0415
+    from agent_actors.cli.chat.terminal.screen import Screen, terminal_size  # noqa: PLC0415
 
     size = partial(terminal_size, sys.stdout.fileno())
     screen = Screen(make_console(), Output(sys.stdout), size)

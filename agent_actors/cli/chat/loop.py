@@ -26,11 +26,11 @@ from agent_actors.cli.chat.commands import (
     parse,
     switch_of,
 )
-from agent_actors.cli.chat.log import SessionLook, as_markdown, look, told
-from agent_actors.cli.chat.reading import Interrupted, Typed
-from agent_actors.cli.chat.said import Face, Said
+from agent_actors.cli.chat.formatting import on_one_line, usage_text
+from agent_actors.cli.chat.input_result import Interrupted, Typed
+from agent_actors.cli.chat.messages import Face, Said
+from agent_actors.cli.chat.transcript import SessionLook, as_markdown, look, told
 from agent_actors.cli.chat.turn import Turn
-from agent_actors.cli.chat.words import on_one_line, usage_text
 from agent_actors.cli.outcome import FAILED
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.messages import Messages

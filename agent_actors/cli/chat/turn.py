@@ -14,9 +14,9 @@ import trio
 from agent_actors import AgentOptions, RunStream, Runtime
 from agent_actors.actors.question_board import Answer
 from agent_actors.cli.chat.commands import read_choice
-from agent_actors.cli.chat.reading import Interrupted, Typed
-from agent_actors.cli.chat.said import Face, Said
-from agent_actors.cli.chat.words import clean, on_one_line
+from agent_actors.cli.chat.formatting import clean, on_one_line
+from agent_actors.cli.chat.input_result import Interrupted, Typed
+from agent_actors.cli.chat.messages import Face, Said
 from agent_actors.domain.events import UserQuestion
 from agent_actors.domain.questions import Question
 from agent_actors.errors import AgentError, QuestionClosed

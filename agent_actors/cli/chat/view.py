@@ -12,8 +12,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from agent_actors.cli.chat.markdown import Block, blocks, finished_size, shortened
-from agent_actors.cli.chat.words import (
+from agent_actors.cli.chat.formatting import (
     RESULT_LINES,
     call_text,
     clean,
@@ -21,6 +20,7 @@ from agent_actors.cli.chat.words import (
     result_lines,
     usage_text,
 )
+from agent_actors.cli.chat.terminal.markdown import Block, blocks, finished_size, shortened
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantDelta,

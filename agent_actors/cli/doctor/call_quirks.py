@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors.cli.doctor.sightings import Notebook
+from agent_actors.cli.doctor.findings import Notebook
 from agent_actors.domain.json import JsonObject, JsonValue
 
 # Ids that begin anew with each answer: `find:0`, `functions.find:0`, `call_0`.

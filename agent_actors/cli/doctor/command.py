@@ -8,11 +8,11 @@ import attrs
 from rich.console import Console
 
 from agent_actors import AgentOptions
-from agent_actors.cli.doctor.asking import Asker
 from agent_actors.cli.doctor.capture import CapturingExchange
+from agent_actors.cli.doctor.probe_request import Asker
 from agent_actors.cli.doctor.probes import Examination
+from agent_actors.cli.doctor.render import show, show_progress
 from agent_actors.cli.doctor.report import Report
-from agent_actors.cli.doctor.show import show, show_progress
 from agent_actors.cli.outcome import FAILED, complete
 from agent_actors.providers.base_url import split_base_url
 from agent_actors.transport.backends.select import make_exchange

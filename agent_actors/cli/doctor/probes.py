@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from agent_actors.cli.doctor.asking import Asker, Outcome
 from agent_actors.cli.doctor.capture import Capture
-from agent_actors.cli.doctor.remedies import Remedy, at_home, in_text, seen, slow
+from agent_actors.cli.doctor.probe_request import Asker, Outcome
+from agent_actors.cli.doctor.recommendations import Remedy, at_home, in_text, seen, slow
 from agent_actors.cli.doctor.report import CHECKS, Check, Figures, Report, Status
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages

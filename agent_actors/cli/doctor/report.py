@@ -9,8 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from agent_actors.cli.doctor.remedies import Remedy
-from agent_actors.cli.doctor.sightings import Sighting
+from agent_actors.cli.doctor.findings import Sighting
+from agent_actors.cli.doctor.recommendations import Remedy
 from agent_actors.domain.json import JsonObject, JsonValue
 
 # `note`: it works or is not there, and either way somebody should know.

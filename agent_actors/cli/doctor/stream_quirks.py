@@ -13,7 +13,7 @@ from typing import Final, cast
 import attrs
 
 from agent_actors.cli.doctor.call_quirks import CallWatch
-from agent_actors.cli.doctor.sightings import Notebook, Sighting
+from agent_actors.cli.doctor.findings import Notebook, Sighting
 from agent_actors.domain.json import JsonObject, JsonValue
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from agent_actors.cli.sessions import work
+from agent_actors.cli.sessions import commands as work
 from agent_actors.domain.session import SessionOrder
 
 _Store = Annotated[str, Parameter(show_default=False, env_var="AGENT_ACTORS_STORE")]

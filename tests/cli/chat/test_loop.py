@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, Tool, ToolResultBlock, open_runtime, tool
+from agent_actors.cli.chat.input_result import End, Interrupted, Reading, Typed
 from agent_actors.cli.chat.loop import Chat, ChatPlan
-from agent_actors.cli.chat.reading import End, Interrupted, Reading, Typed
-from agent_actors.cli.chat.said import Said
+from agent_actors.cli.chat.messages import Said
 from agent_actors.cli.chat.tools import demo_tools
 from agent_actors.domain.events import AnyEvent
 from agent_actors.errors import SessionStoreError

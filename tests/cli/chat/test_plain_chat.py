@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from agent_actors.testing import ScriptedEndpoint, call, hang, reply, say, status, think
-from tests.cli.kit import PATIENCE, Ended, agent_actors, at, running
+from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
 async def test_each_line_gets_its_answer_and_nothing_else_is_on_stdout() -> None:

@@ -20,7 +20,7 @@ from agent_actors.testing import (
     wait,
 )
 from scripts.pseudo_terminal import CTRL_C, CTRL_D, CTRL_J, ENTER, UP
-from tests.cli.chat.kit import chatting, next_prompt
+from tests.cli.chat.helpers import chatting, next_prompt
 
 NOTE = [call("take_note", {"text": "buy tea"})]
 

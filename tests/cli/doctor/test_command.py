@@ -10,8 +10,8 @@ import trio
 
 from agent_actors.cli import main
 from agent_actors.testing import ScriptedEndpoint, silent
-from tests.cli.doctor.kit import KEY, good
-from tests.cli.kit import PATIENCE, PROGRAM, agent_actors, at, environment, running
+from tests.cli.doctor.helpers import KEY, good
+from tests.cli.helpers import PATIENCE, PROGRAM, agent_actors, at, environment, running
 
 
 async def test_a_usable_endpoint_ends_with_status_0_and_plain_lines() -> None:

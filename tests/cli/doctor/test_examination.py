@@ -29,7 +29,7 @@ from agent_actors.testing import (
     usage,
 )
 from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
-from tests.cli.doctor.kit import (
+from tests.cli.doctor.helpers import (
     KEY,
     LAST,
     ONE,
@@ -41,7 +41,7 @@ from tests.cli.doctor.kit import (
     good,
     statuses,
 )
-from tests.cli.kit import PATIENCE
+from tests.cli.helpers import PATIENCE
 
 
 async def test_an_endpoint_that_does_all_works_in_all() -> None:

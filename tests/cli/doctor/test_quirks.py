@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.cli.doctor.sightings import QUIRKS, Notebook, Sighting
+from agent_actors.cli.doctor.findings import QUIRKS, Notebook, Sighting
 from agent_actors.cli.doctor.stream_quirks import read_answer
 from agent_actors.profiles.profile import LAST_QUIRK
 from agent_actors.testing import call, say, think

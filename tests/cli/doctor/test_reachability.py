@@ -3,7 +3,7 @@
 import pytest
 
 from agent_actors.testing import Reply, ScriptedEndpoint, hang, not_http, reply, silent
-from tests.cli.doctor.kit import answering, checks_of, examined, good, statuses
+from tests.cli.doctor.helpers import answering, checks_of, examined, good, statuses
 
 
 async def test_a_bare_port_is_not_reachable() -> None:

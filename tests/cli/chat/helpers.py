@@ -8,7 +8,7 @@ import trio
 
 from agent_actors.testing import ScriptedEndpoint
 from scripts.pseudo_terminal import Session, in_terminal
-from tests.cli.kit import PATIENCE, PROGRAM, at, environment
+from tests.cli.helpers import PATIENCE, PROGRAM, at, environment
 
 
 @asynccontextmanager

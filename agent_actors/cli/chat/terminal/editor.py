@@ -23,8 +23,8 @@ from prompt_toolkit.styles import Style
 
 from agent_actors.cli.chat.commands import Name
 from agent_actors.cli.chat.input_history import InputHistory
-from agent_actors.cli.chat.reading import End, Interrupted, Reading, Typed
-from agent_actors.cli.chat.terminal import forget_typed, modes_kept
+from agent_actors.cli.chat.input_result import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.terminal.modes import forget_typed, modes_kept
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application

@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from agent_actors.cli.chat.screen import LiveArea, Screen, terminal_size
+from agent_actors.cli.chat.terminal.screen import LiveArea, Screen, terminal_size
 from agent_actors.cli.streams import Output
 from scripts.screen import Screen as Terminal
-from tests.cli.kit import pipe, terminal
+from tests.cli.helpers import pipe, terminal
 
 LINE = st.sampled_from(["", "a", "b", "日本語", "\x1b[2mdim\x1b[0m", "x" * 12, "😀" * 6])
 PICTURE = st.tuples(st.lists(LINE, max_size=4), st.lists(LINE, max_size=9))

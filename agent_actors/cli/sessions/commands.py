@@ -15,7 +15,7 @@ import trio
 
 from agent_actors import open_runtime
 from agent_actors.cli.outcome import complete
-from agent_actors.cli.sessions.showing import (
+from agent_actors.cli.sessions.render import (
     faults_in_words,
     page_as_json,
     page_in_words,

@@ -14,7 +14,7 @@ import trio
 
 from agent_actors.abc import ModelProvider
 from agent_actors.cli.doctor.capture import MAX_KEPT, Capture, CapturingExchange, Stopwatch
-from agent_actors.cli.doctor.remedies import Remedy, applied, refused
+from agent_actors.cli.doctor.recommendations import Remedy, applied, refused
 from agent_actors.cli.doctor.stream_quirks import Reading, read_answer
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
@@ -32,7 +32,7 @@ from agent_actors.providers.openai_chat.client import OpenAIChat
 from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
-    from agent_actors.cli.doctor.sightings import Sighting
+    from agent_actors.cli.doctor.findings import Sighting
     from agent_actors.profiles.dialect import ChatDialect
 
 MAX_TOKENS: Final = 2048

@@ -4,7 +4,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
-from agent_actors.cli.chat.reading import Reading
+from agent_actors.cli.chat.input_result import Reading
 from agent_actors.domain.events import AnyEvent
 
 Kind: TypeAlias = Literal["plain", "dim", "error", "heading", "markdown"]

@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
-from agent_actors.cli.chat.reading import End, Interrupted, Reading, Typed
-from agent_actors.cli.chat.said import Said
-from agent_actors.cli.chat.terminal import forget_typed
-from agent_actors.cli.chat.words import RESULT_LINES, call_text, clean, duration, result_lines
+from agent_actors.cli.chat.formatting import RESULT_LINES, call_text, clean, duration, result_lines
+from agent_actors.cli.chat.input_result import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.messages import Said
+from agent_actors.cli.chat.terminal.modes import forget_typed
 from agent_actors.cli.streams import Input, Output
 from agent_actors.domain.events import (
     AnyEvent,

@@ -2,7 +2,15 @@
 
 import pytest
 
-from agent_actors.cli.doctor.remedies import Remedy, applied, at_home, in_text, refused, seen, slow
+from agent_actors.cli.doctor.recommendations import (
+    Remedy,
+    applied,
+    at_home,
+    in_text,
+    refused,
+    seen,
+    slow,
+)
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.profiles.registry import builtin_profiles
 

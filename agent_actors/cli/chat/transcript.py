@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from agent_actors.cli.chat.said import Said
-from agent_actors.cli.chat.words import call_text, clean, result_lines
+from agent_actors.cli.chat.formatting import call_text, clean, result_lines
+from agent_actors.cli.chat.messages import Said
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.blocks import ToolResultBlock
 from agent_actors.domain.events import SessionRewind, UserMessage

@@ -2,12 +2,12 @@
 
 import pytest
 
-from agent_actors.cli.doctor.asking import Asker
 from agent_actors.cli.doctor.capture import CapturingExchange
+from agent_actors.cli.doctor.probe_request import Asker
 from agent_actors.profiles.resolve import OPENAI_COMPATIBLE, resolve
 from agent_actors.testing import Reply, ScriptedEndpoint, disconnect, hang, reply
 from agent_actors.transport.backends.select import make_exchange
-from tests.cli.doctor.kit import examined
+from tests.cli.doctor.helpers import examined
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from agent_actors.cli.chat.plain_face import PlainFace
+from agent_actors.cli.chat.plain_view import PlainFace
 from agent_actors.domain.blocks import TextBlock
 from agent_actors.domain.events import (
     AssistantDelta,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_actors.cli.chat.words import (
+from agent_actors.cli.chat.formatting import (
     call_text,
     clean,
     duration,

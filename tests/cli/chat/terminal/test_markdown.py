@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.markdown import Markdown
 
-from agent_actors.cli.chat.markdown import Block, blocks, finished_size, shortened
+from agent_actors.cli.chat.terminal.markdown import Block, blocks, finished_size, shortened
 
 # Lines of which the blocks of Markdown are made; no brackets, since a link may be defined later on.
 LINES = st.sampled_from(

@@ -10,10 +10,10 @@ import trio
 import trio.testing
 from rich.console import Console
 
-from agent_actors.cli.doctor.remedies import Remedy
+from agent_actors.cli.doctor.findings import Sighting
+from agent_actors.cli.doctor.recommendations import Remedy
+from agent_actors.cli.doctor.render import lines, show, show_progress
 from agent_actors.cli.doctor.report import Check, Figures, Report, profile_text, toml
-from agent_actors.cli.doctor.show import lines, show, show_progress
-from agent_actors.cli.doctor.sightings import Sighting
 
 REPORT = Report(
     endpoint="http://host/v1",

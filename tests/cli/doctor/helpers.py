@@ -7,8 +7,8 @@ from typing import Final
 
 import trio
 
-from agent_actors.cli.doctor.asking import Asker
 from agent_actors.cli.doctor.capture import CapturingExchange
+from agent_actors.cli.doctor.probe_request import Asker
 from agent_actors.cli.doctor.probes import Examination
 from agent_actors.cli.doctor.report import Check, Report
 from agent_actors.profiles.profile import ProviderProfile
@@ -27,7 +27,7 @@ from agent_actors.testing import (
 )
 from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
 from agent_actors.transport.backends.select import make_exchange
-from tests.cli.kit import PATIENCE
+from tests.cli.helpers import PATIENCE
 
 KEY: Final = "sk-right"
 PLAIN: Final[tuple[Step, ...]] = (

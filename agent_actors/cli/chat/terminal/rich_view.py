@@ -6,13 +6,13 @@ import trio
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from agent_actors.cli.chat.editor import Editor
-from agent_actors.cli.chat.markdown import Block
-from agent_actors.cli.chat.reading import Reading
-from agent_actors.cli.chat.said import Kind, Said
-from agent_actors.cli.chat.screen import Screen
+from agent_actors.cli.chat.formatting import clean
+from agent_actors.cli.chat.input_result import Reading
+from agent_actors.cli.chat.messages import Kind, Said
+from agent_actors.cli.chat.terminal.editor import Editor
+from agent_actors.cli.chat.terminal.markdown import Block
+from agent_actors.cli.chat.terminal.screen import Screen
 from agent_actors.cli.chat.view import TurnView
-from agent_actors.cli.chat.words import clean
 from agent_actors.domain.events import AnyEvent
 
 _PROMPT: Final = "> "

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from agent_actors import AgentOptions, Tool, open_runtime
-from agent_actors.cli.chat.log import as_markdown, look, told
-from agent_actors.cli.chat.said import Said
+from agent_actors.cli.chat.messages import Said
 from agent_actors.cli.chat.tools import demo_tools
+from agent_actors.cli.chat.transcript import as_markdown, look, told
 from agent_actors.domain.blocks import ImageBlock, TextBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import EventError

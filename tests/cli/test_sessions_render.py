@@ -3,7 +3,7 @@
 import pytest
 
 from agent_actors import Messages
-from agent_actors.cli.sessions.showing import (
+from agent_actors.cli.sessions.render import (
     faults_in_words,
     record_in_words,
     snapshot_as_json,

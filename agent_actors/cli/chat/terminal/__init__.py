@@ -1,0 +1,1 @@
+"""A chat in a terminal: editor, screen and streaming Markdown."""
