@@ -83,7 +83,7 @@ check-verifytypes: $(DEV_STAMP)
 check-async: $(DEV_STAMP)
 	$(PY) -m scripts.async_rules $(CODE)
 check-house: $(DEV_STAMP)
-	$(PY) -m pytest -q tests/house
+	$(PY) -m pytest -q tests/conventions
 check-docs: $(DEV_STAMP)
 	$(PY) -m scripts.bench_table --check
 	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name --check"; $(PY) -m scripts.$$name --check; done

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.house.leaks import Snapshot
+from tests.conventions.leaks import Snapshot
 
 # A shell starts background jobs with SIGINT ignored, and so would be the programs that tests start
 # and interrupt.

@@ -19,7 +19,7 @@ from agent_actors.errors import ProviderError
 from agent_actors.events import Event, ToolUse
 from agent_actors.testing import ScriptedModel, call, hang, say
 from agent_actors.testing.script import Turn, fail
-from tests.docs.examplekit import EXAMPLES, example
+from tests.docs.example_helpers import EXAMPLES, example
 
 # Seconds, far above what a program takes, so that a hang is a failure.
 PATIENCE = 60

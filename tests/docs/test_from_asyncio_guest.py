@@ -14,7 +14,7 @@ import trio
 from agent_actors import AgentOptions, RunResult, Tool, tool
 from agent_actors.events import AssistantDelta, Event, ResultEvent
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, demo_script
-from tests.docs.examplekit import example
+from tests.docs.example_helpers import example
 
 
 class Agents(Protocol):

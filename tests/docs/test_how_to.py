@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pagekit import PAGES
+from tests.docs.page_helpers import PAGES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -26,7 +26,7 @@ from agent_actors.testing import (
     wait,
 )
 from benchmarks.peers_setup import python_of
-from tests.docs.portkit import CALCULATOR, HELP_DESK, Port
+from tests.docs.port_helpers import CALCULATOR, HELP_DESK, Port
 
 PYTHON = python_of("open_agent_sdk")
 SURPRISES = Path(__file__).parent / "open_agent_sdk_surprises.txt"

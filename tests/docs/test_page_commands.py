@@ -22,7 +22,7 @@ from agent_actors.cli.doctor.recommendations import Remedy
 from agent_actors.cli.doctor.report import Check, Figures, Report
 from agent_actors.model import load_profiles
 from agent_actors.testing import ScriptedEndpoint, demo_script
-from tests.docs.pagekit import EXAMPLES, PAGES, ROOT, Block, blocks
+from tests.docs.page_helpers import EXAMPLES, PAGES, ROOT, Block, blocks
 
 SHELL = [b for b in blocks("sh", "console", "text") if b.language != "text" or b.text[0] == "$"]
 PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]

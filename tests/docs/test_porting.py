@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.docs.portkit import CALCULATOR, EXAMPLES, HELP_DESK, Port
+from tests.docs.port_helpers import CALCULATOR, EXAMPLES, HELP_DESK, Port
 
 DOCS = Path(__file__).parents[2] / "docs"
 

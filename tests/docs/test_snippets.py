@@ -26,7 +26,7 @@ from agent_actors import (
     tool,
 )
 from agent_actors.testing import ScriptedModel, say
-from tests.docs.pagekit import Block, blocks
+from tests.docs.page_helpers import Block, blocks
 
 Names = Mapping[str, object]
 PYTHON = blocks("python")

@@ -16,7 +16,7 @@ import trio
 from agent_actors import AgentOptions, tool
 from agent_actors.testing import ScriptedModel, call, hang, say
 from agent_actors.testing.script import Turn, wait
-from tests.docs.examplekit import example
+from tests.docs.example_helpers import example
 
 if importlib.util.find_spec("starlette") is None:
     pytest.skip("needs the extra `server`", allow_module_level=True)

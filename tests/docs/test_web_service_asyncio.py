@@ -16,7 +16,7 @@ import pytest
 from agent_actors import AgentOptions
 from agent_actors.testing import ScriptedModel, hang, say
 from agent_actors.testing.script import Turn
-from tests.docs.examplekit import example
+from tests.docs.example_helpers import example
 
 if importlib.util.find_spec("starlette") is None:
     pytest.skip("needs the extra `server`", allow_module_level=True)

@@ -22,7 +22,7 @@ from typing import Final, Literal
 
 import pytest
 
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 ServerName = Literal["aimock", "llmock", "llama.cpp"]
 

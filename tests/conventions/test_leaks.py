@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from tests.house.leaks import Snapshot
+from tests.conventions.leaks import Snapshot
 
 
 def test_nothing_new_is_nothing_left() -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from tests.house.tree import files, read
+from tests.conventions.tree import files, read
 
 QUIRKS: Final = range(1, 51)
 NAMED: Final = re.compile(r"^(?:async )?def test_quirk_(\d\d)_\w", re.MULTILINE)

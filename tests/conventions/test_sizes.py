@@ -1,7 +1,7 @@
 """Functions and files stay small."""
 
-from tests.house.sizes import FILE_LINES, FUNCTION_LINES, oversized
-from tests.house.tree import python_files, read
+from tests.conventions.sizes import FILE_LINES, FUNCTION_LINES, oversized
+from tests.conventions.tree import python_files, read
 
 
 def test_functions_and_files_are_within_their_sizes() -> None:

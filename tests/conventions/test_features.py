@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.house.features import Marks, Row, marks, parse_rows, shortfalls
-from tests.house.tree import python_files, read
+from tests.conventions.features import Marks, Row, marks, parse_rows, shortfalls
+from tests.conventions.tree import python_files, read
 
 GROUPS: Final = frozenset(
     {

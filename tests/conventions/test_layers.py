@@ -6,11 +6,11 @@ import textwrap
 
 import pytest
 
-from tests.house.layers import ADAPTERS, LAYERS, RANKS, imports, violations
-from tests.house.tree import library_files, read
+from tests.conventions.layers import ADAPTERS, LAYERS, RANKS, imports, violations
+from tests.conventions.tree import library_files, read
 
 # Upward imports that the redesign has still to remove. The list may only become shorter.
-KNOWN = frozenset(read("tests/house/known_imports.txt").splitlines())
+KNOWN = frozenset(read("tests/conventions/known_imports.txt").splitlines())
 
 
 def test_imports_point_downward() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.house.tree import files, read
+from tests.conventions.tree import files, read
 
 # Put together here, so that this file passes its own check.
 PUT_OFF: Final = re.compile(r"\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
