@@ -1,7 +1,8 @@
 """The odd ways of tool calls in the chunks of one answer.
 
 Pure. It takes fragments as they came and says what is odd about them; what they mean is assembly's
-business (`protocol/response/tool_call_fragments.py`), so it groups them only as far as it takes to see the oddity.
+business (`protocol/response/tool_call_fragments.py`), so it groups them only as far as it takes
+to see the oddity.
 """
 
 import json

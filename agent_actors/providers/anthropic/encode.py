@@ -12,8 +12,8 @@ Owns what is sent, and the rules by which this protocol refuses a conversation t
 
 What a block keeps in `extra` stands in the block that is sent, `cache_control` included, and wins
 over what is made here; but what another endpoint gave to be echoed is left out, as far as it is not
-of this protocol (`domain/provenance.py`). Opaque blocks are sent as they came. Nothing in here changes
-the conversation.
+of this protocol (`domain/provenance.py`). Opaque blocks are sent as they came. Nothing in here
+changes the conversation.
 """
 
 import re
