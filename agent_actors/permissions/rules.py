@@ -140,7 +140,7 @@ class Rule:
         where = field or main_argument(tool)
         if not where:  # whichever it is
             return any(
-                pattern.restricts(text, FIELDS.get(name), cwd)
+                pattern.restricts(text, FIELDS.get(name), cwd, is_meant=False)
                 for name, value in arguments.items()
                 for text in _all_texts(value)
             )
@@ -151,7 +151,11 @@ class Rule:
             if not isinstance(known, dict) or "default" not in known:
                 return False
             value = known["default"]
-        return any(pattern.restricts(text, FIELDS.get(where), cwd) for text in _all_texts(value))
+        is_meant = bool(field) or self.is_exact
+        return any(
+            pattern.restricts(text, FIELDS.get(where), cwd, is_meant=is_meant)
+            for text in _all_texts(value)
+        )
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
