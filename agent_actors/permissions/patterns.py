@@ -23,9 +23,12 @@ from agent_actors.errors import ConfigError
 from agent_actors.permissions.commands import LONGEST_LINE, possible_commands, simple_commands
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 from agent_actors.permissions.paths import PathPattern
-from agent_actors.permissions.urls import DomainPattern, UrlPattern
+from agent_actors.permissions.url_readings import parsed
+from agent_actors.permissions.urls import DomainPattern, UrlPattern, restricts_spelling
 
-_FILE_URL: Final = re.compile(r"\s*file:(?://[^/]*)?(/.*)", re.IGNORECASE | re.DOTALL)
+# A URL's parser removes what `_REMOVED` names, wherever it is.
+_FILE: Final = re.compile(r"[\x00-\x20]*file:", re.IGNORECASE)
+_REMOVED: Final = str.maketrans("", "", "\t\n\r")
 
 
 class Kind(StrEnum):
@@ -104,7 +107,7 @@ class Pattern:
 
     def permits(self, value: str, field: Kind | None, cwd: PurePath) -> bool:
         """Whether the value is one of these, beyond doubt."""
-        if self._any:
+        if self._any and self.kind is not Kind.DOMAIN:  # `domain:*` is any host that can be read
             return True
         match self.kind or field:
             case Kind.COMMAND:
@@ -124,16 +127,32 @@ class Pattern:
             case _:
                 return self._narrow.fullmatch(value) is not None and _is_innocent(value)
 
-    def restricts(self, value: str, field: Kind | None, cwd: PurePath) -> bool:
-        """Whether the value may be one of these."""
-        if self._any or self._wide.fullmatch(folded(value)):
+    def restricts(
+        self, value: str, field: Kind | None, cwd: PurePath, *, is_meant: bool = True
+    ) -> bool:
+        """Whether the value may be one of these.
+
+        Args:
+            value: The argument.
+            field: The kind that the field's name says.
+            cwd: The working directory of the run.
+            is_meant: Whether the rule is about this argument and no other. A pattern for URLs then
+                restricts a value that cannot be read as a URL.
+        """
+        if self._any:
             return True
         kind = self.kind or field
-        return (
-            (kind in (Kind.COMMAND, None) and self._may_run(value))
-            or ((kind in (Kind.PATH, None) or _path_of_url(value)) and self._may_open(value, cwd))
-            or (self._url is not None and self._url.restricts(value))
-            or (self._domain is not None and self._domain.restricts(value))
+        url = self._url or self._domain
+        if url is not None:
+            is_url = field is Kind.URL or (is_meant and field in (None, Kind.DOMAIN))
+            if url.restricts(value, is_url=is_url):
+                return True
+        elif self._wide.fullmatch(folded(value)) or (
+            kind is Kind.URL and restricts_spelling(self._wide, value)
+        ):
+            return True
+        return (kind in (Kind.COMMAND, None) and self._may_run(value)) or (
+            (kind in (Kind.PATH, None) or bool(_path_of_url(value))) and self._may_open(value, cwd)
         )
 
     def _may_run_all(self, line: str) -> bool:
@@ -164,7 +183,9 @@ def _command_forms(body: str) -> tuple[str, ...]:
 
 
 def _is_url(body: str, kind: Kind | None) -> bool:
-    return kind is Kind.URL or (kind is None and body.startswith(("https://", "http://", "*://")))
+    return kind is Kind.URL or (
+        kind is None and body.lower().startswith(("https://", "http://", "*://"))
+    )
 
 
 def _path_of(body: str, kind: Kind | None) -> PathPattern | None:
@@ -179,9 +200,9 @@ def _path_of(body: str, kind: Kind | None) -> PathPattern | None:
 
 
 def _path_of_url(value: str) -> str:
-    """The path that a `file:` URL stands for, which names a file in whatever field; else empty."""
-    found = _FILE_URL.match(value)
-    return "" if found is None else unquote(found[1])
+    """The path of a `file:` URL, which names a file in a field of any kind; else empty."""
+    url = parsed(value) if _FILE.match(value.translate(_REMOVED)) else None
+    return "" if url is None else unquote(url.path)
 
 
 def _is_innocent(value: str) -> bool:

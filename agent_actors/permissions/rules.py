@@ -9,6 +9,7 @@ permits, and restricts if it is the main argument that is not to be told.
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Final, Self
@@ -99,8 +100,10 @@ class Rule:
             where = field or main_argument(tool)
             if not where or where not in arguments:
                 return False
-            texts = _plain_texts(arguments[where])
             kind = FIELDS.get(where)
+            value = arguments[where]
+            is_command = (pattern.kind or kind) is Kind.COMMAND
+            texts = (is_command and _joined(value)) or _plain_texts(value)
             if not texts or not all(pattern.permits(text, kind, cwd) for text in texts):
                 return False
         return True
@@ -140,9 +143,9 @@ class Rule:
         where = field or main_argument(tool)
         if not where:  # whichever it is
             return any(
-                pattern.restricts(text, FIELDS.get(name), cwd)
+                pattern.restricts(text, FIELDS.get(name), cwd, is_meant=False)
                 for name, value in arguments.items()
-                for text in _all_texts(value)
+                for text in _possible_texts(value, pattern.kind or FIELDS.get(name))
             )
         if where in arguments:
             value = arguments[where]
@@ -151,7 +154,11 @@ class Rule:
             if not isinstance(known, dict) or "default" not in known:
                 return False
             value = known["default"]
-        return any(pattern.restricts(text, FIELDS.get(where), cwd) for text in _all_texts(value))
+        is_meant = bool(field) or self.is_exact
+        return any(
+            pattern.restricts(text, FIELDS.get(where), cwd, is_meant=is_meant)
+            for text in _possible_texts(value, pattern.kind or FIELDS.get(where))
+        )
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
@@ -226,6 +233,22 @@ def _plain_texts(value: JsonValue) -> list[str]:
     if any(isinstance(item, list | tuple | dict) for item in items):
         return []
     return [_text(item) for item in items]
+
+
+def _possible_texts(value: JsonValue, kind: Kind | None) -> Iterator[str]:
+    """Every text of a value, and the commands that its words can make."""
+    yield from _all_texts(value)
+    if kind in (Kind.COMMAND, None):
+        yield from _joined(value)
+
+
+def _joined(value: JsonValue) -> list[str]:
+    """The lines of shell that a list of words can mean, if it is one.
+
+    A tool may run the words as one command, or join them with blanks and give the line to a shell.
+    """
+    words = _plain_texts(value) if isinstance(value, list | tuple) else []
+    return [shlex.join(words), " ".join(words)] if words else []
 
 
 def _all_texts(value: JsonValue) -> Iterator[str]:

@@ -1,41 +1,98 @@
-"""URLs as rules read them.
+"""Patterns for URLs and hosts.
 
-What permits reads a URL by one strict form, in which no two readers can see different hosts; what
-restricts tries to find the host as the most lenient reader would. Where a name leads, and whether
-to an address of this machine, is not to be seen here: that is for whoever opens the connection.
+A pattern and a URL are compared in the normal form of `url_readings`. A pattern permits a URL only
+if all readers agree on the URL. A pattern restricts a URL if any reading matches, and it restricts
+every URL that cannot be read. Only the code that opens the connection can know the address of a
+name, and whether the address belongs to this machine.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Self
-from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.globs import Glob, escaped, folded, glob, wide_glob
+from agent_actors.permissions.url_readings import (
+    PORTS,
+    Reading,
+    host_names,
+    parsed,
+    readings,
+    rest_forms,
+)
 
 _STRICT: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<rest>[/?#][^\s\\\x00-\x20\x7f]*)?",
     re.IGNORECASE | re.ASCII,
 )
+_V6: Final = re.compile(r"\[[0-9a-f.]*:[0-9a-f:.]*\]", re.IGNORECASE | re.ASCII)
 _PATTERN: Final = re.compile(
-    r"(?P<scheme>https?|\*)://(?P<host>[^/?#:@\s\\]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
-    r"(?P<rest>[/?#]\S*)?"
+    r"(?P<scheme>[Hh][Tt]{2}[Pp][Ss]?|\*)://(?P<host>\[[0-9a-fA-F.]*:[0-9a-fA-F:.]*\]|[^/?#:@\s\\]+)"
+    r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?#]\S*)?"
 )
-_DOMAIN: Final = re.compile(r"[^/?#@\s\\:]+|\[[0-9a-f:.]+\]")
+_DOMAIN: Final = re.compile(r"\[[0-9a-fA-F.]*:[0-9a-fA-F:.]*\]|[^/?#@\s\\:]+")
 # Servers take these out of a path after the rule has seen it.
-_CLIMBS: Final = re.compile(r"\.\.|%2e|%2f|%5c", re.IGNORECASE)
-_PORTS: Final = {"http": "80", "https": "443"}
-# The most characters that a host name can have (RFC 1035).
-_LONGEST_HOST: Final = 253
-_SCHEME: Final = re.compile(
-    r"(?:https?:|[a-z][a-z0-9+.-]*:(?=[/\\]{2}))?[/\\]*", re.IGNORECASE | re.ASCII
+_CLIMBS: Final = re.compile(r"\.\.|/\.(?:[/?#;]|$)|%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
+_MAGIC: Final = re.compile(r"[*?\[]")
+# A label that the standard reads as a number and that is not the number's normal form.
+_ODD_NUMBER: Final = re.compile(r"0x[0-9a-f]*|0[0-9]+", re.ASCII)
+_NUMERIC: Final = re.compile(r"[0-9]+(?:\.(?:[0-9]+|[0-9*?\[\]!-]+))+", re.ASCII)
+_V4: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3}", re.ASCII)
+_HIGHEST_PORT: Final = 65_535
+# What IDNA takes for a dot, so far as folding leaves it.
+_DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
+# The beginning of a URL in a text of any kind.
+_HAS_SCHEME: Final = re.compile(
+    r"[\x00-\x20]*(?:https?:|[a-z][a-z0-9+.-]*:[/\\]{2})", re.IGNORECASE | re.ASCII
+)
+# A URL within a command or a text: at least one character of a host, up to the next quote or so.
+_WITHIN: Final = re.compile(
+    r"https?:[/\\]*[^\s\"'`<>(){}|,;/\\][^\s\"'`<>(){}|,;]*", re.IGNORECASE | re.ASCII
 )
 
-# What names end with and what resolvers take for it, so far as folding leaves it.
-_DOTS: Final = ".\u3002\uff0e\uff61"
+
+@attrs.frozen
+class _Host:
+    """The host of a pattern, to be compared with the names of a host."""
+
+    narrow: Glob
+    wide: tuple[Glob, ...]
+    below: tuple[Glob, ...]
+    addresses_only: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a host, or a glob for hosts.
+
+        Raises:
+            ConfigError: The host cannot be read as any URL would have it.
+        """
+        if _V6.fullmatch(text) or not _MAGIC.search(text):
+            url = parsed(f"http://{text}/")
+            names = None if url is None or not url.host else host_names(url.host)
+            if url is None or names is None:
+                raise ConfigError(f"{text!r}: no URL can have this host")
+            narrow = escaped(url.host.removesuffix("."))
+            return cls(glob(narrow), *_wide_globs(map(escaped, names)), False)
+        host = folded(text.translate(_DOTS)).rstrip(".")
+        labels = host.split(".")
+        if all(label[:1].isdigit() or _MAGIC.search(label) for label in labels):
+            odd = next((label for label in labels if _ODD_NUMBER.fullmatch(label)), "")
+            if odd:
+                raise ConfigError(
+                    f"{text!r}: addresses are compared in decimal; write {odd!r} in decimal"
+                )
+        narrow = ".".join(map(_ascii_label, labels))
+        return cls(glob(narrow), *_wide_globs((host, narrow)), bool(_NUMERIC.fullmatch(host)))
+
+    def permits(self, host: str) -> bool:
+        """Whether this is the host, which `_agreed` returned."""
+        if self.addresses_only and not _V4.fullmatch(host):
+            return False
+        return self.narrow.fullmatch(host) is not None
 
 
 @attrs.frozen
@@ -45,8 +102,8 @@ class DomainPattern:
     What permits means the host itself; what restricts means all hosts below it too.
     """
 
-    _host: Glob
-    _wide: tuple[Glob, Glob]
+    _host: _Host
+    _wide: tuple[Glob, ...]
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -59,18 +116,22 @@ class DomainPattern:
             raise ConfigError(
                 f"domain:{text}: expected a host alone, such as example.com or *.example.com"
             )
-        host = text.lower().rstrip(".")
-        wide = (wide_glob(_bare(host)), wide_glob(f"*.{_bare(host)}"))
-        return cls(_host_glob(host), wide)
+        host = _Host.parse(text)
+        return cls(host, host.wide + host.below)
 
     def permits(self, url: str) -> bool:
         """Whether the URL is of this host, on whatever port, beyond doubt."""
-        found = _STRICT.fullmatch(url)
-        return found is not None and self._host.fullmatch(_host(found)) is not None
+        agreed = _agreed(url)
+        return agreed is not None and self._host.permits(agreed[1])
 
-    def restricts(self, url: str) -> bool:
-        """Whether the URL may be of this host or of one below it."""
-        return any(one.fullmatch(host) for _, host, _ in _readings(url) for one in self._wide)
+    def restricts(self, text: str, *, is_url: bool = True) -> bool:
+        """Whether the text may be a URL of this host or of one below it, or cannot be read.
+
+        Args:
+            text: The text of an argument.
+            is_url: Whether the argument is meant for a URL. Another text may contain URLs.
+        """
+        return _restricts(text, is_url, lambda found: _any_match(self._wide, found.hosts))
 
 
 @attrs.frozen
@@ -78,14 +139,14 @@ class UrlPattern:
     """A URL in parts, such as `https://*.example.com/docs/*`.
 
     In the host a `*` stays in the host; behind it, it is anything. Without a port it means the
-    scheme's own.
+    scheme's own. A pattern that restricts and has no port or no path means all of them.
     """
 
     _scheme: str
-    _host: Glob
-    _port: str | None
+    _host: _Host
+    _port: str
     _rest: Glob
-    _wide: Glob
+    _wide: tuple[Glob, ...]
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -95,87 +156,123 @@ class UrlPattern:
             ConfigError: It is not of the form `https://host/path`; the scheme may be a `*`.
         """
         found = _PATTERN.fullmatch(text)
-        if found is None:
+        port = "" if found is None or found["port"] is None else str(int(found["port"]))
+        if found is None or int(port or 1) not in range(1, _HIGHEST_PORT + 1):
             raise ConfigError(
                 f"pattern {text!r}: expected https://host/path, where host and path may have '*'; "
                 "or domain:host"
             )
-        rest = found["rest"] or "/"
-        usual = found["port"] in (None, _PORTS.get(found["scheme"]))
-        place = _bare(_host(found)) + ("" if usual else f":{found['port']}")
+        rest = _slashed(found["rest"] or "")
+        forms = {folded(rest)} | (rest_forms(rest) or frozenset[str]())
+        wide = forms if found["rest"] else {"*"}
         return cls(
-            found["scheme"],
-            _host_glob(_host(found)),
-            found["port"],
+            found["scheme"].lower(),
+            _Host.parse(found["host"]),
+            port,
             glob(rest),
-            wide_glob(f"{found['scheme']}://{place}{rest}"),
+            tuple(map(wide_glob, wide)),
         )
 
     def permits(self, url: str) -> bool:
         """Whether the URL is one of these, beyond doubt."""
-        found = _STRICT.fullmatch(url)
-        if found is None or _CLIMBS.search(found["rest"] or ""):
+        agreed = _agreed(url)
+        if agreed is None:
             return False
-        scheme = found["scheme"].lower()
+        scheme, host, port, rest = agreed
         return (
             self._scheme in ("*", scheme)
-            and self._host.fullmatch(_host(found)) is not None
-            and (found["port"] or _PORTS[scheme]) == (self._port or _PORTS[scheme])
-            and self._rest.fullmatch(found["rest"] or "/") is not None
+            and self._host.permits(host)
+            and port == (self._port or PORTS[scheme])
+            and not _CLIMBS.search(rest)
+            and self._rest.fullmatch(rest) is not None
         )
 
-    def restricts(self, url: str) -> bool:
-        """Whether the URL may be one of these."""
-        return any(
-            self._wide.fullmatch(f"{scheme}://{host}{rest}") is not None
-            for scheme, host, rest in _readings(url)
+    def restricts(self, text: str, *, is_url: bool = True) -> bool:
+        """Whether the text may be one of these URLs, or cannot be read.
+
+        Args:
+            text: The text of an argument.
+            is_url: Whether the argument is meant for a URL. Another text may contain URLs.
+        """
+        return _restricts(text, is_url, self._is_met)
+
+    def _is_met(self, found: Reading) -> bool:
+        usual = self._port in ("", PORTS.get(self._scheme))
+        return (
+            self._scheme in ("*", found.scheme)
+            and (usual or self._port == found.port)
+            and _any_match(self._host.wide, found.hosts)
+            and _any_match(self._wide, found.rests)
         )
 
 
-def _host(found: re.Match[str]) -> str:
-    return found["host"].lower().rstrip(".")
+def restricts_spelling(wide: Glob, text: str) -> bool:
+    """Whether a glob that is no URL, such as `*example.com*`, may match a URL, or it is unreadable.
+
+    Args:
+        wide: The glob, for folded text.
+        text: The text of an argument that is meant for a URL.
+    """
+    return _restricts(text, True, lambda found: _any_match((wide,), _spellings(found)))
 
 
-def _host_glob(host: str) -> Glob:
-    # The brackets around an IPv6 address are no set of characters.
-    return glob(host if _bare(host) == host else escaped(host))
+def _spellings(found: Reading) -> frozenset[str]:
+    return frozenset(
+        f"{scheme}{host}{rest}"
+        for name in found.hosts
+        for host in (f"[{name}]" if ":" in name else name, f"{name}:{found.port}")
+        for rest in (*found.rests, "")
+        for scheme in ("", f"{found.scheme}://")
+    )
 
 
-def _bare(host: str) -> str:
-    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+def _restricts(text: str, is_url: bool, meets: Callable[[Reading], bool]) -> bool:
+    for spelt, fails_closed in _candidates(text, is_url):
+        found = readings(spelt)
+        if fails_closed if found is None else any(map(meets, found)):
+            return True
+    return False
 
 
-def _readings(url: str) -> Iterator[tuple[str, str, str]]:
-    """Scheme, host, and what is behind it, as lenient readers may find them."""
-    text = "".join(character for character in url if character > " " and character != "\x7f")
-    bare = _SCHEME.sub("", text, count=1)
-    for scheme, port in _PORTS.items():
-        if text.lower().startswith(("http:", "https:")) and not text.lower().startswith(
-            f"{scheme}:"
-        ):
-            continue
-        for spelt in {bare, bare.replace("\\", "/")}:
-            try:
-                parts = urlsplit(f"{scheme}://{spelt}")
-                host, own = parts.hostname or "", parts.port
-            except ValueError:
-                continue
-            shown = "" if own is None or str(own) == port else f":{own}"
-            rest = folded(unquote(parts._replace(scheme="", netloc="").geturl()) or "/")
-            for name in _names(host):
-                yield scheme, name + shown, rest
-                if shown:
-                    yield scheme, name, rest
+def _candidates(text: str, is_url: bool) -> Iterator[tuple[str, bool]]:
+    """Texts that may be URLs, and whether one that cannot be read is restricted."""
+    starts_as_url = _HAS_SCHEME.match(text)
+    yield text, is_url or starts_as_url is not None
+    for found in _WITHIN.finditer(text):
+        if starts_as_url is None or found.start() >= starts_as_url.end():
+            yield found[0], True
 
 
-def _names(host: str) -> set[str]:
-    name = folded(unquote(host)).rstrip(_DOTS)
-    names = {name}
-    if len(name) > _LONGEST_HOST:
-        return names
-    try:
-        names.add(name.encode("idna").decode("ascii"))
-        names.add(name.encode("ascii").decode("idna"))
-    except UnicodeError:
-        pass
-    return names
+def _agreed(url: str) -> tuple[str, str, str, str] | None:
+    """Scheme, host, port and rest, if every reader of URLs finds the same; else None."""
+    found = _STRICT.fullmatch(url)
+    normal = None if found is None else parsed(url)
+    if found is None or normal is None or host_names(normal.host) is None:
+        return None
+    scheme, written = found["scheme"].lower(), found["host"].lower()
+    port = normal.port or PORTS[scheme]
+    same_host = normal.host == written or written.startswith("[")
+    if not same_host or (found["port"] or PORTS[scheme]) != port:
+        return None
+    return scheme, normal.host.removesuffix("."), port, _slashed(found["rest"] or "")
+
+
+def _wide_globs(hosts: Iterable[str]) -> tuple[tuple[Glob, ...], tuple[Glob, ...]]:
+    """Globs for these hosts, and for the hosts below them."""
+    names = tuple(dict.fromkeys(hosts))
+    return tuple(map(wide_glob, names)), tuple(wide_glob(f"*.{name}") for name in names)
+
+
+def _slashed(rest: str) -> str:
+    return rest if rest.startswith("/") else f"/{rest}"
+
+
+def _ascii_label(label: str) -> str:
+    if label.isascii() or _MAGIC.search(label):
+        return label
+    url = parsed(f"http://{label}/")
+    return label if url is None else url.host
+
+
+def _any_match(globs: tuple[Glob, ...], texts: frozenset[str]) -> bool:
+    return any(one.fullmatch(text) for one in globs for text in texts)

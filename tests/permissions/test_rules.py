@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_actors.domain.json import JsonValue
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import Rule
 from agent_actors.permissions.globs import escaped
@@ -337,3 +337,27 @@ def test_hostile_arguments_raise_nothing(made: Tool) -> None:
             for rule in rules:
                 rule.permits(made, {field: value}, CWD)
                 rule.restricts(made, {field: value}, CWD)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_permitted", "is_restricted"),
+    [
+        (["git", "push", "origin"], True, True),
+        (["git", "push", "a b"], True, True),
+        (["sudo", "git", "push"], False, True),
+        (["sh", "-c", "git push"], False, True),
+        (["git", "push", "; rm x"], False, True),
+        (["git push", "rm x"], False, True),
+        (["git", "status"], False, False),
+        ([], False, False),
+        (["git", ["push"]], False, False),
+    ],
+)
+def test_list_of_words_is_one_command(
+    words: list[JsonValue], is_permitted: bool, is_restricted: bool
+) -> None:
+    for text in ("Loose(command=git push *)", "Loose(argv=command:git push *)"):
+        rule = Rule.parse(text)
+        arguments: JsonObject = {"command": words, "argv": words}
+        assert rule.permits(LOOSE, arguments, CWD) is is_permitted
+        assert rule.restricts(LOOSE, arguments, CWD) is is_restricted
