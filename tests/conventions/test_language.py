@@ -1,0 +1,72 @@
+"""Prose keeps the rules of language, and test names are short."""
+
+import pytest
+
+from tests.conventions.language import long_names, of_page, of_python, rules
+from tests.conventions.tree import files, library_files, python_files, read
+
+
+def _is_finished(path: str) -> bool:
+    return not path.startswith(rules().unfinished)
+
+
+def test_library_prose() -> None:
+    paths = filter(_is_finished, library_files())
+    bad = [problem for path in paths for problem in of_python(path, read(path))]
+    assert not bad, "\n".join(bad)
+
+
+def test_documentation_prose() -> None:
+    pages = [path for path in files() if path.endswith(".md") and _is_finished(path)]
+    bad = [problem for path in pages for problem in of_page(path, read(path))]
+    assert not bad, "\n".join(bad)
+
+
+def test_names_are_short() -> None:
+    tests = [path for path in python_files() if path.startswith("tests/")]
+    long = [name for path in tests for name in long_names(path, read(path))]
+    assert len(long) <= rules().long_test_names, "\n".join(long)
+
+
+def test_unfinished_places_exist() -> None:
+    gone = [
+        place for place in rules().unfinished if not any(path.startswith(place) for path in files())
+    ]
+    assert not gone
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ('"""What a run is."""', "begins with 'What'"),
+        ('"""A run. Who asks is told."""', "'told'"),
+        ('"""A run. Whatever ends it, it is joined."""', "begins with 'Whatever'"),
+        ('x = "the call is no JSON object"', "'is no JSON'"),
+        ('raise ValueError("a value that stands in a file")', "'stands'"),
+        ('f(f"{x} was told of {y} and left")', "'told'"),
+    ],
+)
+def test_finds_odd_python(source: str, reason: str) -> None:
+    assert any(reason in problem for problem in of_python("x.py", source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Return the run. `told` is code, and what follows a comma is fine."""',
+        'NAMES = ["told", "stands"]',
+        '"""A question. What is it?"""',
+    ],
+)
+def test_leaves_plain_python(source: str) -> None:
+    assert not list(of_python("x.py", source))
+
+
+def test_finds_odd_pages() -> None:
+    page = "# What it does\n\nFine.\n\n```\ntold\n```\n\nWho asks waits.\nIt stands there.\n"
+    assert [problem.split(": ")[0] for problem in of_page("p.md", page)] == ["p.md:9", "p.md:9"]
+
+
+def test_finds_long_names() -> None:
+    source = "def test_a_b_c_d_e_f_g(): ...\ndef test_a_b_c_d_e_f_g_h(): ...\n"
+    assert [name.split(":")[1] for name in long_names("t.py", source)] == ["2"]
