@@ -1,1 +1,1 @@
-"""HTTP: the one room that imports an HTTP library. Everything else sees `abc.ByteExchange`."""
+"""HTTP behind `abc.ByteExchange`. The only package that imports an HTTP library."""

@@ -1,8 +1,8 @@
-"""A connected socket, and TLS on it, for an origin.
+"""Connect a socket to an origin, with TLS if the origin needs it.
 
-Owns the way from a name to a connection: resolving it, trying its addresses side by side (happy
-eyeballs, RFC 8305, as trio does it), the TLS handshake, and one deadline over all that. It does not
-know HTTP.
+This module resolves the name, tries the addresses in parallel (happy eyeballs, RFC 8305, as trio
+implements it), performs the TLS handshake, and applies one deadline to all of these steps. It does
+not know HTTP.
 """
 
 import errno
@@ -23,7 +23,7 @@ _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
 
 @attrs.frozen
 class Origin:
-    """Where requests go: what may share connections.
+    """The destination of requests. Requests to the same origin may share connections.
 
     Attributes:
         secure: True for https.
@@ -39,16 +39,16 @@ class Origin:
 async def dial(
     origin: Origin, *, connect_timeout: float, context: ssl.SSLContext | None
 ) -> tuple[socket.socket, TlsLayer | None]:
-    """Connect.
+    """Connect to an origin.
 
     Args:
-        origin: To whom.
-        connect_timeout: Seconds for all of it; `math.inf` for no limit.
-        context: What is trusted; None for the process's own context.
+        origin: The destination.
+        connect_timeout: Seconds for all steps together; `math.inf` for no limit.
+        context: The trusted certificates; None for the shared context of the process.
 
     Raises:
-        ConnectFailed: No address took the connection, or TLS failed.
-        ConnectTimeout: It took too long.
+        ConnectFailed: No address accepted the connection, or TLS failed.
+        ConnectTimeout: The timeout expired.
 
     Cancellation: safe; nothing stays open.
     """
@@ -72,7 +72,7 @@ async def _connect(origin: Origin) -> socket.socket:
         address = ipaddress.ip_address(origin.host)
     except ValueError:
         return await _connect_by_name(origin)
-    # One address needs no nursery and no thread: a quarter of the price.
+    # A single address needs neither a nursery nor a thread, which saves three quarters of the cost.
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -1,14 +1,15 @@
-"""One connection: it carries one request and its answer at a time, and says what became of it.
+"""One HTTP/1.1 connection, which carries one request and its response at a time.
 
-Owns a socket, the TLS on it, and the reader of the answer under way. It is called by the reactor
-when there is something to read, and calls its listener in place; nothing here waits but sending.
+A connection owns a socket, its TLS layer and the reader of the current response. The reactor calls
+it when the socket is readable, and the connection calls its listener in place. Only sending waits.
 
-A connection is *busy* from `begin` until its answer has ended, *draining* when its listener has
-seen enough and the rest of the body is only read so that the connection can be used again, else
-*idle*. It is watched in all three, so that a peer who leaves is noticed at once, and it is paused,
-which means not watched, while its listener is full.
+A connection is *busy* from `begin` until its response has ended. It is *draining* while it reads
+the rest of a body that its listener no longer needs, so that the connection can be reused.
+Otherwise it is *idle*. The reactor watches the connection in all three states, so that a
+disconnect of the peer is noticed immediately. While the listener is full, the connection is paused,
+which means that it is not watched.
 
-Its owner (the pool) is told when it becomes idle and when it is closed, and by whom.
+The connection notifies its owner, the pool, when it becomes idle and when it is closed.
 """
 
 import math
@@ -30,74 +31,76 @@ from agent_actors.transport.tls import TlsLayer
 
 DRAIN_SECONDS: Final = 0.5
 DRAIN_BYTES: Final = 64 * 1024
-"""What may come after the end that the listener saw, for the sake of keeping the connection:
-usually the few bytes that end the body. Whoever sends more is cut off."""
+"""Bytes that may follow the end that the listener needed, if the connection is to be kept. Usually
+only the few bytes that end the body follow. A peer that sends more is disconnected.
+"""
 
 
 class Closer(Enum):
-    """By whom, or for what, a connection was closed."""
+    """The reason for which a connection was closed."""
 
     PEER = "peer"
-    """The peer closed or reset it, idle or in the middle of an answer."""
+    """The peer closed or reset the connection, while it was idle or in the middle of a response."""
     ANSWER = "answer"
-    """Its answer said that it is the last one, or left the connection in doubt."""
+    """The response announced that it is the last one, or left the state of the connection in doubt.
+    """
     FAULT = "fault"
-    """What came was no HTTP or over a limit, or the listener failed."""
+    """The data was not HTTP or exceeded a limit, or the listener failed."""
     CANCEL = "cancel"
-    """Whoever waited for the answer was cancelled or left."""
+    """The caller that waited for the response was cancelled or left."""
     EXPIRY = "expiry"
-    """It was idle for too long, or its drain took too long."""
+    """The connection was idle for too long, or draining took too long."""
     SHUTDOWN = "shutdown"
-    """Whoever owns it was closed."""
+    """The owner of the connection was closed."""
 
 
 class Listener(Protocol):
-    """Is told of an answer, in the reactor's task: nothing in here may wait."""
+    """Receives a response, in the reactor's task. No method may wait."""
 
     @property
     def full(self) -> bool:
-        """True while nothing more can be taken: the socket is not read until `resume`."""
+        """True while no more data can be accepted; the socket is not read until `resume`."""
         ...
 
     @property
     def done(self) -> bool:
-        """True when nothing more is wanted."""
+        """True when no more data is needed."""
         ...
 
     def on_head(self, head: ResponseHead) -> None:
-        """The final answer's head. What this raises ends the exchange."""
+        """Receive the head of the final response. An exception ends the exchange."""
         ...
 
     def on_body(self, data: bytes) -> bool | None:
-        """One read's worth of the body. What this raises ends the exchange.
+        """Receive the body data of one read. An exception ends the exchange.
 
         Returns:
-            True if it is surely neither full nor done.
+            True if the listener is certainly neither full nor done.
         """
         ...
 
     def on_pause(self) -> None:
-        """The listener was full, so the connection is paused."""
+        """Note that the connection was paused because the listener was full."""
         ...
 
     def on_end(self, failure: Exception | None) -> None:
-        """The answer has ended, or nothing more comes; the last call."""
+        """Note that no more data will come. This is the last call."""
         ...
 
 
 class Owner(Protocol):
-    """Whom a connection belongs to."""
+    """The owner of a connection."""
 
     def on_drain(self, connection: "Connection") -> None:
-        """Its listener has seen enough; it becomes idle, or is closed, soon."""
+        """Note that the listener needs no more data. The connection soon becomes idle or closed."""
         ...
 
     def on_idle(self, connection: "Connection") -> None:
-        """It can carry another request."""
+        """Note that the connection can carry another request."""
         ...
 
     def on_closed(self, connection: "Connection", closer: Closer) -> None:
-        """It is closed; the last call."""
+        """Note that the connection is closed. This is the last call."""
         ...
 
 
@@ -105,14 +108,14 @@ class Connection:
     """A connected socket that speaks HTTP/1.1.
 
     Args:
-        sock: Connected, not blocking.
-        tls: Its TLS, after the handshake; None for plain text.
-        reactor: Watches it.
-        owner: Told of its state.
+        sock: A connected, non-blocking socket.
+        tls: The TLS layer after its handshake; None for plain text.
+        reactor: Watches the socket.
+        owner: Notified of state changes.
 
     Attributes:
-        closed: True once it is closed.
-        sent_any: True if something of the request under way was sent.
+        closed: True once the connection is closed.
+        sent_any: True if some bytes of the current request were sent.
     """
 
     __slots__ = (
@@ -152,7 +155,7 @@ class Connection:
     # --- carrying a request ---
 
     def begin(self, listener: Listener, reader: ResponseReader) -> None:
-        """From here on, what comes is the answer to a request, and is told to the listener."""
+        """Pass the data that arrives from now on to the listener, as the response to a request."""
         self._reactor.alarms.clear(self)
         self._listener = listener
         self._reader = reader
@@ -161,18 +164,21 @@ class Connection:
         self.sent_any = False
 
     async def send(self, data: bytes, *, stall: float = math.inf) -> None:
-        """Send bytes. Returns early if the answer ends first: its peer does not want the rest.
+        """Send bytes. Return early if the response ends first: the peer needs no more.
 
         Args:
-            data: What is sent.
-            stall: Seconds that the peer may take nothing.
+            data: The bytes.
+            stall: Seconds for which the peer may accept nothing.
 
         Raises:
-            SendTimeout: It took nothing for so long.
-            ConnectionLost: Nothing of the request could be sent. If some of it was, and then no
-                more, the listener is told: an answer may have come before the peer left.
+            SendTimeout: The peer accepted nothing for that long.
+            ConnectionLost: No byte of the request could be sent. If the connection breaks after
+                some
+                bytes were sent, the listener is notified instead, because a response may have
+                arrived
+                before the peer left.
 
-        Cancellation: safe; some of it may have been sent.
+        Cancellation: safe; some bytes may have been sent.
         """
         try:
             view = memoryview(data if self._tls is None else self._tls.encrypt(data))
@@ -191,7 +197,7 @@ class Connection:
                     raise ConnectionLost(reason_of(error)) from error
                 return
             if not view and self._tls is not None and self._tls.unsent:
-                view = memoryview(self._tls.encrypt(b""))  # what came up meanwhile
+                view = memoryview(self._tls.encrypt(b""))  # TLS data pending by now
 
     async def _wait_writable(self, stall: float) -> None:
         with trio.CancelScope(deadline=trio.current_time() + stall) as scope:
@@ -204,17 +210,17 @@ class Connection:
             raise SendTimeout
 
     def sent(self) -> None:
-        """The whole request was sent: its answer may end the exchange and leave the connection."""
+        """Note that the complete request was sent, so that the connection may be kept."""
         self._sent = True
 
     def resume(self) -> None:
-        """Read on after a pause; nothing happens if it is not paused."""
+        """Continue reading after a pause. Do nothing if the connection is not paused."""
         if not self._watched and not self.closed:
             self._reactor.watch(self._sock.fileno(), self)
             self._watched = True
 
     def let_go(self) -> None:
-        """The listener is told nothing more; the rest of the answer is drained. For a done one."""
+        """Detach a listener that is done, and drain the rest of the response."""
         if self.closed or self._listener is None:
             return
         self._listener = None
@@ -227,7 +233,7 @@ class Connection:
         self._owner.on_drain(self)
 
     def is_usable(self) -> bool:
-        """True if an idle connection can carry a request; False if its peer has left meanwhile."""
+        """Return whether an idle connection can carry a request; False if the peer has left."""
         while not self.closed:
             try:
                 self._sock.recv(1, socket.MSG_PEEK)
@@ -235,17 +241,18 @@ class Connection:
                 return True
             except OSError:
                 pass
-            # TLS may have said something of its own, and the end may be behind it; everything
-            # else closes it.
+            # The data may be a TLS message, and the end of the stream may follow it. Any other data
+            # closes
+            # the connection.
             self.ready()
         return False
 
     def keep(self, seconds: float) -> None:
-        """Close it after so many seconds if it is still idle then."""
+        """Close the connection after this many seconds if it is still idle then."""
         self._reactor.alarms.set(self, trio.current_time() + seconds)
 
     def close(self, closer: Closer) -> None:
-        """Close it at once. The listener, if any, is told nothing. Idempotent."""
+        """Close the connection immediately, without notifying the listener. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -257,10 +264,10 @@ class Connection:
         self._sock.close()
         self._owner.on_closed(self, closer)
 
-    # --- what the reactor and the alarms call ---
+    # --- called by the reactor and the timers ---
 
     def ready(self) -> None:
-        """Read what is there, once, and pass it on."""
+        """Read the available data once and pass it on."""
         try:
             count = self._sock.recv_into(self._reactor.buffer, READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -278,14 +285,14 @@ class Connection:
             self._take_records(self._tls, data)
 
     def shut(self) -> None:
-        """Close it, and tell the listener: its owner closes, or `trio.run` ends."""
+        """Close the connection and notify the listener: the owner or `trio.run` ends."""
         self._end(ConnectionLost("the exchange is closed"), Closer.SHUTDOWN)
 
     def ring(self) -> None:
-        """It was idle, or draining, for too long."""
+        """Close the connection, which was idle or draining for too long."""
         self.close(Closer.EXPIRY)
 
-    # --- what came ---
+    # --- received data ---
 
     def _take_records(self, tls: TlsLayer, data: memoryview) -> None:
         try:
@@ -293,7 +300,7 @@ class Connection:
         except ConnectionLost as error:
             self._end(error, Closer.FAULT)
             return
-        # Half a record may be under way: whoever sends it sends this after it.
+        # A task may be sending half of a record; it sends this data afterwards.
         if tls.unsent and self._sending is None:
             self._answer_tls(tls)
         if plain:
@@ -307,13 +314,13 @@ class Connection:
             whole = self._sock.send(answer) == len(answer)
         except OSError:
             whole = False
-        if not whole:  # a few bytes found no room: this peer reads nothing
+        if not whole:  # there was no room for a few bytes: the peer does not read
             self._end(ConnectionLost("TLS: the peer takes no answer"), Closer.FAULT)
 
     def _take(self, data: bytes | memoryview) -> None:
         reader = self._reader
         if reader is None:
-            self.close(Closer.FAULT)  # nobody asked for anything
+            self.close(Closer.FAULT)  # no request is pending
             return
         body = reader.feed(data)
         listener = self._listener
@@ -330,7 +337,7 @@ class Connection:
                     body = b""
             if body:
                 go_on = listener.on_body(body)
-        except Exception as error:  # noqa: BLE001 - whatever the listener raises ends its exchange
+        except Exception as error:  # noqa: BLE001 - any exception of the listener ends its exchange
             failure = error
         if reader.complete or reader.failure is not None:
             self._finish(reader, failure)
@@ -355,7 +362,7 @@ class Connection:
             self.close(Closer.EXPIRY)
 
     def _finish(self, reader: ResponseReader, failure: Exception | None = None) -> None:
-        """The answer has ended, one way or another; or its listener failed at its end."""
+        """End the response, with or without an error, or after its listener failed at the end."""
         if reader.failure is not None:
             self._end(failure or BadResponse(reader.failure), Closer.FAULT)
             return
@@ -369,7 +376,7 @@ class Connection:
             listener.on_end(failure)
 
     def _lost(self, reason: str, *, clean: bool) -> None:
-        """The peer has gone, or will send nothing more."""
+        """Handle a peer that has left or will send nothing more."""
         reader, listener = self._reader, self._listener
         if reader is None or listener is None:
             self.close(Closer.PEER)

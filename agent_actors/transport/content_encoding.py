@@ -1,4 +1,4 @@
-"""Undoes a compression that was not asked for, since some endpoints compress all the same."""
+"""Decode compressed responses. Some endpoints compress although the request did not ask for it."""
 
 import zlib
 from collections.abc import Callable
@@ -7,20 +7,21 @@ from agent_actors.transport.errors import BadContent
 
 
 def unpacker(coding: str) -> Callable[[bytes], bytes] | None:
-    """What undoes a content coding, piece by piece; None if there is none.
+    """Return an incremental decoder for a content coding; None if the content is not encoded.
 
     Args:
         coding: The value of `content-encoding`.
 
     Raises:
-        BadContent: It is not one that can be undone. So does what is returned, for broken data.
+        BadContent: The content coding is not supported. The returned decoder also raises it, for
+            corrupt data.
     """
     coding = coding.strip().lower()
     if coding in {"", "identity"}:
         return None
     if coding not in {"gzip", "x-gzip", "deflate"}:
         raise BadContent(f"it is compressed by {coding!r}, which was not asked for")
-    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)  # with either kind of head
+    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)  # accepts both the zlib and the gzip header
 
     def unpack(data: bytes) -> bytes:
         try:

@@ -1,9 +1,10 @@
-"""Requests over pooled connections: the part that both faces of the transport share.
+"""Send requests over pooled connections. Both backends of the native engine share this module.
 
-Owns the pools and the way of one request: a place in line, a connection (an idle one, else a fresh
-one), sending. The answer goes to the caller's listener, in the reactor's task. Here a request is
-sent a second time only if nothing of it could be sent on an idle connection that turned out to be
-dead. Whether it may be repeated when nobody knows what became of it, the caller decides.
+The engine owns the pools. A request gets a place in a pool, then a connection (an idle one if
+possible, else a new one), and is sent. The response goes to the caller's listener, in the reactor's
+task. The engine repeats a request only if no byte of it could be sent on an idle connection that
+turned out to be dead. The caller decides whether a request may be repeated when its fate is
+unknown.
 """
 
 import math
@@ -22,17 +23,17 @@ from agent_actors.transport.request import WireRequest
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseReader
 
 _POOLS: Final = 64
-"""Origins that are remembered before unused ones are forgotten."""
+"""Number of origins that are remembered; beyond it, unused ones are dropped."""
 
 
 @attrs.frozen
 class EngineLimits:
-    """What an engine keeps to.
+    """The limits of an engine.
 
     Attributes:
         pool: The limits of each origin's pool.
-        max_head: Bytes of an answer's head, and of framing in a row without content.
-        max_body: Bytes of an answer's body.
+        max_head: Bytes of a response's head, and of consecutive framing without content.
+        max_body: Bytes of a response's body.
     """
 
     pool: PoolLimits = attrs.field(factory=PoolLimits)
@@ -42,11 +43,11 @@ class EngineLimits:
 
 @attrs.define(eq=False)
 class Passage:
-    """One request's place, from its admission to the end of its answer.
+    """The place of one request in a pool, from admission to the end of its response.
 
     Attributes:
-        connection: What carries it, once it is sent.
-        reused: True if that had carried another request before.
+        connection: The connection that carries the request, once the request is sent.
+        reused: True if the connection had carried another request before.
     """
 
     _pool: Pool | None
@@ -55,18 +56,18 @@ class Passage:
 
     @property
     def pool(self) -> Pool:
-        """Where it has its place."""
+        """The pool that admitted the request."""
         assert self._pool is not None
         return self._pool
 
     def leave(self) -> None:
-        """The answer has ended: the next in line may come. Idempotent."""
+        """Give up the place after the response, and admit the next request. Idempotent."""
         if self._pool is not None:
             self._pool.leave(self)
             self._pool = None
 
     def abandon(self) -> None:
-        """Close the connection at once if the answer has not ended, and leave. Idempotent."""
+        """Close the connection if the response has not ended, and give up the place. Idempotent."""
         if self._pool is not None and self.connection is not None:
             self.connection.close(Closer.CANCEL)
         self.leave()
@@ -76,11 +77,11 @@ class Engine:
     """The pools of one exchange or transport.
 
     Args:
-        limits: What is kept to.
+        limits: The limits.
 
     Attributes:
-        counts: What happened so far.
-        closed: True once it was closed.
+        counts: Statistics so far.
+        closed: True once the engine was closed.
     """
 
     def __init__(self, limits: EngineLimits) -> None:
@@ -91,11 +92,11 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait to be admitted."""
+        """The number of requests that wait to be admitted."""
         return sum(pool.waiting for pool in self._pools.values())
 
     async def admit(self, origin: Origin, *, patience: float = math.inf) -> Passage | None:
-        """Wait for a place; None if that took more than `patience` seconds.
+        """Wait for a place; return None if that takes more than `patience` seconds.
 
         Cancellation: safe.
         """
@@ -114,23 +115,23 @@ class Engine:
         connect_timeout: float | None = None,
         stall: float = math.inf,
     ) -> None:
-        """Send a request. From here on the listener is told of its answer.
+        """Send a request. From now on the listener receives the response.
 
         Args:
-            passage: Its place.
-            request: Its head.
-            content: Its body, framed as its head says.
-            listener: Who is told; perhaps before this returns.
-            fresh: True to take no idle connection.
-            connect_timeout: Seconds, instead of those of the limits.
-            stall: Seconds that the peer may take nothing.
+            passage: The place of the request.
+            request: The request line and headers.
+            content: The body, framed as the head says.
+            listener: Receives the response, possibly before this method returns.
+            fresh: True to use no idle connection.
+            connect_timeout: Seconds; overrides the limit of the pool.
+            stall: Seconds for which the peer may accept nothing.
 
         Raises:
-            ConnectFailed: There is no connection.
-            ConnectTimeout: There is none in time.
-            ConnectionLost: It broke before anything was sent.
-            SendTimeout: The peer took nothing for too long.
-            Whatever `content` raises.
+            ConnectFailed: No connection could be made.
+            ConnectTimeout: No connection could be made in time.
+            ConnectionLost: The connection broke before any byte was sent.
+            SendTimeout: The peer accepted nothing for too long.
+            Exception: Any exception of `content`.
 
         Cancellation: closes the connection.
         """
@@ -139,7 +140,7 @@ class Engine:
         else:
             rest = aiter(content)
             first = request.head + await anext(rest, b"")
-        while True:  # noqa: ASYNC913 - again only for a dead idle connection, and these get fewer
+        while True:  # noqa: ASYNC913 - repeats only for a dead idle connection, and their number decreases
             if self.closed:
                 raise ConnectFailed("the exchange is closed")
             connection = None if fresh else passage.pool.take_idle()
@@ -152,10 +153,10 @@ class Engine:
                 await connection.send(first, stall=stall)
                 if rest is not None:
                     async for piece in rest:
-                        # Neither the making of pieces nor their sending need wait for anything.
+                        # Neither producing chunks nor sending them is guaranteed to wait.
                         await trio.lowlevel.checkpoint()
                         if connection.closed:
-                            break  # the answer came early, or none will
+                            break  # the response came early, or none will come
                         await connection.send(piece, stall=stall)
             except ConnectionLost:
                 connection.close(Closer.PEER)
@@ -169,9 +170,9 @@ class Engine:
                 return
 
     async def aclose(self) -> None:
-        """Close every connection, also those in use; idempotent.
+        """Close every connection, including those in use. Idempotent.
 
-        Cancellation: they are closed all the same.
+        Cancellation: all connections are closed nevertheless.
         """
         self.closed = True
         for pool in self._pools.values():

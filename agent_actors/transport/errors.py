@@ -1,7 +1,7 @@
-"""What can go wrong between two ends of a connection, in the transport's own words.
+"""Exceptions of the transport.
 
-Owns its exceptions, which the faces of the transport translate: `exchange` into the house's errors,
-`httpx_transport` into httpx's. They never leave this room.
+They do not leave the package. Each backend translates them: `native` into the errors of
+`agent_actors.errors`, `httpx_transport` into those of httpx.
 """
 
 from typing import Final, cast
@@ -12,23 +12,23 @@ _NETWORK_ERRORS: Final = (OSError, trio.BrokenResourceError)
 
 
 class ConnectFailed(Exception):
-    """No connection came about."""
+    """No connection could be made."""
 
 
 class ConnectTimeout(Exception):
-    """No connection came about in time."""
+    """No connection could be made in time."""
 
 
 class SendTimeout(Exception):
-    """The peer took nothing for too long."""
+    """The peer accepted no data for too long."""
 
 
 class ConnectionLost(Exception):
     """The connection broke.
 
     Args:
-        reason: In words.
-        answered: True if a byte of an answer had come before.
+        reason: A description.
+        answered: True if a byte of a response had arrived before.
     """
 
     def __init__(self, reason: str, *, answered: bool = False) -> None:
@@ -37,26 +37,27 @@ class ConnectionLost(Exception):
 
 
 class BadResponse(Exception):
-    """What came is not HTTP as it must be, or over a limit."""
+    """The data is not valid HTTP or exceeds a limit."""
 
 
 class BadContent(Exception):
-    """The content of an answer could not be decoded."""
+    """The content of a response could not be decoded."""
 
 
 class BadRequest(Exception):
-    """The request cannot be sent as it is."""
+    """The request cannot be sent in this form."""
 
 
 def reason_of(error: BaseException) -> str:
-    """What lies at the bottom of an error: the libraries between tell no more than their names."""
+    """Return the innermost cause of an error; wrapping libraries often add only a class name."""
     text = ""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, BaseExceptionGroup):  # one member an address that was tried
+        if isinstance(cause, BaseExceptionGroup):  # each member is one address that was tried
             cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
         text = str(cause) or text
-        # httpcore hides its causes. What else stands as context may be the caller's own business.
+        # httpcore hides its causes. Any other context may belong to an unrelated exception of the
+        # caller.
         hidden = cause.__context__
         cause = cause.__cause__ or (hidden if isinstance(hidden, _NETWORK_ERRORS) else None)
     return text or type(error).__name__

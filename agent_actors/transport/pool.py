@@ -1,8 +1,8 @@
-"""The connections of one origin: who may have one, which one, and how many there are.
+"""The connections of one origin: admission, reuse and counting.
 
-Owns the admission (first come, first served; a bound on requests under way) and the idle
-connections, of which the last used is taken first: it is the likeliest to be alive, and the others
-get old enough to be closed. It does not know HTTP.
+A pool admits requests first come, first served, up to a limit. Of its idle connections it takes
+the most recently used one, which is the most likely to be alive; the others grow old and are
+closed. It does not know HTTP.
 """
 
 import ssl
@@ -21,24 +21,25 @@ DEFAULT_CONNECT_TIMEOUT: Final = 10.0
 """Seconds. A TCP and TLS handshake across the world takes less than one; a lost SYN costs three."""
 
 DEFAULT_KEEPALIVE: Final = 60.0
-"""Seconds that an idle connection is kept: agents come back after each round of tools."""
+"""Seconds for which an idle connection is kept. Agents return after each round of tools."""
 
 DEFAULT_MAX_CONNECTIONS: Final = 1000
-"""Requests of one origin under way at once. Common limits of open files begin at 1,024."""
+"""Concurrent requests to one origin. Common limits on open files start at 1,024."""
 
 _LOOKS: Final = 8
-"""Draining connections that a request looks at before it opens one: a look is a system call."""
+"""Draining connections that a request examines before it opens a new one. Each costs a system call.
+"""
 
 
 @attrs.frozen
 class PoolLimits:
-    """What a pool keeps to.
+    """The limits of a pool.
 
     Attributes:
-        connect_timeout: Seconds to connect in, name resolution and TLS included.
-        max_connections: Requests under way at once; further ones wait in line.
-        keepalive: Seconds that an idle connection is kept.
-        ssl_context: What is trusted; None for the process's own context.
+        connect_timeout: Seconds to connect, including name resolution and TLS.
+        max_connections: Concurrent requests; further requests wait in a queue.
+        keepalive: Seconds for which an idle connection is kept.
+        ssl_context: The trusted certificates; None for the shared context of the process.
     """
 
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
@@ -49,7 +50,7 @@ class PoolLimits:
 
 @attrs.define(eq=False)
 class PoolCounts:
-    """What happened so far in all pools of one owner."""
+    """Statistics of all pools of one owner."""
 
     open: int = 0
     idle: int = 0
@@ -62,9 +63,9 @@ class Pool:
     """The connections of one origin.
 
     Args:
-        origin: Where they lead.
-        limits: What is kept to.
-        counts: Where it is counted, shared with the owner's other pools.
+        origin: The destination of the connections.
+        limits: The limits.
+        counts: The statistics to update, shared with the owner's other pools.
     """
 
     def __init__(self, origin: Origin, limits: PoolLimits, counts: PoolCounts) -> None:
@@ -73,30 +74,32 @@ class Pool:
         self._counts = counts
         self._admission = trio.CapacityLimiter(limits.max_connections)
         self._open: set[Connection] = set()
-        # Ordered by when they became idle. A dictionary: one that dies is taken out at once.
+        # Ordered by the time of becoming idle. A dictionary, because a connection that dies is
+        # removed at
+        # once.
         self._idle: dict[Connection, None] = {}
         self._draining: set[Connection] = set()
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """Requests that wait to be admitted."""
+        """The number of requests that wait to be admitted."""
         return self._admission.statistics().tasks_waiting
 
     @property
     def unused(self) -> bool:
-        """True if it holds nothing and nobody uses it."""
+        """True if the pool holds no connection and no request uses it."""
         return not self._open and not self._admission.borrowed_tokens and not self.waiting
 
     async def admit(self, borrower: object, *, patience: float) -> bool:
-        """Wait to be among those who may have a connection.
+        """Wait until this request may have a connection.
 
         Args:
-            borrower: What is admitted.
+            borrower: The object to admit.
             patience: Seconds to wait.
 
         Returns:
-            False if that was not long enough.
+            False if the wait took too long.
 
         Cancellation: safe.
         """
@@ -110,14 +113,14 @@ class Pool:
         return True
 
     def leave(self, borrower: object) -> None:
-        """The next in line may come."""
+        """Give up a place and admit the next request."""
         self._admission.release_on_behalf_of(borrower)
 
     def take_idle(self) -> Connection | None:
-        """The idle connection that was used last, if there is one that is alive."""
+        """Return the most recently used idle connection that is alive; None if there is none."""
         if not self._idle:
             for connection in tuple(islice(self._draining, _LOOKS)):
-                connection.ready()  # its end may have come already, and be unread
+                connection.ready()  # its end may have arrived without having been read
         while self._idle:
             connection, _ = self._idle.popitem()
             self._counts.idle -= 1
@@ -127,14 +130,14 @@ class Pool:
         return None
 
     async def connect(self, connect_timeout: float | None = None) -> Connection:
-        """A fresh connection.
+        """Open a new connection.
 
         Args:
-            connect_timeout: Seconds, instead of those of the limits.
+            connect_timeout: Seconds; overrides the limit of the pool.
 
         Raises:
-            ConnectFailed: None came about.
-            ConnectTimeout: It took too long.
+            ConnectFailed: No connection could be made.
+            ConnectTimeout: No connection could be made in time.
 
         Cancellation: safe; nothing stays open.
         """
@@ -156,26 +159,26 @@ class Pool:
         return connection
 
     def close(self) -> None:
-        """Close every connection; those who use one are told."""
+        """Close every connection and notify the listeners of those in use."""
         self._closed = True
         for connection in tuple(self._open):
             connection.shut()
 
-    # --- what a connection tells ---
+    # --- called by a connection ---
 
     def on_drain(self, connection: Connection) -> None:
-        """It becomes idle, or is closed, soon."""
+        """Note that the connection soon becomes idle or closed."""
         self._draining.add(connection)
 
     def on_idle(self, connection: Connection) -> None:
-        """It can carry another request."""
+        """Note that the connection can carry another request."""
         self._draining.discard(connection)
         self._idle[connection] = None
         self._counts.idle += 1
         connection.keep(self._limits.keepalive)
 
     def on_closed(self, connection: Connection, closer: Closer) -> None:
-        """It is closed."""
+        """Note that the connection is closed."""
         self._open.discard(connection)
         self._draining.discard(connection)
         self._counts.open -= 1

@@ -1,19 +1,20 @@
-"""One task that watches all connections of a `trio.run` and calls those that can be read.
+"""One task that watches all connections of a `trio.run`.
 
-Owns one epoll set and the task that waits for it. trio's own wait costs a switch of tasks and two
-system calls for each read of each socket; here a wait is paid once for all sockets that became
-readable meanwhile, and what came is read, parsed and handed to its run in place, without waking
-anyone. It does not know what is read: whoever watches a descriptor has a `ready` that must not wait
-and must not raise.
+The reactor owns one epoll set and the task that waits for it. trio's own wait costs a task switch
+and two system calls for each read of each socket. The reactor pays for one wait for all sockets
+that
+became readable in the meantime. It reads and parses the data and passes it to its run in place,
+without waking a task. It does not know the meaning of the data: each watched descriptor has a
+method `ready` that must neither wait nor raise.
 
-- The task is one of trio's system tasks, so that a provider works inside and outside a runtime. It
-  starts with the first descriptor and ends with the last one.
-- A descriptor that is not to be read is not in the set at all: the hang-up of its peer could not be
-  masked, and would be reported over and over. It has to leave the set before it is closed.
-- No descriptor enters the set while a batch is handled, and one that left is looked up in vain, so
-  that a number that was closed and given out again is never mistaken.
+- The task is a trio system task, so that a provider works with and without a runtime. It starts
+  with the first descriptor and ends with the last one.
+- A descriptor that is not to be read is not in the epoll set: a hang-up of its peer cannot be
+  masked and would be reported again and again. A descriptor must leave the set before it is closed.
+- No descriptor enters the set while a batch is handled, and a descriptor that has left is not
+  found any more. A number that was closed and reused is therefore never mistaken for the old one.
 
-Where there is no epoll, one task a descriptor waits by `trio.lowlevel.wait_readable`.
+On platforms without epoll, each descriptor has a task that calls `trio.lowlevel.wait_readable`.
 """
 
 import select
@@ -26,21 +27,21 @@ import trio
 from agent_actors.kernel.timers import Alarms
 
 READ_SIZE: Final = 64 * 1024
-"""Bytes of one read. More would let a busy stream hold up the others."""
+"""Bytes of one read. With more, a busy stream could delay the others."""
 
 _BATCH: Final = 256
-"""Descriptors that are handled before other tasks get their turn: about 10 ms of work."""
+"""Descriptors that are handled before other tasks get a turn: about 10 ms of work."""
 
 
 class Watched(Protocol):
-    """What stands behind a descriptor."""
+    """The object behind a watched descriptor."""
 
     def ready(self) -> None:
-        """There is something to read, or the peer has gone. Synchronous; must not raise."""
+        """Read, because data is available or the peer has left. Must neither wait nor raise."""
         ...
 
     def shut(self) -> None:
-        """Close the descriptor, since `trio.run` is ending. Synchronous; must not raise."""
+        """Close the descriptor because `trio.run` is ending. Must neither wait nor raise."""
         ...
 
 
@@ -48,8 +49,8 @@ class Reactor(Protocol):
     """Watches descriptors.
 
     Attributes:
-        alarms: For what waits with a deadline.
-        buffer: What `ready` may read into; its content holds until `ready` returns.
+        alarms: Timers for deadlines of connections.
+        buffer: A buffer that `ready` may read into; its content is valid until `ready` returns.
     """
 
     alarms: Alarms
@@ -60,11 +61,11 @@ class Reactor(Protocol):
         ...
 
     def unwatch(self, descriptor: int) -> None:
-        """Call it no more; nothing happens if it is not watched."""
+        """Stop calling `ready`. Do nothing if the descriptor is not watched."""
         ...
 
     async def settled(self) -> None:
-        """Return when no task watches, if nothing is to be watched; else at once.
+        """Wait until the reactor's tasks have ended; return at once if something is watched.
 
         Cancellation: safe.
         """
@@ -72,7 +73,7 @@ class Reactor(Protocol):
 
 
 class EpollReactor:
-    """One epoll set and one task for all descriptors."""
+    """A reactor with one epoll set and one task for all descriptors."""
 
     def __init__(self) -> None:
         self.alarms: Alarms = Alarms()
@@ -92,7 +93,7 @@ class EpollReactor:
         self._watched[descriptor] = watched
 
     def unwatch(self, descriptor: int) -> None:
-        """Call it no more; nothing happens if it is not watched."""
+        """Stop calling `ready`. Do nothing if the descriptor is not watched."""
         if self._watched.pop(descriptor, None) is None:
             return
         assert self._epoll is not None
@@ -101,7 +102,7 @@ class EpollReactor:
             self._wait.cancel("nothing to watch")
 
     async def settled(self) -> None:
-        """Return when no task watches, if nothing is to be watched; else at once.
+        """Wait until the reactor's task has ended; return at once if something is watched.
 
         Cancellation: safe.
         """
@@ -111,14 +112,15 @@ class EpollReactor:
     async def _run(self, epoll: select.epoll) -> None:
         try:
             while self._watched:
-                # One scope for as long as there is something to watch, not one a wait.
+                # One scope for as long as something is watched, not one for each wait.
                 with trio.CancelScope() as self._wait:
                     while True:
                         await trio.lowlevel.wait_readable(epoll.fileno())
                         while self._handle(epoll.poll(0, _BATCH)) == _BATCH:  # noqa: ASYNC110
                             await trio.lowlevel.checkpoint()
         finally:
-            # trio.run is ending if anything is left. Nothing may start between this and the end.
+            # If anything is left, trio.run is ending. Nothing may start between here and the end of
+            # the task.
             for watched in tuple(self._watched.values()):
                 watched.shut()
             self._epoll = None
@@ -141,7 +143,7 @@ class _Waiting:
 
 
 class WaitReactor:
-    """A task for each descriptor, where there is no epoll."""
+    """A reactor with one task for each descriptor, for platforms without epoll."""
 
     def __init__(self) -> None:
         self.alarms: Alarms = Alarms()
@@ -159,14 +161,15 @@ class WaitReactor:
         trio.lowlevel.spawn_system_task(self._run, descriptor, waiting)
 
     def unwatch(self, descriptor: int) -> None:
-        """Call it no more; nothing happens if it is not watched."""
+        """Stop calling `ready`. Do nothing if the descriptor is not watched."""
         waiting = self._waiting.pop(descriptor, None)
         if waiting is not None:
-            # The wait ends within this call: the descriptor may be closed right after it.
+            # The wait must end within this call, because the descriptor may be closed immediately
+            # afterwards.
             waiting.scope.cancel("no longer watched")
 
     async def settled(self) -> None:
-        """Return when no task watches, if nothing is to be watched; else at once.
+        """Wait until the reactor's tasks have ended; return at once if something is watched.
 
         Cancellation: safe.
         """
@@ -176,7 +179,7 @@ class WaitReactor:
     async def _run(self, descriptor: int, waiting: _Waiting) -> None:
         try:
             with waiting.scope:
-                # By identity: the number may have been closed and given to another meanwhile.
+                # Compare by identity: the number may have been closed and reused in the meantime.
                 while self._waiting.get(descriptor) is waiting:
                     await trio.lowlevel.wait_readable(descriptor)
                     if self._waiting.get(descriptor) is waiting:
@@ -193,16 +196,17 @@ _reactor: Final = trio.lowlevel.RunVar[Reactor]("agent_actors reactor")
 
 
 def current_reactor() -> Reactor:
-    """The reactor of this `trio.run`, made on first use."""
+    """Return the reactor of this `trio.run`; create it on first use."""
     try:
         return _reactor.get()
     except LookupError:
-        # mypy takes the branch of another platform for unreachable if it is written out.
+        # If this were written out, mypy would consider the branch for the other platform
+        # unreachable.
         made: Reactor = EpollReactor() if sys.platform == "linux" else WaitReactor()
         _reactor.set(made)
         return made
 
 
 def use_reactor(reactor: Reactor) -> None:
-    """Use this reactor in this `trio.run`; for tests, before anything is watched."""
+    """Use this reactor in this `trio.run`. For tests, before anything is watched."""
     _reactor.set(reactor)

@@ -1,7 +1,7 @@
-"""A request as the wire has it: its origin, its head in bytes, and what may be done with it.
+"""Requests in wire form: the origin, the head as bytes, and whether the request may be repeated.
 
-Owns URLs, the refusal of headers that would split a request in two, and which methods may be sent
-again. It does no I/O.
+This module parses URLs, refuses headers that would split a request in two, and knows which methods
+are idempotent. It does no I/O.
 """
 
 import functools
@@ -15,7 +15,7 @@ import httpx
 from agent_actors.transport.connect import Origin
 from agent_actors.transport.errors import BadRequest
 
-# RFC 9110, 9.2.2: sending them twice does what sending them once does.
+# RFC 9110, 9.2.2: sending these twice has the same effect as sending them once.
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -25,10 +25,10 @@ _TARGET: Final = re.compile(rb"[\x21-\x7e]+")
 
 @attrs.frozen
 class Target:
-    """What a URL says.
+    """A parsed URL.
 
     Attributes:
-        origin: Where it leads.
+        origin: The destination.
         host: The value of the `host` header.
         path: Path and query, as sent.
     """
@@ -40,13 +40,13 @@ class Target:
 
 @attrs.frozen
 class WireRequest:
-    """A request, ready to be sent.
+    """A request that is ready to be sent.
 
     Attributes:
-        origin: Where it goes.
-        head: The request line and the headers, with the blank line that ends them.
-        head_only: True if its answer has no body (HEAD).
-        idempotent: True if it may be sent again when nobody knows whether it arrived.
+        origin: The destination.
+        head: The request line and the headers, including the blank line at the end.
+        head_only: True if the response has no body (HEAD).
+        idempotent: True if the request may be sent again when its fate is unknown.
     """
 
     origin: Origin
@@ -57,10 +57,10 @@ class WireRequest:
 
 @functools.lru_cache(maxsize=1024)
 def parse_url(url: str) -> Target:
-    """Take a URL apart.
+    """Split a URL into its parts.
 
     Raises:
-        BadRequest: It is none that a request can be sent to.
+        BadRequest: No request can be sent to this URL.
     """
     try:
         return target_of(httpx.URL(url))
@@ -69,10 +69,10 @@ def parse_url(url: str) -> Target:
 
 
 def target_of(url: httpx.URL) -> Target:
-    """Where a URL leads.
+    """Return the destination of a URL.
 
     Raises:
-        BadRequest: It is none that a request can be sent to.
+        BadRequest: No request can be sent to this URL.
     """
     if url.scheme not in {"http", "https"}:
         raise BadRequest(f"the URL must begin with http:// or https://, not {url.scheme!r}")
@@ -87,16 +87,16 @@ def target_of(url: httpx.URL) -> Target:
 def build_request(
     method: str, target: Target, headers: Iterable[tuple[bytes, bytes]]
 ) -> WireRequest:
-    """Put a request into bytes.
+    """Encode a request.
 
     Args:
         method: In capitals.
-        target: Where it goes.
-        headers: Names and values, in order, with the length or coding of the body among them; a
-            `host` is put before them if there is none.
+        target: The destination.
+        headers: Names and values, in order, including the length or transfer coding of the body. A
+            `host` header is added in front if there is none.
 
     Raises:
-        BadRequest: A header or the method would not be what it seems to be on the wire.
+        BadRequest: The method or a header would have another meaning on the wire.
     """
     raw_method = method.encode("ascii", "replace")
     if _TOKEN.fullmatch(raw_method) is None or _TARGET.fullmatch(target.path) is None:
@@ -117,7 +117,7 @@ def build_request(
 
 
 def public_url(url: str) -> str:
-    """The URL as errors show it: without a password, and without a query, which may hold a key."""
+    """Return the URL for use in errors, without password and query (which may hold a key)."""
     scheme, _, rest = url.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -1,13 +1,14 @@
-"""One HTTP/1.x answer, from its bytes: its head, its body, where it ends, and whether it is one.
+"""Parse one HTTP/1.x response: its head, its body and its end.
 
-Owns the framing of RFC 9112 and the limits on it; it does no I/O. The bytes are parsed by llhttp
-(through httptools), which refuses what is ambiguous: two lengths, a length beside chunks, folded
-headers, bare line ends, control characters. What llhttp lets through and a client must not is
-refused here: a transfer coding other than `chunked`, a status below 100, another version of HTTP, a
-change of protocol that nobody asked for, and whatever is too long.
+This module implements the framing of RFC 9112 and limits on it; it does no I/O. llhttp (through
+httptools) parses the bytes and refuses ambiguous messages: two lengths, a length together with
+chunks, folded headers, bare line ends and control characters. This module refuses some messages
+that llhttp accepts and a client must not accept: a transfer coding other than `chunked`, a status
+below 100, another version of HTTP, a protocol change that was not requested, and anything that
+exceeds a limit.
 
-A reader reads one final answer and is dropped then. Interim answers (1xx) before it are skipped.
-What comes after it is no part of it: `surplus` is set, and the connection must not be used again.
+A reader reads one final response and is then dropped. It skips interim responses (1xx). Bytes after
+the final response are not part of it: they set `surplus`, and the connection must not be reused.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_HEAD: Final = 64 * 1024
-"""Bytes of a head, and of whatever else brings no content: chunk extensions, trailers, interim
-answers. Servers themselves take 8 to 64 KiB of head."""
+"""Bytes of a head, and of other framing without content: chunk extensions, trailers, interim
+responses. Servers accept 8 to 64 KiB of head.
+"""
 
 MAX_BODY: Final = 1 << 30
-"""Bytes of a body. An answer of a model is a few megabytes at most; this only stops a flood."""
+"""Bytes of a body. The response of a model has a few megabytes at most; this limit stops a flood.
+"""
 
 _NO_BODY: Final = frozenset({204, 304})
 _BLANK_LINE: Final = b"\r\n\r\n"
@@ -32,12 +35,12 @@ _VERSIONS: Final = frozenset({"1.0", "1.1"})
 
 @attrs.frozen
 class ResponseHead:
-    """The head of the final answer.
+    """The head of the final response.
 
     Attributes:
         status: From 100 upward.
-        reason: The phrase beside it, as it came.
-        headers: Names and values, in order, as they came.
+        reason: The reason phrase, as received.
+        headers: Names and values, in order, as received.
         http_version: "1.0" or "1.1".
     """
 
@@ -47,7 +50,7 @@ class ResponseHead:
     http_version: str
 
     def joined(self) -> dict[str, str]:
-        """The headers by name in lower case; several of one name are joined by a comma."""
+        """The headers by lower-case name; values of the same name are joined by a comma."""
         joined: dict[str, str] = {}
         for raw_name, raw_value in self.headers:
             name, value = raw_name.decode("ascii").lower(), raw_value.decode("latin-1")
@@ -60,11 +63,11 @@ class _LimitError(Exception):
 
 
 class ResponseReader:
-    """Reads one answer.
+    """Reads one response.
 
     Args:
-        head_only: True for a request whose answer has no body whatever its head says (HEAD).
-        max_head: Bytes of the head, and of framing in a row that brings no content.
+        head_only: True if the response has no body whatever its head says (HEAD).
+        max_head: Bytes of the head, and of consecutive framing without content.
         max_body: Bytes of the body.
     """
 
@@ -104,15 +107,18 @@ class ResponseReader:
         self._barren = 0
         self._until_eof = False
         self._pieces: list[bytes] = []
-        # The parser calls these by name; this one straight into the list, once a chunk.
+        # The parser calls these methods by name. This one is bound to the list, because it is
+        # called once
+        # for each chunk.
         self.on_body: Callable[[bytes], None] = self._pieces.append
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes | memoryview) -> bytes:
-        """Take a read's worth of bytes; return what they bring of the body.
+        """Parse the bytes of one read and return the part of the body that they contain.
 
-        Afterwards `head`, `complete`, `surplus` and `failure` say how things stand. What is
-        returned beside a failure came before it.
+        Afterwards `head`, `complete`, `surplus` and `failure` describe the state. If `failure` is
+        set,
+        the returned bytes came before the failure.
         """
         if self._parser is None:
             self.surplus = True
@@ -129,7 +135,7 @@ class ResponseReader:
             else:
                 self._refuse(str(error))
         if self._head_only and self.complete and not _BLANK_LINE.endswith(bytes(data[-4:])):
-            self.surplus = True  # to the parser, it may be half a line of framing
+            self.surplus = True  # the parser may take this for half a line of framing
         pieces = self._pieces
         if not pieces or (self._head_only and self.complete):
             self._count_barren(len(data))
@@ -146,11 +152,11 @@ class ResponseReader:
 
     @property
     def begun(self) -> bool:
-        """True if a byte of an answer has come."""
+        """True if a byte of a response has arrived."""
         return self.head is not None or self._barren > 0
 
     def end(self, *, clean: bool) -> None:
-        """Take the end of the connection.
+        """Handle the end of the connection.
 
         Args:
             clean: False if the end may have been forged: TLS without its closing alert.
@@ -165,32 +171,32 @@ class ResponseReader:
         else:
             self._refuse("the connection was closed in the middle of the answer")
 
-    # --- what the parser calls ---
+    # --- called by the parser ---
 
     def on_message_begin(self) -> None:
-        """An answer begins; after the final one nothing may."""
+        """Begin a response; refuse one that follows the final response."""
         if self.complete:
             raise _LimitError("a second answer")
 
     def on_status(self, phrase: bytes) -> None:
-        """A part of the phrase beside the status."""
+        """Collect a part of the reason phrase."""
         self._head_size += len(phrase)
         self._reason += phrase
         self._check_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which is dropped."""
+        """Collect a header, or drop a trailer."""
         self._head_size += len(name) + len(value) + 4
         self._check_head()
         if self.head is None:
             self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head of an interim or the final answer is whole."""
+        """Handle the complete head of an interim or the final response."""
         assert self._parser is not None
         status = self._parser.get_status_code()
         version = self._parser.get_http_version()
-        if version not in _VERSIONS:  # another one has another framing, whatever it looks like
+        if version not in _VERSIONS:  # another version has other framing, whatever it looks like
             raise _LimitError(f"the version HTTP/{version}")
         if status < 200:
             if status < 100:
@@ -201,7 +207,7 @@ class ResponseReader:
         for name, value in self._fields:
             lower = name.lower()
             if lower == b"transfer-encoding":
-                # Only spaces: after a tab the parser would not take the body for chunks.
+                # Strip spaces only: after a tab, the parser would not treat the body as chunked.
                 if chunked or value.strip(b" ").lower() != b"chunked":
                     raise _LimitError(f"the transfer coding {value[:40].decode('latin-1')!r}")
                 chunked = True
@@ -212,12 +218,13 @@ class ResponseReader:
         self.head = ResponseHead(status, self._reason, tuple(self._fields), version)
         self._head_size = 0
         if self._head_only:
-            # llhttp does not know of HEAD: an answer without a length seems to last until the end.
+            # llhttp does not know about HEAD: a response without a length seems to last until the
+            # end.
             self.keep_alive = _persists(version, self._fields)
             self.complete = True
 
     def on_message_complete(self) -> None:
-        """An interim answer ended, or the final one."""
+        """Handle the end of an interim or the final response."""
         if self.head is None:
             self._fields.clear()
             self._reason = b""
@@ -248,12 +255,14 @@ class ResponseReader:
         self._release()
 
     def _release(self) -> None:
-        # The parser holds this reader's methods: without this, both would wait for the collector.
+        # The parser holds bound methods of this reader. Without this line, only the garbage
+        # collector
+        # would free the two objects.
         self._parser = None
 
 
 def _persists(version: str, fields: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a head alone leaves its connection to others (RFC 9112, 9.3)."""
+    """Return whether the head permits further requests on the connection (RFC 9112, 9.3)."""
     options = {
         option.strip().lower()
         for name, value in fields

@@ -1,8 +1,8 @@
-"""TLS from bytes to bytes: no socket is wrapped, and a record costs no system call of its own.
+"""TLS from bytes to bytes. No socket is wrapped, and a record costs no system call of its own.
 
-Owns one connection's TLS state over two `MemoryBIO`s. `handshake` is the only part that waits;
-after it everything is synchronous. The contexts are the caller's, or one for the process: making
-one reads all certificates, which takes tens of milliseconds.
+A layer owns the TLS state of one connection over two `MemoryBIO`s. Only `handshake` waits; all
+other methods are synchronous. The caller passes the context, or the process shares one: creating
+a context reads all certificates, which takes tens of milliseconds.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ _RECORD: Final = 64 * 1024
 
 @functools.cache
 def verifying_context() -> ssl.SSLContext:
-    """The one context of the process: checks certificates and host names, as httpx does."""
+    """Return the context of the process. It checks certificates and names as httpx does."""
     return httpx.create_ssl_context()
 
 
 class TlsLayer:
-    """One client's end of a TLS connection.
+    """The client side of a TLS connection.
 
     Args:
-        context: Says what is trusted.
-        host: The name that the peer's certificate must bear.
+        context: The trusted certificates.
+        host: The name that the peer's certificate must contain.
 
     Attributes:
-        closed: True once the peer has said, in TLS, that nothing more comes.
+        closed: True once the peer has announced, in TLS, that no more data comes.
     """
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
@@ -44,12 +44,12 @@ class TlsLayer:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
 
     async def handshake(self, sock: socket.socket) -> None:
-        """Agree on keys with the peer, and check who it is.
+        """Negotiate keys with the peer and verify its certificate.
 
         Raises:
-            ConnectFailed: The peer is not who it should be, or broke off.
+            ConnectFailed: The certificate was refused, or the peer broke off.
 
-        Cancellation: safe; the connection cannot be used after it.
+        Cancellation: safe; the connection cannot be used afterwards.
         """
         while True:
             failure: ssl.SSLError | None = None
@@ -61,9 +61,10 @@ class TlsLayer:
                 agreed, failure = False, error
             else:
                 agreed = True
-            # Outside of `except`: what is raised here has nothing to do with what TLS wanted.
+            # Outside the `except` block, because an exception raised here is unrelated to TLS's
+            # request.
             if failure is not None:
-                with contextlib.suppress(ConnectFailed):  # the peer need not be told why
+                with contextlib.suppress(ConnectFailed):  # the peer need not learn the reason
                     await _send_all(sock, self._outgoing.read())
                 raise ConnectFailed(f"TLS: {_worded(failure)}") from failure
             await _send_all(sock, self._outgoing.read())
@@ -72,7 +73,7 @@ class TlsLayer:
             await self._receive(sock)
 
     def encrypt(self, data: bytes) -> bytes:
-        """Put data, and whatever TLS itself has to say, into records.
+        """Encrypt data into records, together with pending messages of TLS itself.
 
         Raises:
             ConnectionLost: TLS has ended.
@@ -85,10 +86,10 @@ class TlsLayer:
         return self._outgoing.read()
 
     def decrypt(self, data: memoryview) -> bytes:
-        """Take the content out of what came; empty if no record is whole yet.
+        """Decrypt received bytes; return empty bytes if no record is complete yet.
 
         Raises:
-            ConnectionLost: It is no TLS, or was tampered with.
+            ConnectionLost: The data is not TLS or was tampered with.
         """
         self._incoming.write(data)
         pieces: list[bytes] = []
@@ -107,7 +108,7 @@ class TlsLayer:
 
     @property
     def unsent(self) -> bool:
-        """True if TLS has something to say of its own."""
+        """True if TLS has messages of its own to send."""
         return self._outgoing.pending > 0
 
     async def _receive(self, sock: socket.socket) -> None:

@@ -1,20 +1,20 @@
-"""HTTP by stock httpx, behind `ByteExchange`.
+"""`ByteExchange` on stock httpx.
 
-Owns connections. It knows nothing of what the bytes mean, of retries, or of any deadline but that
-for connecting: the others stand with whoever asks, who cancels.
+This module owns connections. It applies only the deadline for connecting; its caller applies the
+other deadlines by cancelling.
 
-How it works. httpcore's pool takes time quadratic in its open streams, and loses slots for good if
-a request is cancelled while it queues there. So no request ever queues: pools have no maximum, and
-each client serves at most `STREAMS_PER_CLIENT` exchanges at a time; for one more a further client
-is made, which is cheap because all share one `SSLContext`. A client that becomes empty is closed if
-another empty one is there.
+httpcore's pool takes time quadratic in its open streams, and loses slots for good if a request is
+cancelled while it queues in the pool. Therefore no request ever queues: pools have no maximum, and
+each client serves at most `STREAMS_PER_CLIENT` exchanges at a time. A further exchange creates
+another client, which is cheap because all clients share one `SSLContext`. A client that becomes
+empty is closed if another empty one exists.
 
-A response is read by hand, from one iterator that is always run to its end: by reading on, by
-closing the connection under it, or by cancelling the read. An iterator that is left suspended would
-be closed by the garbage collector, some time later, in another task.
+A response is read from one iterator that always runs to its end: by reading on, by closing the
+connection, or by cancelling the read. The garbage collector would close a suspended iterator some
+time later, in another task.
 
 Proxies come from the environment (`HTTP_PROXY`, `NO_PROXY` …), as is httpx's default; pass your own
-client to have it otherwise. Redirects are not followed: an answer of 3xx is fed as it is.
+client to change this. Redirects are not followed: a 3xx response is fed to the sink as it is.
 """
 
 import contextlib
@@ -43,18 +43,21 @@ from agent_actors.transport.request import public_url
 from agent_actors.transport.tls import verifying_context
 
 STREAMS_PER_CLIENT: Final = 64
-"""Exchanges. Measured: the CPU per request of one pool triples from here to a thousand streams."""
+"""Exchanges. Measured: the CPU time per request of one pool triples from here to a thousand
+streams.
+"""
 
 _CLOSE_SECONDS: Final = 5.0
-"""Closing a socket waits for nobody; this only bounds what runs while cancellation is held off."""
+"""Closing a socket does not wait; this only limits work that runs while cancellation is shielded.
+"""
 
-# How httpx words that the peer went away; the rest of its protocol errors is about malformed HTTP.
+# The phrases that httpx uses when the peer has left. Its other protocol errors are malformed HTTP.
 _WENT_AWAY: Final = ("disconnected", "closed connection")
 
 
 @attrs.define(eq=False)
 class _Shard:
-    """A client and the number of exchanges that it serves now."""
+    """A client and the number of exchanges that it currently serves."""
 
     client: httpx.AsyncClient
     secure: bool
@@ -65,11 +68,12 @@ class HttpxExchange:
     """`ByteExchange` on httpx.
 
     Args:
-        client: A client of the caller's own, used for everything and never closed here. Its pool
-            limits, proxies, certificates and event hooks hold; its timeouts do not.
-        transport: What to send by instead of the network, such as `httpx.MockTransport`. It is
+        client: The caller's own client, used for everything and never closed here. Its pool limits,
+            proxies, certificates and event hooks apply; its timeouts do not.
+        transport: A transport to use instead of the network, for example `httpx.MockTransport`. It
+            is
             closed with this exchange.
-        connect_timeout: Seconds to connect in, TLS included; `math.inf` for no limit.
+        connect_timeout: Seconds to connect, including TLS; `math.inf` for no limit.
 
     Raises:
         ConfigError: Both `client` and `transport` were given.
@@ -97,13 +101,13 @@ class HttpxExchange:
         self._closed = False
 
     def statistics(self) -> ExchangeStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return ExchangeStatistics(live=self._live, begun=self._begun)
 
     async def aclose(self) -> None:
-        """Close every connection, also those in use; idempotent.
+        """Close every connection, including those in use. Idempotent.
 
-        Cancellation: closes them all the same.
+        Cancellation: all connections are closed nevertheless.
         """
         self._closed = True
         shards, self._shards = self._shards, []
@@ -115,12 +119,12 @@ class HttpxExchange:
                 await client.aclose()
 
     async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
-        """Send the request and feed its answer to `sink` until it ends or `sink.done`.
+        """Send the request and feed its response to `sink` until it ends or `sink.done` is true.
 
         Raises:
-            ProviderConnectError: No connection, it broke, or this exchange is closed.
-            ProviderDeadlineError: No connection within `connect_timeout`.
-            ProviderProtocolError: What came is not HTTP.
+            ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
+            ProviderDeadlineError: No connection could be made within `connect_timeout`.
+            ProviderProtocolError: The data is not HTTP.
 
         Cancellation: closes the connection at once.
         """
@@ -152,7 +156,7 @@ class HttpxExchange:
         for shard in self._shards:
             if shard.secure == secure and shard.live < STREAMS_PER_CLIENT:
                 return shard
-        # Plain HTTP never looks at its context: do not read certificates for it.
+        # Plain HTTP does not use its context, so do not read certificates for it.
         context = verifying_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         limits = httpx.Limits(
             max_connections=None, max_keepalive_connections=None, keepalive_expiry=DEFAULT_KEEPALIVE
@@ -177,7 +181,7 @@ class HttpxExchange:
                 timeout=self._timeout,
                 extensions={"trace": connecting.trace},
             )
-            if request.body:  # without one, httpx tells no length either
+            if request.body:  # without a body, httpx sends no length either
                 sent.stream = _Body(request.body)
             response = await client.send(sent, stream=True, follow_redirects=False)
             try:
@@ -215,10 +219,9 @@ class HttpxExchange:
 
 
 class _Body(httpx.AsyncByteStream):
-    """A request's content, in one piece.
+    """The content of a request, as one chunk.
 
-    In the place of httpx's own, which is an async generator: a cancel while it is sent would leave
-    that suspended.
+    httpx's own class is an async generator, which a cancel during sending would leave suspended.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -242,13 +245,13 @@ class _Pieces:
 
 
 class _Connecting:
-    """Closes a connection whose TLS handshake was cancelled, which httpcore leaves to chance."""
+    """Closes a connection whose TLS handshake was cancelled. httpcore leaves that to chance."""
 
     def __init__(self) -> None:
         self._stream: httpcore.AsyncNetworkStream | None = None
 
     async def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """What httpcore calls at each of its steps (its extension "trace")."""
+        """Receive the steps of httpcore (its extension "trace")."""
         if event == "connection.connect_tcp.complete":
             stream = info["return_value"]
             assert isinstance(stream, httpcore.AsyncNetworkStream)
@@ -257,15 +260,15 @@ class _Connecting:
             self._stream = None
 
     async def close(self) -> None:
-        """Close what was connected and then not handed on; idempotent."""
+        """Close a socket that was connected and then not handed on. Idempotent."""
         if self._stream is not None:
             with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await self._stream.aclose()
 
 
 async def _feed(response: httpx.Response, sink: ByteSink) -> None:
-    """Feed the answer to the sink, and read on a little when it is done."""
-    if response.is_stream_consumed:  # a caller's transport or event hook has read it
+    """Feed the response to the sink, and read a little further when the sink is done."""
+    if response.is_stream_consumed:  # a caller's transport or event hook has already read it
         sink.start(response.status_code, dict(response.headers.items()))
         sink.feed(response.content)
         return
@@ -287,7 +290,7 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read to the end of the body if that is near: only then can the connection be used again."""
+    """Read to the end of the body if it is near, because only then can the connection be reused."""
     room = DRAIN_BYTES
     with trio.move_on_after(DRAIN_SECONDS):
         try:
@@ -296,7 +299,7 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
                 if room < 0:
                     break
         except (httpx.HTTPError, httpx.StreamError):
-            return  # the answer was whole before; the connection is closed
+            return  # the response was already complete; the connection is closed
     await _abandon(chunks)
 
 

@@ -1,11 +1,11 @@
-"""The transport's engine under the httpx API: an `httpx.AsyncBaseTransport`.
+"""The native engine as an `httpx.AsyncBaseTransport`.
 
-Owns the translation between the engine and httpx: its requests, responses, timeouts and errors. A
-user's own `httpx.AsyncClient` (its auth, event hooks, cookies, redirects) gains the engine's speed
-by it. The answer is buffered between the reactor and whoever reads it, 64 KiB at most: a reader
-that is slower stops the socket from being read.
+This module translates httpx's requests, responses, timeouts and errors. A user's own
+`httpx.AsyncClient`, with its auth, event hooks, cookies and redirects, gains the speed of the
+engine. The response is buffered between the reactor and its reader, up to 64 KiB. If the reader is
+slower, the socket is not read.
 
-Proxies and HTTP/2 it has not; httpx's own transport does those.
+Proxies and HTTP/2 are not supported; httpx's own transport supports them.
 """
 
 import math
@@ -34,10 +34,10 @@ from agent_actors.transport.request import WireRequest, build_request, target_of
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseHead
 
 _BUFFER: Final = 64 * 1024
-"""Bytes of an answer that wait for their reader."""
+"""Bytes of a response that may wait for the reader."""
 
 _CLOSE_SECONDS: Final = 1.0
-"""What a body's own generator may take to finish when it is not wanted to its end."""
+"""Seconds that the generator of a body may take to finish if the rest of the body is not needed."""
 
 _TRANSLATION: Final[Mapping[type[Exception], type[httpx.TransportError]]] = {
     BadRequest: httpx.LocalProtocolError,
@@ -53,18 +53,20 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
-    """Sends what an `httpx.AsyncClient` asks for by the transport's own engine.
+    """An httpx transport on the native engine.
 
-    All of httpx's timeouts are kept. A request is sent again if an idle connection turned out to be
-    dead: always if nothing could be sent, and, for methods that may be repeated (RFC 9110), once if
-    no answer began.
+    All of httpx's timeouts apply. A request is repeated if an idle connection turned out to be
+    dead:
+    always if no byte could be sent, and once for idempotent methods (RFC 9110) if no response
+    began.
 
     Args:
-        max_connections: Requests of one origin under way at once; further ones wait in line.
-        keepalive: Seconds that an idle connection is kept.
-        ssl_context: What is trusted; by default what httpx trusts, in one context for the process.
-        max_head: Bytes of an answer's head, and of framing in a row without content.
-        max_body: Bytes of an answer's body.
+        max_connections: Concurrent requests to one origin; further requests wait in a queue.
+        keepalive: Seconds for which an idle connection is kept.
+        ssl_context: The trusted certificates; by default those that httpx trusts, in one context
+            for the process.
+        max_head: Bytes of a response's head, and of consecutive framing without content.
+        max_body: Bytes of a response's body.
 
     Example:
         ```python
@@ -82,12 +84,12 @@ class EngineTransport(httpx.AsyncBaseTransport):
         max_head: int = MAX_HEAD,
         max_body: int = MAX_BODY,
     ) -> None:
-        # The time to connect comes with each request.
+        # The connect timeout comes with each request.
         pool = PoolLimits(math.inf, max_connections, keepalive, ssl_context)
         self._engine = Engine(EngineLimits(pool, max_head, max_body))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request; return when the head of its answer has come.
+        """Send the request and return when the head of its response has arrived.
 
         Raises:
             httpx.TransportError: As httpx's own transport does.
@@ -111,18 +113,18 @@ class EngineTransport(httpx.AsyncBaseTransport):
             raise _translated(fault, request) from fault
 
     def statistics(self) -> ConnectionStatistics:
-        """A snapshot of the connections."""
+        """Return a snapshot of the connections."""
         return connection_statistics(self._engine.counts, self._engine.waiting)
 
     async def aclose(self) -> None:
-        """Close every connection, also those in use; idempotent.
+        """Close every connection, including those in use. Idempotent.
 
-        Cancellation: they are closed all the same.
+        Cancellation: all connections are closed nevertheless.
         """
         await self._engine.aclose()
 
     async def __aenter__(self) -> Self:
-        """Return itself; there is nothing to begin."""
+        """Return this transport; nothing needs to start."""
         return self
 
     async def __aexit__(
@@ -131,7 +133,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
         exc_value: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Close."""
+        """Close the transport."""
         await self.aclose()
 
     async def _send(
@@ -148,7 +150,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
             repeatable = wire.idempotent and isinstance(content, bytes)
             if lost.answered or not passage.reused or not repeatable:
                 raise
-        # The first place was given up when no answer was to come any more.
+        # The first place was given up when no response could come any more.
         passage = await self._admitted(wire, request, timeouts)
         return await self._answered(passage, wire, content, request, timeouts, fresh=True)
 
@@ -197,7 +199,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
 
 
 class _Answer(httpx.AsyncByteStream):
-    """The listener of one request, and the stream of its answer's body."""
+    """The listener of one request, and the stream of its response's body."""
 
     def __init__(self, passage: Passage, request: httpx.Request, read_timeout: float) -> None:
         self._passage = passage
@@ -211,13 +213,13 @@ class _Answer(httpx.AsyncByteStream):
         self._failure: Exception | None = None
         self._task: trio.lowlevel.Task | None = None
 
-    # --- whoever reads ---
+    # --- called by the reader ---
 
     async def head(self) -> ResponseHead:
         """Wait for the head.
 
         Raises:
-            Exception: Why none came.
+            Exception: The reason why no head came.
         """
         while self._head is None:
             if self._failure is not None:
@@ -230,7 +232,7 @@ class _Answer(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
-        """What has come of the body since the last call; waits for it."""
+        """Return the part of the body that has arrived since the last call; wait for it."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._pieces:
             if self._failure is not None:
@@ -246,7 +248,7 @@ class _Answer(httpx.AsyncByteStream):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def aclose(self) -> None:
-        """Close the connection if the answer has not ended. Idempotent."""
+        """Close the connection if the response has not ended. Idempotent."""
         self._passage.abandon()
 
     async def _sleep(self) -> None:
@@ -269,52 +271,52 @@ class _Answer(httpx.AsyncByteStream):
         if task is not None:
             trio.lowlevel.reschedule(task)
 
-    # --- what the connection and the alarms call ---
+    # --- called by the connection and the timers ---
 
     @property
     def full(self) -> bool:
-        """True while as much waits for the reader as may."""
+        """True while the buffer is full."""
         return self._size >= _BUFFER
 
     @property
     def done(self) -> bool:
-        """Never: whoever reads closes the stream instead."""
+        """Always False: a reader that needs no more data closes the stream instead."""
         return False
 
     def on_head(self, head: ResponseHead) -> None:
-        """The final answer's head."""
+        """Receive the head of the final response."""
         self._head = head
         self._wake()
 
     def on_body(self, data: bytes) -> bool:
-        """One read's worth of the body."""
+        """Receive the body data of one read."""
         self._pieces.append(data)
         self._size += len(data)
         self._wake()
         return self._size < _BUFFER
 
     def on_pause(self) -> None:
-        """The buffer was full."""
+        """Note that the buffer was full."""
         self._paused = True
 
     def on_end(self, failure: Exception | None) -> None:
-        """The answer has ended."""
+        """Note that the response has ended."""
         self._ended = True
         self._failure = failure
         self._passage.leave()
         self._wake()
 
     def ring(self) -> None:
-        """Nothing came for as long as httpx's read timeout allows."""
+        """Handle httpx's read timeout."""
         self._late = True
         self._wake()
 
 
 def _content(request: httpx.Request) -> "bytes | _Upload":
-    """The body, framed as the head says: whole if it is at hand, else as it is made.
+    """Return the body, framed as the head says: in one part if available, else as it is produced.
 
     Raises:
-        BadRequest: The head says nothing true of where it ends.
+        BadRequest: The head does not describe where the body ends.
     """
     coding = request.headers.get("transfer-encoding", "").lower()
     length = request.headers.get("content-length", "")
@@ -343,11 +345,11 @@ def _chunk(piece: bytes) -> bytes:
 
 
 class _Upload:
-    """A body as it is made. No generator: a cancel would leave it suspended.
+    """A body that is sent as it is produced. Not a generator, which a cancel would leave suspended.
 
     Args:
-        pieces: What is sent.
-        length: How many bytes that must be; None for chunks.
+        pieces: The chunks.
+        length: The required number of bytes; None for the chunked transfer coding.
     """
 
     def __init__(self, pieces: AsyncIterable[bytes], length: int | None) -> None:
@@ -378,7 +380,7 @@ class _Upload:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Finish what makes the pieces, if it is a generator that was left suspended."""
+        """Finish the generator of the chunks if it was left suspended."""
         pieces: object = self._pieces
         if isinstance(pieces, AsyncGenerator):
             await cast("AsyncGenerator[bytes, None]", pieces).aclose()

@@ -1,12 +1,12 @@
-"""`ByteExchange` on the transport's own engine: what the runtime speaks to endpoints by.
+"""`ByteExchange` on the native engine, which the runtime uses by default.
 
-Owns the translation between the engine and the house: a sink on one side, a listener on the other,
-and the house's errors. The sink is called in the reactor's task, in the context of whoever asked,
-once a read; the asking task sleeps from the sending of the request to the end of the answer, and
-wakes in between only to wait for room in a full sink.
+This module connects the engine's listener to the caller's sink and translates errors. The reactor
+calls the sink once for each read, in the reactor's task but in the context of the asking task. The
+asking task sleeps from sending the request to the end of the response. It wakes in between only to
+wait for room in a full sink.
 
-Redirects are not followed: an answer of 3xx is fed as it is. Proxies are not used: `HttpxExchange`
-does that.
+Redirects are not followed: a 3xx response is fed to the sink as it is. Proxies are not supported;
+`HttpxExchange` supports them.
 """
 
 import ssl
@@ -57,16 +57,17 @@ _FAULTS: Final = (
 
 
 class HttpExchange:
-    """`ByteExchange` by the transport's own engine.
+    """`ByteExchange` on the native engine.
 
     Args:
-        connect_timeout: Seconds to connect in, name resolution and TLS included; `math.inf` for no
+        connect_timeout: Seconds to connect, including name resolution and TLS; `math.inf` for no
             limit.
-        max_connections: Requests of one origin under way at once; further ones wait in line.
-        keepalive: Seconds that an idle connection is kept.
-        ssl_context: What is trusted; by default what httpx trusts, in one context for the process.
-        max_head: Bytes of an answer's head, and of framing in a row without content.
-        max_body: Bytes of an answer's body.
+        max_connections: Concurrent requests to one origin; further requests wait in a queue.
+        keepalive: Seconds for which an idle connection is kept.
+        ssl_context: The trusted certificates; by default those that httpx trusts, in one context
+            for the process.
+        max_head: Bytes of a response's head, and of consecutive framing without content.
+        max_body: Bytes of a response's body.
     """
 
     def __init__(
@@ -86,13 +87,13 @@ class HttpExchange:
         self._begun = 0
 
     async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
-        """Send the request and feed its answer to `sink` until it ends or `sink.done`.
+        """Send the request and feed its response to `sink` until it ends or `sink.done` is true.
 
         Raises:
-            ProviderConnectError: No connection, it broke, or this exchange is closed.
-            ProviderDeadlineError: No connection within `connect_timeout`.
-            ProviderProtocolError: What came is not HTTP, or over a limit.
-            Whatever the sink raises.
+            ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
+            ProviderDeadlineError: No connection could be made within `connect_timeout`.
+            ProviderProtocolError: The data is not HTTP or exceeds a limit.
+            Exception: Any exception of the sink.
 
         Cancellation: closes the connection at once.
         """
@@ -106,7 +107,7 @@ class HttpExchange:
             self._live -= 1
 
     def statistics(self) -> ExchangeStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return ExchangeStatistics(
             live=self._live,
             begun=self._begun,
@@ -114,16 +115,16 @@ class HttpExchange:
         )
 
     async def aclose(self) -> None:
-        """Close every connection, also those in use; idempotent.
+        """Close every connection, including those in use. Idempotent.
 
-        Cancellation: they are closed all the same.
+        Cancellation: all connections are closed nevertheless.
         """
         await self._engine.aclose()
 
     async def _exchange(self, request: HttpRequest, sink: ByteSink) -> None:
         wire = _wire_request(request)
         passage = await self._engine.admit(wire.origin)
-        assert passage is not None  # no time was set
+        assert passage is not None  # no timeout was set
         try:
             answer = _Answer(sink, passage, trio.lowlevel.current_task())
             await self._engine.send(passage, wire, request.body, answer)
@@ -153,20 +154,20 @@ class _Answer:
         self._sink = sink
         self._passage = passage
         self._task = task
-        # The task sleeps while its context is used: no context can be entered twice.
+        # The task sleeps while its context is in use: a context cannot be entered twice.
         self._context: Context = task.context
         self._sleeping = False
         self._paused = False
         self._failure: Exception | None = None
-        # What came with the head while the sink was full already; None once something was fed.
+        # Data that came with the head while the sink was already full; None once some data was fed.
         self._held: bytes | None = b""
         self._unpack: Callable[[bytes], bytes] | None = None
 
     async def wait(self) -> None:
-        """Return when the answer has ended.
+        """Wait until the response has ended.
 
         Raises:
-            Exception: Why it ended early.
+            Exception: The reason for an early end.
         """
         while self._paused or not self.ended:
             if self._paused:
@@ -181,22 +182,22 @@ class _Answer:
 
     @property
     def full(self) -> bool:
-        """True while the sink is."""
+        """True while the sink is full."""
         return self._sink.full
 
     @property
     def done(self) -> bool:
-        """True when the sink is."""
+        """True when the sink is done."""
         return self._sink.done
 
     def on_head(self, head: ResponseHead) -> None:
-        """The final answer's head."""
+        """Receive the head of the final response."""
         headers = head.joined()
         self._unpack = unpacker(headers.get("content-encoding", ""))
         self._context.run(self._sink.start, head.status, headers)
 
     def on_body(self, data: bytes) -> bool | None:
-        """One read's worth of the body."""
+        """Receive the body data of one read."""
         if self._unpack is not None:
             data = self._unpack(data)
         if self._held is not None:
@@ -208,20 +209,20 @@ class _Answer:
         return self._context.run(self._sink.feed, data)
 
     def on_pause(self) -> None:
-        """The sink was full."""
+        """Note that the sink was full."""
         self._paused = True
         self._wake()
 
     def on_end(self, failure: Exception | None) -> None:
-        """The answer has ended."""
+        """Note that the response has ended."""
         self.ended = True
         self._failure = failure
-        # At once: by the time this task runs, its connection may serve another.
+        # Done immediately: by the time this task runs, its connection may serve another request.
         self._passage.leave()
         self._wake()
 
     def _go_on(self) -> None:
-        """There is room: feed what was held, in the asking task itself, and read on."""
+        """Feed the withheld data in the asking task, and continue reading."""
         held, self._held = self._held, None
         if held:
             self._sink.feed(held)
@@ -248,7 +249,7 @@ class _Answer:
 
 
 def connection_statistics(counts: PoolCounts, waiting: int) -> ConnectionStatistics:
-    """The counts as the house shows them."""
+    """Convert the engine's statistics to the public type."""
     closed = counts.closed
     return ConnectionStatistics(
         open=counts.open,
@@ -272,7 +273,7 @@ def _wire_request(request: HttpRequest) -> WireRequest:
 
 
 def _headers(own: Mapping[str, str], length: int) -> Iterator[tuple[bytes, bytes]]:
-    # The length is known here and nowhere else; a body in other framing is never sent.
+    # The length is known here only; a body with other framing is never sent.
     yield b"content-length", b"%d" % length
     coded = False
     for name, value in own.items():

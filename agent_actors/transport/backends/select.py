@@ -1,4 +1,4 @@
-"""The exchange for whoever names none: the transport's own, or httpx's where a proxy is used."""
+"""Choose the default exchange: the native engine, or httpx where a proxy is used."""
 
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -15,13 +15,14 @@ def make_exchange(
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
     max_connections: float = DEFAULT_MAX_CONNECTIONS,
 ) -> ByteExchange:
-    """An exchange for an endpoint.
+    """Create an exchange for an endpoint.
 
     Args:
-        url: Where requests will go. If the environment names a proxy for it (`HTTP_PROXY`,
-            `HTTPS_PROXY`, `ALL_PROXY`, and not `NO_PROXY`), httpx speaks to that proxy.
-        connect_timeout: Seconds to connect in; `math.inf` for no limit.
-        max_connections: Requests under way at once; with a proxy there is no limit.
+        url: The destination. If the environment names a proxy for it (`HTTP_PROXY`, `HTTPS_PROXY`
+            or
+            `ALL_PROXY`, and `NO_PROXY` does not exclude it), httpx connects to that proxy.
+        connect_timeout: Seconds to connect; `math.inf` for no limit.
+        max_connections: Concurrent requests; unlimited with a proxy.
     """
     if uses_proxy(url):
         return HttpxExchange(connect_timeout=connect_timeout)
@@ -29,7 +30,7 @@ def make_exchange(
 
 
 def uses_proxy(url: str) -> bool:
-    """True if the environment names a proxy for this URL."""
+    """Return whether the environment names a proxy for this URL."""
     parts = urlsplit(url)
     proxies = getproxies()
     named = parts.scheme in proxies or "all" in proxies
