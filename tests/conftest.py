@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A developer's own endpoint is no part of a test: options read these.
 for name in [name for name in os.environ if name.startswith("AGENT_ACTORS_")]:
     del os.environ[name]
+
+# Programs that tests start import `children/sitecustomize.py`: warnings of the package are errors.
+CHILDREN = str(Path(__file__).with_name("children"))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    dict.fromkeys([CHILDREN, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+)
 
 # A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
 # is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
