@@ -150,7 +150,7 @@ def run_tests(one: Interpreter, workers: str, arguments: Sequence[str]) -> bool:
     print(f"== Python {release} ({one.program})", flush=True)
     parallel = ["-n", workers, "--dist", "worksteal"]
     program = prepare(one)
-    command = [program, "-m", "pytest", "-q", *parallel, *arguments]
+    command = [str(program), "-m", "pytest", "-q", *parallel, *arguments]
     done = subprocess.run(command, cwd=ROOT, check=False)
     print(f"== Python {release}: {'passed' if not done.returncode else 'FAILED'}", flush=True)
     return not done.returncode

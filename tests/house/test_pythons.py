@@ -1,6 +1,7 @@
 """The script that runs the suite on every interpreter finds each of them once."""
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYTHONS", str(named))
-    monkeypatch.setattr(pythons.sys, "executable", str(tmp_path / "none"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
     return tmp_path
 
 
