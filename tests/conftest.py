@@ -29,7 +29,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 # A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
 # is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
 settings.register_profile(
-    "default", derandomize=True, deadline=None, max_examples=60, database=None, print_blob=True
+    "default",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    database=None,
+    print_blob=True,
+    # On a new interpreter Hypothesis first builds its table of characters, within some test.
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("default"))
 settings.register_profile(
