@@ -84,7 +84,9 @@ def nests_deeper(text: str | bytes, levels: int) -> bool:
     The answer needs no recursion and time linear in the length. A text that is not JSON gets an
     answer as well: its brackets outside of double quotes count.
     """
-    if len(text) <= levels:
+    # Each level of JSON has two brackets. Nearly every data line is too short to be searched, and a
+    # shorter text without its closing brackets is refused by any reader.
+    if len(text) < 2 * (levels + 1):
         return False
     # Most texts have fewer brackets than there are levels: counting is much cheaper than matching.
     if isinstance(text, bytes):
