@@ -65,6 +65,11 @@ test: $(DEV_STAMP) ## all tests, in parallel, then the coverage gate
 test-deep: $(DEV_STAMP) ## all tests with many more, and new, random examples: of the law of decoding at least 100,000
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -n auto --dist worksteal
 
+# The script finds the interpreters on PATH, under pyenv and in PYTHONS (paths, separated by colons).
+.PHONY: test-pythons
+test-pythons: ## all tests on every Python of this machine; ONLY=oldest, newest or 3.13, TESTS=tests/stores
+	$(PYTHON) scripts/pythons.py test $(if $(ONLY),--only $(ONLY)) -- $(TESTS)
+
 .PHONY: check $(CHECKS:%=check-%)
 check: $(CHECKS:%=check-%) ## lint, format, types, async rules, layers, sizes, features and the site; one by one: make check-lint
 	@echo "check: clean"
@@ -154,6 +159,6 @@ lowest: ## the tests with the lowest versions that pyproject.toml allows
 
 .PHONY: clean
 clean: ## remove environments, caches, coverage and build products
-	rm -rf $(VENV) $(FOREIGN_VENV) $(FOREIGN_NODE) .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
+	rm -rf $(VENV) $(FOREIGN_VENV) $(FOREIGN_NODE) .venv-lowest .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
 	rm -f .coverage .coverage.* coverage.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

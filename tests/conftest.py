@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,10 +20,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for name in [name for name in os.environ if name.startswith("AGENT_ACTORS_")]:
     del os.environ[name]
 
+# Programs that tests start import `children/sitecustomize.py`: warnings of the package are errors.
+CHILDREN = str(Path(__file__).with_name("children"))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    dict.fromkeys([CHILDREN, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+)
+
 # A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
 # is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
 settings.register_profile(
-    "default", derandomize=True, deadline=None, max_examples=60, database=None, print_blob=True
+    "default",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    database=None,
+    print_blob=True,
+    # On a new interpreter Hypothesis first builds its table of characters, within some test.
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("default"))
 settings.register_profile(

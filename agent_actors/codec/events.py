@@ -25,11 +25,12 @@ from agent_actors.domain.events import (
     EventScope,
     UnknownEvent,
 )
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonObject, is_deeper, nests_deeper
 from agent_actors.errors import InvalidEventError, UnknownEventTypeError
 
 # Longest piece of a bad type that a message repeats.
 _SHOWN_CHARACTERS: Final = 80
+_TOO_DEEP: Final = f"expected an event of at most {MAX_DOCUMENT_DEPTH} nested levels"
 
 
 class _EventMirror(Mirror, kw_only=True):
@@ -115,17 +116,29 @@ def dumps_event(event: AnyEvent) -> str:
 
 
 def encode_event(event: AnyEvent) -> bytes:
-    """Like `dumps_event`, as UTF-8."""
+    """Like `dumps_event`, as UTF-8.
+
+    Raises:
+        InvalidEventError: The event is nested on more than `MAX_DOCUMENT_DEPTH` levels: no reader
+            would take such a record.
+    """
     flat = _flat(event)
     try:
-        return msgspec.json.encode(flat)
+        line = msgspec.json.encode(flat)
     except UnicodeEncodeError:
-        return msgspec.json.encode(to_json(flat))
+        if is_deeper(flat, MAX_DOCUMENT_DEPTH):
+            raise InvalidEventError(_TOO_DEEP) from None
+        line = msgspec.json.encode(to_json(flat, levels=MAX_DOCUMENT_DEPTH))
+    except RecursionError:  # the encoder's own bound, which is never below MAX_DOCUMENT_DEPTH
+        raise InvalidEventError(_TOO_DEEP) from None
+    if nests_deeper(line, MAX_DOCUMENT_DEPTH):
+        raise InvalidEventError(_TOO_DEEP)
+    return line
 
 
 def event_to_json(event: AnyEvent) -> JsonObject:
     """The event as plain JSON values, sharing nothing with it."""
-    return cast(JsonObject, to_json(_flat(event)))
+    return cast(JsonObject, to_json(_flat(event), levels=MAX_DOCUMENT_DEPTH))
 
 
 def _flat(event: AnyEvent) -> dict[str, Any]:
@@ -165,9 +178,11 @@ def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
         InvalidEventError: Not JSON, not an object, without a type, or with a field that is
             missing or has the wrong shape.
     """
+    if nests_deeper(text, MAX_DOCUMENT_DEPTH):
+        raise InvalidEventError(_TOO_DEEP)
     try:
         mirror = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return _of_unknown_type(text, error, strict=strict)
     own = _OWN_FIELDS[mirror.mirrored]
     return cast(
@@ -200,9 +215,11 @@ def loads_events(lines: Iterable[bytes]) -> list[AnyEvent]:
     scope: EventScope | None = None
     events: list[AnyEvent] = []
     for line in lines:
+        if nests_deeper(line, MAX_DOCUMENT_DEPTH):
+            raise InvalidEventError(_TOO_DEEP)
         try:
             mirror = decode(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             events.append(_of_unknown_type(line, error, strict=False))
             continue
         header = scope_of(mirror)
@@ -220,7 +237,7 @@ def loads_events(lines: Iterable[bytes]) -> list[AnyEvent]:
 def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> AnyEvent:
     try:
         raw = msgspec.json.decode(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidEventError(f"expected the JSON of an event: {error}") from None
     kind = cast(JsonObject, raw).get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or not kind:

@@ -15,13 +15,13 @@ import attrs
 
 from agent_actors.codec.blocks import dump_block
 from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue
 
 # Python writes no number of more than 4,300 digits, which is some 14,284 bits.
 _MAX_BITS: Final = 14_000
 
 
-def to_json(value: object) -> JsonValue:
+def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
     """The value as JSON, sharing nothing with it that can change.
 
     Taken as they are: str, int of up to 4,200 digits, bool, None, finite floats. Mappings with str
@@ -29,12 +29,16 @@ def to_json(value: object) -> JsonValue:
     instances objects of their fields; enums their values; text, image, file and opaque blocks their
     dict form. Lone surrogates in text, which no JSON text can carry, are replaced.
 
+    Args:
+        value: The value.
+        levels: How deep containers may be nested.
+
     Raises:
         TypeError: Naming the type, and where in the value it is.
     """
     try:
-        return _plain(value, "")
-    except RecursionError:
+        return _plain(value, "", levels)
+    except _TooDeepError:
         raise TypeError(
             f"{type(value).__name__} is nested too deeply for JSON, or contains itself"
         ) from None
@@ -53,10 +57,14 @@ def clean_text(text: str) -> str:
     return text
 
 
-def _plain(value: object, path: str) -> JsonValue:
+class _TooDeepError(Exception):
+    """The value nests containers on more levels than are allowed."""
+
+
+def _plain(value: object, path: str, levels: int) -> JsonValue:
     match value:
         case Enum():  # before str and int: members of StrEnum and IntEnum are those too
-            return _plain(value.value, path)
+            return _plain(value.value, path, levels)
         case None | bool():
             return value
         case int():
@@ -66,20 +74,25 @@ def _plain(value: object, path: str) -> JsonValue:
         case float():
             return _finite(value, path)
         case TextBlock() | ImageBlock() | FileBlock() | OpaqueBlock():
-            return _plain(dump_block(value), path)
+            return _plain(dump_block(value), path, levels)
+        case _ if not levels:
+            raise _TooDeepError
         case Mapping():
             items = cast(Mapping[object, object], value).items()
-            return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in items}
+            return {
+                _key(key, path): _plain(item, f"{path}.{key}", levels - 1) for key, item in items
+            }
         case list() | tuple():
             return [
-                _plain(item, f"{path}[{index}]")
+                _plain(item, f"{path}[{index}]", levels - 1)
                 for index, item in enumerate(cast(Sequence[object], value))
             ]
         case set() | frozenset():
             ordered = sorted(cast(AbstractSet[object], value), key=repr)
-            return [_plain(item, f"{path}[]") for item in ordered]
+            return [_plain(item, f"{path}[]", levels - 1) for item in ordered]
         case _:
-            return {name: _plain(item, f"{path}.{name}") for name, item in _fields(value, path)}
+            fields = _fields(value, path)
+            return {name: _plain(item, f"{path}.{name}", levels - 1) for name, item in fields}
 
 
 def _writable(value: int, path: str) -> int:

@@ -6,12 +6,13 @@ the very message it was, and only what was written anew is read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import msgspec
 
 from agent_actors.codec.openai_messages import message_to_openai, messages_from_openai
+from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonValue, is_deeper
 from agent_actors.domain.messages import Message, Messages
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -69,7 +70,9 @@ def _by_first_key(messages: Messages) -> dict[bytes | None, list[_HandedOut]]:
 
 def _key(item: Mapping[str, object]) -> bytes | None:
     """What tells a dict from any other; None for one that is no JSON."""
+    if is_deeper(cast(JsonValue, item), MAX_MESSAGE_DEPTH):
+        return None
     try:
         return _ENCODER.encode(item)
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError):
         return None

@@ -26,7 +26,15 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.domain.json import (
+    MAX_DEPTH,
+    MAX_MESSAGE_DEPTH,
+    JsonObject,
+    JsonValue,
+    copy_object,
+    is_deeper,
+    nests_deeper,
+)
 from agent_actors.domain.messages import ROLES, Message, Messages, Role
 from agent_actors.domain.provenance import MarkedBlock, Origin
 from agent_actors.domain.tool_spec import ToolSpec
@@ -183,10 +191,10 @@ def _arguments_text(call: ToolUseBlock) -> str:
 
     Endpoints answer 400 to a history whose arguments do not parse.
     """
-    if call.raw_arguments:
+    if call.raw_arguments and not nests_deeper(call.raw_arguments, MAX_DEPTH):
         try:
             _DECODE_OBJECT(call.raw_arguments)
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         else:
             return call.raw_arguments
@@ -267,6 +275,10 @@ def _message(index: int, item: Mapping[str, object]) -> Message:
     # Whoever builds a history by hand may put anything there.
     if not isinstance(cast(object, item), Mapping):
         raise _fault(index, f"expected a dict with role and content; got {item!r:.80}")
+    if is_deeper(cast(JsonValue, item), MAX_MESSAGE_DEPTH):
+        raise _fault(
+            index, f"expected at most {MAX_MESSAGE_DEPTH} levels of nested lists and dicts"
+        )
     role = item.get("role")
     role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
     if role not in ROLES:
@@ -332,10 +344,10 @@ def _call(index: int, call: Mapping[str, object]) -> ToolUseBlock:
 def _arguments(arguments: object) -> JsonObject:
     if isinstance(arguments, Mapping):
         return copy_object(cast(Mapping[str, JsonValue], arguments))
-    if isinstance(arguments, str):
+    if isinstance(arguments, str) and not nests_deeper(arguments, MAX_DEPTH):
         try:
             return _DECODE_OBJECT(arguments)
-        except (ValueError, RecursionError):
+        except ValueError:
             return {}
     return {}
 

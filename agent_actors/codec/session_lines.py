@@ -10,6 +10,7 @@ import msgspec
 
 from agent_actors.codec.blocks import dump_block
 from agent_actors.codec.json_values import to_json
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.messages import Message
 from agent_actors.errors import InvalidEventError
 
@@ -44,9 +45,11 @@ def moved_line(line: bytes, session_id: str) -> bytes:
 
 
 def _fields(line: bytes) -> dict[str, msgspec.Raw]:
+    if nests_deeper(line, MAX_DOCUMENT_DEPTH):
+        raise InvalidEventError(f"expected a record of at most {MAX_DOCUMENT_DEPTH} nested levels")
     try:
         return _DECODE_RAW(line)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidEventError(f"expected the JSON of a record: {error}") from None
 
 
@@ -56,4 +59,4 @@ def size_of(message: Message) -> int:
     try:
         return len(msgspec.json.encode(blocks))
     except UnicodeEncodeError:  # halves of characters
-        return len(msgspec.json.encode(to_json(blocks)))
+        return len(msgspec.json.encode(to_json(blocks, levels=MAX_DOCUMENT_DEPTH)))

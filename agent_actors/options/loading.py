@@ -22,6 +22,7 @@ from typing import Final, cast
 import attrs
 import yaml
 
+from agent_actors.domain.json import JsonValue, is_deeper, nests_deeper
 from agent_actors.domain.limits import Prices, UsageLimits
 from agent_actors.errors import ConfigError
 from agent_actors.options.validation import KINDS, fault_of_keywords
@@ -36,7 +37,7 @@ _LARGEST: Final = 2**18
 """Bytes of a file; one of options that is larger is another file."""
 
 _DEEPEST: Final = 50
-"""How deep the tables and lists of a YAML file may be."""
+"""How deep the tables and lists of a file may be."""
 
 _EXPANDED: Final = frozenset({"model", "base_url", "api_key", "headers"})
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
@@ -108,7 +109,11 @@ def _parsed(suffix: str, text: str) -> dict[str, object]:
     form = suffix.removeprefix(".").upper()
     try:
         found = read(text)
+        if is_deeper(cast("JsonValue", found), _DEEPEST):
+            raise ValueError(f"tables and lists are more than {_DEEPEST} deep")
     except (ValueError, yaml.YAMLError, RecursionError) as error:
+        # Only the reader of TOML recurses through text of unknown depth. It is written in Python:
+        # there every interpreter enforces its recursion limit.
         told = " ".join(str(error).split()) or type(error).__name__
         raise ConfigError(f"no {form}: {told}") from error
     if found is None:  # YAML without anything in it
@@ -153,6 +158,8 @@ def _check_events(events: Iterable[yaml.Event]) -> None:
 
 
 def _from_json(text: str) -> object:
+    if nests_deeper(text, _DEEPEST):
+        raise ValueError(f"tables and lists are more than {_DEEPEST} deep")
     return json.loads(text, object_pairs_hook=_once)
 
 

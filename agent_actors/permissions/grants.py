@@ -15,7 +15,7 @@ from typing import Final, Literal, Self, TypeAlias, get_args
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonObject, copy_object
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, copy_object, is_deeper
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.rules import Rule
 from agent_actors.tools import Tool
@@ -244,7 +244,6 @@ def _same_calls(one: Grant, other: Grant) -> bool:
 
 
 def _key(arguments: JsonObject) -> str:
-    try:
-        return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
-    except RecursionError:  # such arguments are like no others
+    if is_deeper(arguments, MAX_DEPTH):  # such arguments are like no others
         return ""
+    return json.dumps(arguments, sort_keys=True, separators=(",", ":"))

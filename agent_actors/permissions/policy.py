@@ -20,7 +20,7 @@ from typing import Final
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.json import JsonObject, copy_object
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, copy_object, is_deeper
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.decisions import (
     Allow,
@@ -338,10 +338,9 @@ def _ask(call: ToolUseBlock, tool: Tool, cwd: PurePath, reason: str) -> Ask:
 
 def _shown(arguments: JsonObject) -> str:
     # A model writes them: nothing in them may move the cursor or turn the direction of reading.
-    try:
-        text = json.dumps(arguments, ensure_ascii=False)
-    except RecursionError:
+    if is_deeper(arguments, MAX_DEPTH):
         return "arguments that are nested too deeply to be shown"
+    text = json.dumps(arguments, ensure_ascii=False)
     text = "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
     )

@@ -194,7 +194,15 @@ def _list_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], A
 def _set_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
     as_list = _list_hook(hint, converter)
     collect: Any = frozenset if hint is frozenset or get_origin(hint) is frozenset else set
-    return lambda value, _hint: collect(as_list(value, list))
+
+    def hook(value: Any, _hint: Any) -> Any:
+        items = as_list(value, list)
+        try:
+            return collect(items)
+        except TypeError:  # interpreters word it differently
+            raise TypeError("the items of a set must be hashable, and one is not") from None
+
+    return hook
 
 
 def _tuple_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:

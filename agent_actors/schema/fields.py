@@ -32,7 +32,9 @@ def class_fields(cls: Any) -> tuple[Parameter, ...] | None:
 def class_docstring(cls: type) -> Docstring:
     """What the class's own docstring says; the signature that dataclasses write says nothing."""
     text = vars(cls).get("__doc__")
-    return parse_docstring(None if text and text.startswith(f"{cls.__name__}(") else text)
+    # From Python 3.15 on the class holds an object that writes the signature when it is read.
+    written = not isinstance(text, str) or text.startswith(f"{cls.__name__}(")
+    return parse_docstring(None if written else text)
 
 
 def _attrs_fields(cls: type) -> tuple[Parameter, ...]:

@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, is_deeper
 
 _KEPT: Final = frozenset(
     {
@@ -56,11 +56,14 @@ def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
     """The schema as a strict endpoint takes it, sharing nothing that changes; None: there is none.
 
     Args:
-        schema: The JSON Schema of an object.
+        schema: The JSON Schema of an object; of more than `MAX_DEPTH` levels there is no form.
     """
+    whole = dict(schema)
+    if is_deeper(whole, MAX_DEPTH):
+        return None
     try:
-        return _strict(dict(schema))
-    except (_NoStrictForm, RecursionError):
+        return _strict(whole)
+    except _NoStrictForm:
         return None
 
 

@@ -53,20 +53,20 @@ _BETWEEN: Final = b"\x1e"
 # The lines of a session's commits from one back, as one value, and where to go on; 0 at an end.
 _WALK_BACK: Final = """
     WITH RECURSIVE walk (first_seq, previous, lines) AS (
-        SELECT first_seq, previous, lines FROM commits WHERE id = ?1
+        SELECT first_seq, previous, lines FROM commits WHERE id = :commit
         UNION ALL
         SELECT c.first_seq, c.previous, c.lines
         FROM walk AS w JOIN commits AS c ON c.id = w.previous
-        WHERE w.first_seq > ?2 + 1
-        LIMIT ?3
+        WHERE w.first_seq > :after_seq + 1
+        LIMIT :most
     )
     SELECT CAST(coalesce(group_concat(lines, char(30)), '') AS BLOB),
-        iif(min(first_seq) > ?2 + 1, min(previous), 0)
+        iif(min(first_seq) > :after_seq + 1, min(previous), 0)
     FROM walk
 """
 _DELETE_COMMITS: Final = """
     WITH RECURSIVE walk (id, previous) AS (
-        SELECT id, previous FROM commits WHERE id = ?1
+        SELECT id, previous FROM commits WHERE id = :commit
         UNION ALL
         SELECT c.id, c.previous FROM walk AS w JOIN commits AS c ON c.id = w.previous
     )
@@ -364,10 +364,12 @@ class SqliteCore:
     @staticmethod
     def _walk_back(db: sqlite3.Connection, commit: int, after_seq: int) -> tuple[bytes, int]:
         try:
-            rows = db.execute(_WALK_BACK, (commit, after_seq, _READ_AT_ONCE))
+            asked = {"commit": commit, "after_seq": after_seq, "most": _READ_AT_ONCE}
+            rows = db.execute(_WALK_BACK, asked)
             found, commit = rows.fetchone()
         except sqlite3.DataError:  # more than a value may hold: images, by the hundred
-            found, commit = db.execute(_WALK_BACK, (commit, after_seq, 1)).fetchone()
+            asked = {"commit": commit, "after_seq": after_seq, "most": 1}
+            found, commit = db.execute(_WALK_BACK, asked).fetchone()
         return found, commit
 
     def info(self, session_id: str) -> SessionInfo | None:
@@ -436,7 +438,7 @@ class SqliteCore:
         if end is None:
             return
         self._note(db, session_id, end, dict.fromkeys(metadata_of(end.metadata)))
-        db.execute(_DELETE_COMMITS, (end.last_commit,))
+        db.execute(_DELETE_COMMITS, {"commit": end.last_commit})
         db.execute("DELETE FROM sessions WHERE number = ?", (end.number,))
 
 

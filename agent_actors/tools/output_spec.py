@@ -20,7 +20,7 @@ import attrs
 import msgspec
 
 from agent_actors.codec.json_values import to_json_object
-from agent_actors.domain.json import JsonObject, JsonValue, copy_json
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, copy_json, nests_deeper
 from agent_actors.domain.model import OutputSchema
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
@@ -258,11 +258,13 @@ def _json_in(text: str) -> JsonValue:
     text = _unfenced(text.strip(_BLANKS))
     if not text:
         raise _NoJsonError("the answer is empty")
+    if nests_deeper(text, MAX_DEPTH):
+        raise _NoJsonError(f"the answer is nested more than {MAX_DEPTH} levels deep")
     value: JsonValue = None
     fault = ""
     try:
         value = cast(JsonValue, msgspec.json.decode(text))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         fault = f"the answer is no JSON: {error}"
     if fault or isinstance(value, str):
         # An object repeated, or with halves of characters in it, or inside a string.

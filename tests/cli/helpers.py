@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Final, TextIO
 
 import attrs
@@ -28,11 +29,15 @@ class Ended:
     err: str
 
 
+# Holds the module that makes warnings of the package errors in programs that tests start.
+CHILDREN = Path(__file__).parents[1] / "children"
+
+
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """What the program finds: no endpoint and no path to modules of a developer's own."""
     mine = ("AGENT_ACTORS_", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
-    return {**kept, "COLUMNS": "80", **(extra or {})}
+    return {**kept, "PYTHONPATH": str(CHILDREN), "COLUMNS": "80", **(extra or {})}
 
 
 def at(endpoint: ScriptedEndpoint) -> tuple[str, ...]:

@@ -145,6 +145,10 @@ def broken(**changes: Any) -> str:
     return json.dumps({**read(NOTE), **changes})
 
 
+# In an event it is a level too deep.
+DEEPEST = json.loads("[" * 256 + "]" * 256)
+
+
 @pytest.mark.feature("OAGS-005")
 @pytest.mark.parametrize(
     ("text", "said"),
@@ -156,8 +160,9 @@ def broken(**changes: Any) -> str:
         ("\ud800", "expected the JSON of an event"),
         ('{"type":"notification","text":"\\ud800"}', "expected the JSON of an event"),
         ('{"type":"notification","ts":NaN}', "expected the JSON of an event"),
-        ("[" * 100_000, "expected the JSON of an event"),
-        ('{"a":' * 100_000, "expected the JSON of an event"),
+        ("[" * 100_000, "expected an event of at most 256 nested levels"),
+        (b'{"a":' * 257, "expected an event of at most 256 nested levels"),
+        (broken(x=DEEPEST), "expected an event of at most 256 nested levels"),
         ("null", "expected a JSON object with a type"),
         ("[]", "expected a JSON object with a type"),
         ("{}", "expected a JSON object with a type"),
@@ -181,6 +186,20 @@ def test_what_is_no_event_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(InvalidEventError, match=said):
         loads_event(text, strict=strict)
+
+
+def test_deepest_event_is_written_and_read() -> None:
+    """What is written can be read: both ways have the same bound, on every interpreter."""
+    raw = {**read(NOTE), "type": "future", "x": DEEPEST[0]}
+    for event in (UnknownEvent(raw), UnknownEvent({**raw, "y": "\ud800"})):
+        assert loads_event(dumps_event(event)).type == "future"
+        assert len(loads_events([encode_event(event)])) == 1
+    for deeper in (DEEPEST, json.loads("[" * 700 + "]" * 700)):
+        for more in ("", "\ud800"):
+            with pytest.raises(InvalidEventError, match="at most 256 nested levels"):
+                encode_event(UnknownEvent({**raw, "x": deeper, "y": more}))
+    with pytest.raises(InvalidEventError, match="at most 256 nested levels"):
+        loads_events([broken(x=DEEPEST).encode()])
 
 
 @pytest.mark.feature("OAGS-005")

@@ -232,7 +232,7 @@ def test_ctrl_c_ends_the_run_before_the_program(bridge_of: tuple[str, str, list[
     """
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+        env={**os.environ, "PYTHONPATH": f"{EXAMPLES}{os.pathsep}{os.environ['PYTHONPATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

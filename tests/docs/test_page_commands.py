@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -29,6 +30,8 @@ PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]
 LANGUAGES = {"", "console", "diff", "json", "python", "sh", "text", "toml", "yaml"}
 # Programs of others, whose options nobody can tell here.
 OF_OTHERS = {".", "cd", "curl", "export", "printf", "pytest", "python3"}
+# Nothing of a developer's own; the path makes warnings of the package errors.
+BARE = {"PATH": "", "PYTHONPATH": os.environ["PYTHONPATH"]}
 MODULES = ("pytest", "agent_actors.testing", "venv")
 
 
@@ -187,7 +190,7 @@ async def test_a_program_prints_what_its_page_shows(block: Block) -> None:
     async with ScriptedEndpoint(demo_script(2, every=0.001)) as endpoint:
         done = await trio.run_process(
             [sys.executable, str(block.file)],
-            env={"PATH": "", "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
+            env={**BARE, "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
             capture_stdout=True,
         )
     printed = sorted(done.stdout.decode().splitlines())

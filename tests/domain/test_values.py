@@ -1,5 +1,6 @@
 """Blocks, JSON copies, usage, ids, runs and specs: the small values."""
 
+import json
 from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
@@ -20,7 +21,15 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.ids import Uuid7Ids
-from agent_actors.domain.json import JsonObject, copy_json, copy_object, is_deeper, same_json
+from agent_actors.domain.json import (
+    JsonObject,
+    JsonValue,
+    copy_json,
+    copy_object,
+    is_deeper,
+    nests_deeper,
+    same_json,
+)
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelSettings
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
@@ -28,6 +37,13 @@ from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 
 # --- blocks ---------------------------------------------------------------------------------------
+
+# Texts that hold brackets, quotes and backslashes, which are no levels.
+JSON: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none() | st.integers() | st.text('[]{}"\\ü', max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('[{"', max_size=3), inner),
+    max_leaves=12,
+)
 
 
 @pytest.mark.feature("OAS-013")
@@ -100,6 +116,24 @@ def test_a_copy_of_json_shares_nothing_that_can_change() -> None:
     copied["tuple"][0].append(3)
     assert value == {"list": [1, {"a": []}], "tuple": ([2],), "text": "x"}
     assert copy_json(None) is None
+
+
+@given(JSON, st.integers(0, 6))
+def test_depth_of_text_is_depth_of_value(value: JsonValue, levels: int) -> None:
+    for ascii_only in (True, False):
+        text = json.dumps(value, ensure_ascii=ascii_only)
+        assert nests_deeper(text, levels) is is_deeper(value, levels)
+        assert nests_deeper(text.encode(), levels) is is_deeper(value, levels)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 9, '{"a":' * 9, "[]" * 9 + "[[[[", '"\\"[[[["[[[[', "]]]][[[[["]
+)
+def test_depth_of_broken_text_is_bounded(text: str) -> None:
+    """Brackets outside of strings count, in text that is not JSON as well."""
+    assert nests_deeper(text, 0)
+    assert not nests_deeper(text, 9)
+    assert not nests_deeper('"' + text.replace('"', ""), 0)
 
 
 def test_the_depth_of_json_is_told_up_to_a_bound() -> None:

@@ -354,7 +354,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (list[str], "abc", "field a: expected list[str], got string 'abc'"),
     (list[int], [1, "x"], "field a[1]: expected int, got string 'x'"),
     (set[int], [[1]], "field a[0]: expected int, got array"),
-    (set, [[1]], "field a: unhashable type: 'list'"),
+    (set, [[1]], "field a: the items of a set must be hashable, and one is not"),
     (tuple[int, str], [1], "field a: expected 2 items, got 1"),
     (tuple[int, ...], {}, "field a: expected tuple[int, ...], got object"),
     (dict[str, int], [1], "field a: expected dict[str, int], got array"),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue, is_deeper
 from agent_actors.domain.usage import Usage
 
 # Control characters do more than show; so do those that turn the direction of what follows, by
@@ -72,16 +72,15 @@ def json_text(value: JsonValue, size: int) -> str:
     if isinstance(value, str):
         # One text is written in one go: what is not shown is not to be written at all.
         value = value[:size]
+    elif is_deeper(value, MAX_MESSAGE_DEPTH):
+        return "(nested too deeply to be shown)"
     pieces: list[str] = []
     length = 0
-    try:
-        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
-            pieces.append(piece)
-            length += len(piece)
-            if length > size:
-                break
-    except RecursionError:
-        return "(nested too deeply to be shown)"
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+        pieces.append(piece)
+        length += len(piece)
+        if length > size:
+            break
     return "".join(pieces)
 
 

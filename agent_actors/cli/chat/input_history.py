@@ -14,6 +14,8 @@ from typing import Final
 from prompt_toolkit.history import History
 
 # Entries of the file; twice as many may stand there before the old ones go.
+from agent_actors.domain.json import nests_deeper
+
 _KEPT: Final = 1000
 _FOLDER: Final = "agent-actors"
 _FILE: Final = "chat-input.jsonl"
@@ -89,8 +91,10 @@ class InputHistory(History):
 
 def _decoded(line: bytes) -> str:
     """The text of a line; empty if it is none."""
+    if nests_deeper(line, 0):
+        return ""
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ""
     return found if isinstance(found, str) else ""

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from agent_actors.cli.doctor.findings import Notebook
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 
 # Ids that begin anew with each answer: `find:0`, `functions.find:0`, `call_0`.
 _COUNTED_ID: Final = re.compile(r"(?:functions\.)?[\w-]+:\d+|call_\d{1,2}")
@@ -174,10 +174,12 @@ def _values_of(text: str) -> list[JsonValue] | None:
     """The JSON values that stand in a text one behind the other; None if it holds anything else."""
     values: list[JsonValue] = []
     at = 0
+    if nests_deeper(text, MAX_DEPTH):
+        return None
     while at < len(text):
         try:
             value, at = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except ValueError:
             return None
         values.append(value)
         at += len(text[at:]) - len(text[at:].lstrip())

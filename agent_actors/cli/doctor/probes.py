@@ -15,6 +15,7 @@ from agent_actors.cli.doctor.probe_request import Asker, Outcome
 from agent_actors.cli.doctor.recommendations import Remedy, at_home, in_text, seen, slow
 from agent_actors.cli.doctor.report import CHECKS, Check, Figures, Report, Status
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished
 from agent_actors.domain.tool_spec import ToolSpec
@@ -258,9 +259,11 @@ def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
 
 def _names_in(body: bytes) -> list[str] | None:
     """The names in a list of models; None if this is none."""
+    if nests_deeper(body, MAX_DOCUMENT_DEPTH):
+        return None
     try:
         value: object = json.loads(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     listed = cast("dict[str, object]", value).get("data") if isinstance(value, dict) else value
     if not isinstance(listed, list):

@@ -14,7 +14,7 @@ import attrs
 
 from agent_actors.cli.doctor.call_quirks import CallWatch
 from agent_actors.cli.doctor.findings import Notebook, Sighting
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonObject, JsonValue, nests_deeper
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _CALL_IN_TEXT: Final = re.compile(r"<tool_call>|\bto=functions\.|<\|channel\|>commentary")
@@ -89,9 +89,11 @@ def _read_document(text: str, notes: Notebook, known_ids: Iterable[str]) -> Read
 
 
 def _loaded(text: str) -> object:
+    if nests_deeper(text, MAX_DOCUMENT_DEPTH):
+        return _JUNK
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return _JUNK
 
 

@@ -25,6 +25,7 @@ from agent_actors.cli.sessions.render import (
 )
 from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionUnknown
 from agent_actors.runtime.sessions.admin import Sessions
@@ -108,12 +109,13 @@ def _condition(text: str) -> tuple[str, JsonScalar]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"--where takes key=value; got {text!r}")
+    if nests_deeper(value, 0):  # a list or an object is text: listings compare single values
+        return key, value
     try:
         read = json.loads(value)
     except ValueError:
         return key, value
-    # What looks like a list or an object is text: listings compare single values.
-    return key, value if isinstance(read, dict | list) else cast("JsonScalar", read)
+    return key, cast("JsonScalar", read)
 
 
 def show_job(session_id: str) -> Job:
@@ -183,9 +185,11 @@ def import_job(path: str, session_id: str | None) -> Job:
 
 
 def _messages(text: str) -> list[Mapping[str, object]]:
+    if nests_deeper(text, MAX_DOCUMENT_DEPTH):
+        raise InvalidEventError(f"expected at most {MAX_DOCUMENT_DEPTH} nested levels of JSON")
     try:
         read = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidEventError(f"expected a list of messages as JSON: {error}") from None
     if not all(isinstance(one, dict) for one in read):
         raise InvalidEventError("expected a list of messages, and one is no object")

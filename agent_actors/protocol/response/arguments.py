@@ -19,7 +19,7 @@ from typing import Final, Never, TypeAlias, cast
 import attrs
 import msgspec
 
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 from agent_actors.protocol.response.json_repair import repair_object
 from agent_actors.protocol.response.text import mend_json, mend_surrogates
 
@@ -89,9 +89,11 @@ def dump_object(value: Mapping[str, JsonValue]) -> str:
 def _parse(text: str, wrappings: int) -> tuple[ParsedArguments, ...]:
     if text.strip() in {"", "null"}:
         return (GoodArguments({}),)
+    if nests_deeper(text, MAX_DEPTH):
+        return (BadArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep", text),)
     try:
         value = cast(JsonValue, msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return _parse_slowly(text)
     if isinstance(value, dict):
         return (GoodArguments(value, text),)
@@ -110,7 +112,7 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
         try:
             value, end = cast(tuple[JsonValue, int], _DECODER.raw_decode(text, start))
             mended = mend_json(value)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             # An empty object before one that is not whole is noise, and no call that runs.
             whole = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
             return (*whole, BadArguments(_why(error), text[start:] if whole else text))
@@ -144,9 +146,7 @@ def _kind(value: JsonValue) -> str:
     return "a string" if isinstance(value, str) else "an array"
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "the arguments are nested too deeply"
+def _why(error: ValueError) -> str:
     return f"the arguments are not valid JSON: {error}"
 
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
@@ -198,9 +198,11 @@ def _value(text: str, schema: JsonValue) -> JsonValue:
     """A value as its schema wants it: text, unless it cannot be text and is JSON."""
     if not isinstance(schema, dict) or _takes_text(schema):
         return text
+    if nests_deeper(text, MAX_DEPTH - 1):  # the arguments around it are a level of their own
+        return text
     try:
         return cast(JsonValue, msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return text
 
 

@@ -17,7 +17,7 @@ a lone surrogate cannot be encoded to UTF-8, and so could be neither stored nor 
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from agent_actors.domain.json import JsonValue
+from agent_actors.domain.json import MAX_DEPTH, JsonValue, is_deeper
 
 CUMULATIVE_MIN: Final = 32
 """Characters. Shorter repeats occur in natural text; one of this length, twice, does not."""
@@ -35,8 +35,8 @@ def mend_surrogates(text: str) -> str:
 def mend_json(value: JsonValue) -> JsonValue:
     """The value, with the surrogates of every text in it mended.
 
-    Raises:
-        RecursionError: It is nested too deeply.
+    Args:
+        value: A value of at most `MAX_DEPTH` levels.
     """
     if isinstance(value, str):
         return mend_surrogates(value)
@@ -50,14 +50,13 @@ def mend_json(value: JsonValue) -> JsonValue:
 def mend_object(value: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     """The object, mended; the very same if it is empty, as it nearly always is.
 
-    One that is nested too deeply to be looked through is given up: nobody could send it again.
+    An object of more than `MAX_DEPTH` levels is given up: the result is empty.
     """
     if not value:
         return value
-    try:
-        return {mend_surrogates(key): mend_json(item) for key, item in value.items()}
-    except RecursionError:
+    if any(is_deeper(item, MAX_DEPTH - 1) for item in value.values()):
         return {}
+    return {mend_surrogates(key): mend_json(item) for key, item in value.items()}
 
 
 class TextFlow:

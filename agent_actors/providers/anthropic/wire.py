@@ -11,7 +11,8 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from agent_actors.providers.openai_chat.wire import read_json
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
+from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]
@@ -83,9 +84,11 @@ def read_events(data: str | bytes) -> list[Event]:
     Raises:
         NotJsonError: It is no JSON.
     """
+    if nests_deeper(data, MAX_DOCUMENT_DEPTH):
+        raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
     try:
         event = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         pass
     else:
         delta = event.delta

@@ -24,7 +24,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.domain.provenance import Origin
@@ -240,11 +240,11 @@ def _call_id(call_id: str, dialect: ChatDialect) -> str:
 
 def _arguments(call: ToolUseBlock) -> str:
     raw = call.raw_arguments
-    if raw:
+    if raw and not nests_deeper(raw, MAX_DEPTH):
         try:
             if msgspec.json.decode(raw) == call.input:
                 return raw
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError):
             pass
     return dump_object(call.input)
 

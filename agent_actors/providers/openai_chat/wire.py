@@ -11,7 +11,7 @@ from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from agent_actors.domain.json import JsonValue
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonValue, nests_deeper
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]
@@ -150,8 +150,10 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
     decode = _PLAIN_DECODERS[field].decode
     try:
         for line in lines:
-            texts.append(decode(line).choices[0].delta.text)  # noqa: PERF401 - keeps the first
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+            if nests_deeper(line, MAX_DOCUMENT_DEPTH):
+                break
+            texts.append(decode(line).choices[0].delta.text)
+    except (msgspec.DecodeError, UnicodeError):
         pass
     return texts
 
@@ -160,15 +162,17 @@ def read_json(data: str | bytes) -> JsonValue:
     """The JSON value of a data line; surrogates that stand alone are kept for assembly to join.
 
     Raises:
-        NotJsonError: It is none.
+        NotJsonError: It is none, or it is nested on more than `MAX_DOCUMENT_DEPTH` levels.
     """
+    if nests_deeper(data, MAX_DOCUMENT_DEPTH):
+        raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
     try:
         return cast(JsonValue, msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         pass
     try:
         return cast(JsonValue, json.loads(data))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise NotJsonError(str(error)) from error
 
 
@@ -178,9 +182,11 @@ def read_chunks(data: str | bytes) -> list[Chunk]:
     Raises:
         NotJsonError: It is no JSON.
     """
+    if nests_deeper(data, MAX_DOCUMENT_DEPTH):
+        raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
     try:
         return [_DECODER.decode(data)]
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError):
         return [_chunk(item) for item in _objects(read_json(data))]
 
 

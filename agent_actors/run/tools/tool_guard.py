@@ -9,13 +9,14 @@ may refuse a call as well, and see what its own make of it. Nothing gets around 
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import PurePath
-from typing import Final, cast
+from typing import cast
 
 import attrs
 import trio
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import (
+    MAX_DEPTH,
     JsonObject,
     JsonValue,
     copy_json,
@@ -41,10 +42,6 @@ from agent_actors.run.tools.permission_prompts import RunAsking
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 from agent_actors.tools.output import ToolOutput
-
-# Levels of arguments: what hooks, rules and people look at has to be copied, compared and written,
-# and no honest call comes near. What is deeper could end a run in Python's own limit.
-MAX_LEVELS: Final = 100
 
 
 @attrs.frozen(eq=False)
@@ -79,8 +76,8 @@ class RunGuard:
 
         Cancellation: safe; a question is closed.
         """
-        if is_deeper(call.input, MAX_LEVELS):
-            return _denied(f"its arguments are nested more than {MAX_LEVELS} levels deep")
+        if is_deeper(call.input, MAX_DEPTH):
+            return _denied(f"its arguments are nested more than {MAX_DEPTH} levels deep")
         if self.hooked is not None:
             admitted = await self.hooked.admit(call, tool, self.messages())
             if isinstance(admitted, ToolOutput):

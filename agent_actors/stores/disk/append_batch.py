@@ -15,6 +15,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import (
     EventError,
+    InvalidEventError,
     SessionBusy,
     SessionError,
     SessionFenced,
@@ -45,12 +46,14 @@ def prepared(append: LogAppend) -> Entry | SessionError:
     if (fault := append_fault(append)) is not None:
         return SessionStoreError(fault, session_id=session_id)
     lines = append.lines
-    if lines is None:
-        lines = tuple([encode_event(event) for event in append.events])
     try:
+        if lines is None:
+            lines = tuple([encode_event(event) for event in append.events])
         changes = plain_metadata(append.metadata, session_id) if append.metadata else None
     except SessionStoreError as error:
         return error
+    except InvalidEventError as error:
+        return SessionStoreError(f"a record cannot be written: {error}", session_id=session_id)
     return Entry(append, lines, changes)
 
 
