@@ -324,6 +324,12 @@ class SessionLog:
             del self._loaded[session_id]
             self._on_deleted(session_id)
 
+    def read_anew(self, session_id: str) -> None:
+        """The stored records of a session have changed: its next run reads them all."""
+        loaded = self._loaded.get(session_id)
+        if loaded is not None and not loaded.users:
+            del self._loaded[session_id]
+
     async def aclose(self) -> None:
         """Close the store; the actor has ended. Idempotent."""
         await self._store.aclose()

@@ -57,7 +57,7 @@ from agent_actors.runtime.calls import RunCalls
 from agent_actors.runtime.hooked import Blocked, HookedRun
 from agent_actors.runtime.ledger import Ledger
 from agent_actors.runtime.noting import metadata_of
-from agent_actors.runtime.opening import opening_of
+from agent_actors.runtime.opening import opening_of, report_of
 from agent_actors.runtime.output import RunOutput
 from agent_actors.runtime.policy import policy_of
 from agent_actors.runtime.reader import EventMailbox, RunSink, Stamp
@@ -238,7 +238,12 @@ class Driver:
         commands = await self._suspension.first(machine, said, self._record.messages())
         first = opening_of(self._spec, self._session.state)
         stop_reason = await self._carry_out(
-            commands, *first, init, *closed, *self._toolset.notices()
+            commands,
+            *first,
+            init,
+            *closed,
+            *report_of(self._session.state),
+            *self._toolset.notices(),
         )
         self._leave_if_blocked()
         if self._face is not None:

@@ -4,6 +4,7 @@
     <path>/lock                           which opening has which session
     <path>/sessions/<id>/events.jsonl     the records, a line of JSON each
     <path>/sessions/<id>/meta.json        session_id, created_at, metadata
+    <path>/sessions/<id>/events.jsonl.damaged-<n>   the records before the nth repair
 
 Owns these files. An append is one write of whole lines; one that fails is cut off again. What a
 crash has left of a line at the end is cut when the session is taken, and reported: whole lines
@@ -12,6 +13,7 @@ before it stay, acknowledged or not. Where a log ends is remembered while the se
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +22,13 @@ from typing import Final, cast
 import attrs
 import msgspec
 
-from agent_actors.abc import AppendOutcome
+from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import SessionInfo, SessionPage, session_id_fault
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
+from agent_actors.sessions.alignment import Alignment, Damage, aligned
+from agent_actors.stores._entries import Entry, merged, placed, read_records, stale, used_elsewhere
 from agent_actors.stores._file_names import directory_name
 from agent_actors.stores._folders import (
     file,
@@ -41,6 +44,8 @@ from agent_actors.stores._locks import StoreInUse, StoreLocks
 
 EVENTS: Final = "events.jsonl"
 META: Final = "meta.json"
+# The logs as they were before repairs.
+_BACKUP: Final = re.compile(r"events\.jsonl\.damaged-([0-9]{1,9})(?:\.new)?")
 _EPOCH: Final = "epoch"
 _SESSIONS: Final = "sessions"
 # Bytes that are read at once from a log's end to find its last line; most are shorter.
@@ -323,18 +328,22 @@ class JsonlCore:
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
         """Take the session, and read its records."""
         self._take(session_id)
-        self._end(session_id)
-        lines = self._lines(session_id)[after_seq:]
-        return read_records(lines, session_id, after_seq)
+        end = self._end(session_id)
+        lines = placed(self._lines(session_id), session_id)
+        end.last_seq = len(lines)  # what the last line says may be damaged too
+        return read_records(lines[after_seq:], session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
-        return self._lines(session_id)[after_seq:]
+        return placed(self._lines(session_id), session_id)[after_seq:]
 
     def _lines(self, session_id: str) -> list[bytes]:
+        return self._text(session_id).split(b"\n")[:-1]
+
+    def _text(self, session_id: str) -> bytes:
         with suppress(FileNotFoundError), folder(directory_name(session_id), self._folder) as found:
-            return (read_file(EVENTS, found) or b"").split(b"\n")[:-1]
-        return []
+            return read_file(EVENTS, found) or b""
+        return b""
 
     def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""
@@ -370,6 +379,59 @@ class JsonlCore:
                 if info is not None:
                     yield info
 
+    # Damage.
+
+    def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the session's log."""
+        found = self._alignment(self._text(session_id), session_id)
+        return found.damage
+
+    @staticmethod
+    def _alignment(text: bytes, session_id: str) -> Alignment:
+        *lines, rest = text.split(b"\n")
+        found = aligned(session_id, lines)
+        if rest:
+            torn = Damage(
+                f"{len(rest)} bytes of a line without its end, as a crash leaves them",
+                len(found.lines) + 1,
+                len(text) - len(rest),
+            )
+            found = attrs.evolve(found, damage=(*found.damage, torn))
+        return found
+
+    def repair(self, session_id: str) -> LogRepair:
+        """Replace the session's log by one that is in order; the old one stays next to it.
+
+        A kill leaves the old log or the new one: the new one is complete on the disk before it
+        takes the place of the old one, of which a copy is there by then.
+        """
+        had = self._taken(session_id)
+        try:
+            text = self._text(session_id)
+            found = self._alignment(text, session_id)
+            if not found.damage:
+                return LogRepair(session_id, ())
+            name = directory_name(session_id)
+            with folder(name, self._folder) as opened:
+                backup = _backup_name(os.listdir(opened))
+                replace_file(backup, opened, text, sync=True)
+                os.fsync(opened)
+                new = b"".join(line + b"\n" for line in found.lines)
+                replace_file(EVENTS, opened, new, sync=True)
+                os.fsync(opened)
+            return LogRepair(session_id, found.damage, str(self._path / _SESSIONS / name / backup))
+        finally:
+            self._ends.pop(session_id, None)
+            if not had:
+                self.release(session_id)
+
+    def _taken(self, session_id: str) -> bool:
+        """Take the session; whether this opening had it before."""
+        assert self._locks is not None
+        had = self._locks.holds(session_id)
+        self._take(session_id)
+        return had
+
     # Noting and deleting.
 
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
@@ -382,13 +444,12 @@ class JsonlCore:
 
     def delete(self, session_id: str) -> None:
         """Take the session, and delete its files, the records first."""
-        assert self._locks is not None
-        had = self._locks.holds(session_id)
-        self._take(session_id)
+        had = self._taken(session_id)
         name = directory_name(session_id)
         try:
             with suppress(FileNotFoundError), folder(name, self._folder) as found:
-                for one in (EVENTS, META, f"{META}.new"):
+                backups = [one for one in os.listdir(found) if _BACKUP.fullmatch(one)]
+                for one in (EVENTS, META, f"{EVENTS}.new", f"{META}.new", *backups):
                     with suppress(FileNotFoundError):
                         os.unlink(one, dir_fd=found)
                 os.rmdir(name, dir_fd=self._folder)
@@ -414,8 +475,14 @@ class JsonlCore:
         return gone
 
 
+def _backup_name(names: Sequence[str]) -> str:
+    """The name for the backup of a log that is repaired, which no file has."""
+    numbers = [int(match[1]) for match in map(_BACKUP.fullmatch, names) if match]
+    return f"{EVENTS}.damaged-{max(numbers, default=0) + 1}"
+
+
 def _end_of(session_id: str, log: int) -> _End:
-    """Where a log's last whole line ends, and what it says; what follows it does not count."""
+    """Where a log's last line with an end stops, and what it says; what follows does not count."""
     size = os.fstat(log).st_size
     length = _TAIL
     while True:
@@ -428,13 +495,22 @@ def _end_of(session_id: str, log: int) -> _End:
         length *= 4
     if last < 0:
         return _End()
+    size = start + last + 1
     try:
         header = _HEADER.decode(text[first:last])
-    except ValueError as error:
-        raise SessionStoreError(
-            f"its last record cannot be read: {error}", session_id=session_id
-        ) from error
-    return _End(start + last + 1, header.seq, header.ts)
+    except (ValueError, RecursionError):
+        return _end_of_damaged(session_id, read_from(log, 0)[:size])
+    return _End(size, header.seq, header.ts)
+
+
+def _end_of_damaged(session_id: str, text: bytes) -> _End:
+    """The end of a log whose last line says nothing: all lines tell how many records there are."""
+    found = aligned(session_id, text.split(b"\n")[:-1])
+    updated_at = 0.0
+    for line in found.lines:
+        with suppress(ValueError, RecursionError):
+            updated_at = max(updated_at, _HEADER.decode(line).ts)
+    return _End(len(text), len(found.lines), updated_at)
 
 
 def _meta(text: bytes, session_id: str) -> _Meta:

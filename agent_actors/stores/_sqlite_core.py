@@ -15,17 +15,28 @@ import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import msgspec
 
-from agent_actors.abc import AppendOutcome
+from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import SessionInfo, SessionPage
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.stores._entries import Entry, merged, read_records, stale, used_elsewhere
+from agent_actors.sessions.alignment import Alignment, Damage, aligned
+from agent_actors.stores._entries import (
+    Entry,
+    lost_records,
+    merged,
+    placed,
+    read_records,
+    stale,
+    used_elsewhere,
+)
+from agent_actors.stores._file_names import directory_name
+from agent_actors.stores._folders import write_all
 from agent_actors.stores._listing import Query
 from agent_actors.stores._locks import StoreInUse, StoreLocks
 from agent_actors.stores._sqlite_listing import (
@@ -61,8 +72,12 @@ _WALK_BACK: Final = """
         LIMIT ?3
     )
     SELECT CAST(coalesce(group_concat(lines, char(30)), '') AS BLOB),
-        iif(min(first_seq) > ?2 + 1, min(previous), 0)
+        coalesce(iif(min(first_seq) > ?2 + 1, min(previous), 0), 0),
+        min(first_seq)
     FROM walk
+"""
+_COMMITS_OF: Final = """
+    SELECT id, first_seq, CAST(lines AS BLOB) FROM commits WHERE session = ? ORDER BY id
 """
 _DELETE_COMMITS: Final = """
     WITH RECURSIVE walk (id, previous) AS (
@@ -348,27 +363,30 @@ class SqliteCore:
         ).fetchone() or (0, 0)
         # From the last commit back to the one that holds the first record that is asked for.
         pieces: list[bytes] = []
+        first = last_seq + 1
         while commit and after_seq < last_seq:
-            found, commit = self._walk_back(db, commit, after_seq)
-            if found:
-                pieces += found.split(_BETWEEN)
+            found, commit, began = self._walk_back(db, commit, after_seq)
+            if began is None or not 0 < began < first:
+                break  # its row is gone, or damaged
+            first = began
+            pieces += found.split(_BETWEEN)
+        if after_seq + 1 < first <= last_seq + 1 and after_seq < last_seq:
+            raise lost_records(session_id, after_seq + 1, first - 1)
         lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
-        wanted = max(0, last_seq - after_seq)
-        if len(lines) < wanted:
-            raise SessionStoreError(
-                f"{wanted - len(lines)} of its records are gone from {self._path}",
-                session_id=session_id,
-            )
-        return lines[len(lines) - wanted :]
+        if not lines:
+            return []
+        return placed(lines, session_id, first, last_seq)[after_seq + 1 - first :]
 
     @staticmethod
-    def _walk_back(db: sqlite3.Connection, commit: int, after_seq: int) -> tuple[bytes, int]:
+    def _walk_back(
+        db: sqlite3.Connection, commit: int, after_seq: int
+    ) -> tuple[bytes, int, int | None]:
         try:
             rows = db.execute(_WALK_BACK, (commit, after_seq, _READ_AT_ONCE))
-            found, commit = rows.fetchone()
+            row = rows.fetchone()
         except sqlite3.DataError:  # more than a value may hold: images, by the hundred
-            found, commit = db.execute(_WALK_BACK, (commit, after_seq, 1)).fetchone()
-        return found, commit
+            row = db.execute(_WALK_BACK, (commit, after_seq, 1)).fetchone()
+        return cast("tuple[bytes, int, int | None]", row)
 
     def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""
@@ -382,6 +400,99 @@ class SqliteCore:
     def page(self, query: Query) -> SessionPage:
         """A page of the sessions."""
         return read_page(self._connection(), query)
+
+    # Damage.
+
+    def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the session's log."""
+        db = self._connection()
+        row = db.execute(
+            "SELECT number, last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        return self._alignment(db, session_id, *row)[0].damage if row else ()
+
+    def _alignment(
+        self, db: sqlite3.Connection, session_id: str, number: int, last_seq: int, last_commit: int
+    ) -> tuple[Alignment, bytes]:
+        """The session's log in order, and as it is; also of rows that no later row leads to."""
+        rows = db.execute(_COMMITS_OF, (number,)).fetchall()
+        text = b"\n".join(row[2] for row in rows)
+        found = aligned(
+            session_id, text.split(b"\n") if rows else (), last_seq=last_seq, offsets=False
+        )
+        if not found.damage and (fault := self._chain_fault(db, session_id, last_seq)) is not None:
+            found = attrs.evolve(found, damage=(Damage(fault, last_seq),))
+        return found, text
+
+    def _chain_fault(self, db: sqlite3.Connection, session_id: str, last_seq: int) -> str | None:
+        try:
+            self.export(session_id, 0)
+        except SessionStoreError:
+            return "the rows of the log do not lead from one to the next"
+        return None
+
+    def repair(self, session_id: str) -> LogRepair:
+        """Write the session's log anew, in order, in one transaction; a file keeps the old one."""
+        had = self._taken(session_id)
+        try:
+            with self._transaction() as db:
+                self._read_ends(db, [session_id])
+                end = self._ends.get(session_id)
+                if end is None:
+                    return LogRepair(session_id, ())
+                found, text = self._alignment(
+                    db, session_id, end.number, end.last_seq, end.last_commit
+                )
+                if not found.damage:
+                    return LogRepair(session_id, ())
+                backup = self._back_up(session_id, text)
+                self._rewrite(db, session_id, end, found.lines)
+            return LogRepair(session_id, found.damage, str(backup))
+        finally:
+            if not had:
+                self.release(session_id)
+
+    def _back_up(self, session_id: str, text: bytes) -> Path:
+        """Keep a log in a file of its own, on the disk itself."""
+        name = directory_name(session_id)
+        number = 1
+        while (path := self._path.with_name(f"{self._path.name}-{name}.damaged-{number}")).exists():
+            number += 1
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(opened, text)
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+        return path
+
+    def _rewrite(
+        self, db: sqlite3.Connection, session_id: str, end: _End, lines: Sequence[bytes]
+    ) -> None:
+        db.execute("DELETE FROM commits WHERE session = ?", (end.number,))
+        commit = self._last(db, "id", "commits", None)
+        previous = 0
+        for at in range(0, len(lines), _READ_AT_ONCE):
+            commit += 1
+            some = b"\n".join(lines[at : at + _READ_AT_ONCE]).decode()
+            insert(
+                db,
+                f"INSERT INTO commits ({_COMMIT}) VALUES",
+                "",
+                [commit, end.number, at + 1, previous, some],
+                5,
+            )
+            previous = commit
+        end.last_commit, end.last_seq = previous, len(lines)
+        self._last_commit = commit
+        self._write_ends(db, {session_id: end})
+
+    def _taken(self, session_id: str) -> bool:
+        """Take the session; whether this opening had it before."""
+        assert self._locks is not None
+        had = self._locks.holds(session_id)
+        self._take(session_id)
+        return had
 
     # Noting and deleting.
 
@@ -398,9 +509,7 @@ class SqliteCore:
 
     def delete(self, session_id: str) -> None:
         """Take the session, and delete it."""
-        assert self._locks is not None
-        had = self._locks.holds(session_id)
-        self._take(session_id)
+        had = self._taken(session_id)
         try:
             with self._transaction() as db:
                 self._delete(db, session_id)

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, open_runtime
+from agent_actors.domain.events import UnreadableEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores import _jsonl_core
@@ -191,16 +192,22 @@ async def test_a_long_last_record_is_found(store: JsonlStore) -> None:
     assert await store.append([append(2, "b")]) == [None]
 
 
-async def test_a_whole_line_that_is_no_record_is_not_cut(store: JsonlStore, path: Path) -> None:
+async def test_a_last_line_that_is_no_record_keeps_its_place(
+    store: JsonlStore, path: Path
+) -> None:
     await store.append([append(0, "a")])
     events = path / "sessions" / "s" / "events.jsonl"
     events.write_bytes(events.read_bytes() + b"no record\n")
     store.evicted("s")
-    with pytest.raises(SessionStoreError, match="last record cannot be read"):
-        await store.load("s")
-    [outcome] = await store.append([append(2, "b")])
-    assert isinstance(outcome, SessionStoreError)
-    assert events.read_bytes().endswith(b"no record\n")
+    first, second = await store.load("s")
+    assert (first,) == notes(1, "a")
+    assert isinstance(second, UnreadableEvent)
+    assert (second.seq, second.raw) == (2, b"no record")
+    info = await store.info("s")
+    assert info is not None
+    assert (info.last_seq, info.updated_at) == (2, 1.0)
+    assert await store.append([append(2, "b")]) == [None]
+    assert [record.seq for record in await store.load("s")] == [1, 2, 3]
 
 
 # Links.
