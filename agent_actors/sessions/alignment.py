@@ -165,7 +165,7 @@ def _kept(lines: list[_Line], first_seq: int, last_seq: int | None) -> list[tupl
             if length == len(ends):
                 ends.append(line.seq)
                 at.append(index)
-            elif line.seq < ends[length] or _is_better(lines, index, at[length]):
+            elif line.seq < ends[length] or _is_better(lines, index, at[length], first_seq):
                 ends[length], at[length] = line.seq, index
         before.append(at[length - 1] if length > 0 else -1)
     kept: set[int] = set()
@@ -184,9 +184,15 @@ def _most(lines: list[_Line], index: int, first_seq: int, last_seq: int | None) 
     return most + _MOST_LOST if _is_supported(lines, index) else most
 
 
-def _is_better(lines: list[_Line], index: int, other: int) -> bool:
-    """Of lines with the same number the first one counts, unless its neighbours tell otherwise."""
-    return _is_supported(lines, index) and not _is_supported(lines, other)
+def _is_better(lines: list[_Line], index: int, other: int, first_seq: int) -> bool:
+    """Whether a line is to count rather than another one before it.
+
+    Of lines with the same number the first one counts, unless its neighbours tell otherwise.
+    """
+    if lines[index].seq != lines[other].seq or _is_supported(lines, other):
+        return False
+    in_place = lines[index].seq == first_seq + index
+    return in_place or _is_supported(lines, index)
 
 
 def _is_supported(lines: list[_Line], index: int) -> bool:
