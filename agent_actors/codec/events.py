@@ -143,8 +143,11 @@ def checked_event(event: Event) -> Event:
             value that JSON has not, or the class is not one of the package's. Says which.
     """
     kind = _kind_of(event)
-    for name, _dump, _load in _OWN_FIELDS[type(event)]:
-        _check_depth(getattr(event, name), kind, name)
+    for name, dump, _load in _OWN_FIELDS[type(event)]:
+        value = getattr(event, name)
+        if dump is _dump_blocks and _are_blocks(value):
+            value = dump(value)
+        _check_depth(value, kind, name)
     try:
         line = msgspec.json.encode(event_to_json(event))
     except (TypeError, AttributeError, KeyError, OverflowError) as error:
@@ -175,8 +178,8 @@ def _kind_of(event: object) -> str:
 def _check_depth(value: object, kind: str, name: str) -> None:
     # Level by level, each container once: a value may contain itself, or be deeper than the stack.
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
-        inner = [item for one in level for item in _items(one) if isinstance(item, _CONTAINERS)]
+    for _ in range(MAX_DEPTH):
+        inner = [item for one in level for item in _containers_in(one)]
         level = list({id(item): item for item in inner}.values())
         if not level:
             return
@@ -186,10 +189,11 @@ def _check_depth(value: object, kind: str, name: str) -> None:
     )
 
 
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return cast("Mapping[Any, Any]", value).values()
-    return cast("Iterable[Any]", value) if isinstance(value, _CONTAINERS) else ()
+def _containers_in(value: Any) -> list[Any]:
+    if not isinstance(value, _CONTAINERS):
+        return []
+    items = cast(Any, value).values() if isinstance(value, Mapping) else cast("list[Any]", value)
+    return [item for item in items if isinstance(item, _CONTAINERS)]
 
 
 def _field_fault(event: Event, error: Exception) -> str:

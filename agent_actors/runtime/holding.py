@@ -15,7 +15,6 @@ from agent_actors.errors import InvalidEventError
 from agent_actors.runtime.actors import Actors
 from agent_actors.sessions import SessionState
 
-
 _NOWHERE: Final = EventScope("", "", "")
 
 

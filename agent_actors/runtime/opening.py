@@ -7,7 +7,7 @@ down after a record that takes the session back to its beginning.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import (
@@ -26,7 +26,6 @@ from agent_actors.domain.events import (
     ToolResult,
     UserMessage,
 )
-from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
 from agent_actors.runtime.holding import validated
@@ -78,14 +77,16 @@ def report_of(state: SessionState) -> list[Draft]:
     """The notification of records that cannot be read and were not reported yet; or none."""
     if not state.unreported:
         return []
-    seqs = list(state.unreported)
+    seqs = state.unreported
     reasons = {record.seq: record.reason for record in state.unreadable}
-    which = f"record {seqs[0]}" if len(seqs) == 1 else f"{len(seqs)} records, the first is {seqs[0]}"
+    which = (
+        f"record {seqs[0]}" if len(seqs) == 1 else f"{len(seqs)} records, the first is {seqs[0]}"
+    )
     return [
         partial(
             Notification,
             text=f"the session goes on without what cannot be read ({which}): {reasons[seqs[0]]}",
-            data={REPORTED_UNREADABLE: cast("list[JsonValue]", seqs)},
+            data={REPORTED_UNREADABLE: seqs},
         )
     ]
 

@@ -36,7 +36,7 @@ class Damage:
 
     Attributes:
         reason: What is wrong.
-        seq: The record concerned, or the first of several.
+        seq: The record concerned, or the first of several; 0: what was noted of the session.
         offset: Where the bytes are, counted from the start of the log's file; None if the store
             has no file for the session, or no bytes are concerned.
         lost: Records that are missing without a trace; reading the session fails for these.
@@ -49,7 +49,7 @@ class Damage:
 
     def __str__(self) -> str:
         where = "" if self.offset is None else f" (at byte {self.offset})"
-        return f"record {self.seq}{where}: {self.reason}"
+        return f"record {self.seq}{where}: {self.reason}" if self.seq else self.reason
 
 
 @attrs.frozen

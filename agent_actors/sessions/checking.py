@@ -40,9 +40,7 @@ def faults_of(session_id: str, lines: Sequence[bytes]) -> Iterator[tuple[int, st
             yield 0, f"the conversation: {error}"
 
 
-def _faults_of_record(
-    session_id: str, seq: int, record: AnyEvent, last_ts: float
-) -> Iterator[str]:
+def _faults_of_record(session_id: str, seq: int, record: AnyEvent, last_ts: float) -> Iterator[str]:
     if record.seq != seq:
         yield f"record {seq} says that it is {record.seq}; they are numbered from 1 on"
     if record.ts < last_ts and not isinstance(record, UnreadableEvent):

@@ -45,7 +45,7 @@ from agent_actors.stores._locks import StoreInUse, StoreLocks
 EVENTS: Final = "events.jsonl"
 META: Final = "meta.json"
 # The logs as they were before repairs.
-_BACKUP: Final = re.compile(r"events\.jsonl\.damaged-([0-9]{1,9})(?:\.new)?")
+_BACKUP: Final = re.compile(r"(?:events\.jsonl|meta\.json)\.damaged-([0-9]{1,9})(?:\.new)?")
 _EPOCH: Final = "epoch"
 _SESSIONS: Final = "sessions"
 # Bytes that are read at once from a log's end to find its last line; most are shorter.
@@ -93,7 +93,15 @@ class _Header(msgspec.Struct):
     ts: float = 0.0
 
 
+class _First(msgspec.Struct):
+    """What is read of a session's first record where `meta.json` is damaged."""
+
+    session_id: str = ""
+    ts: float = 0.0
+
+
 _META: Final = msgspec.json.Decoder(_Meta)
+_FIRST: Final = msgspec.json.Decoder(_First)
 _HEADER: Final = msgspec.json.Decoder(_Header)
 
 
@@ -284,9 +292,14 @@ class JsonlCore:
     def _note(self, found: int, session_id: str, changes: JsonObject) -> bytes:
         """Note keys in the session's `meta.json`; what stood there before."""
         before = read_file(META, found)
-        if before is None:
-            before = _indented(_new_meta(session_id, 0.0))
-        meta = _meta(before, session_id)
+        meta = None if before is None else _meta(before)
+        if before is None or meta is None:
+            if before is not None:
+                # What was noted is lost with it; the bytes stay.
+                replace_file(_backup_name(META, found), found, before, sync=True)
+                _LOG.warning("session %r: its damaged %s is replaced", session_id, META)
+            before = _indented(_new_meta(session_id, _first_record(found).ts))
+            meta = _META.decode(before)
         raw = cast(JsonObject, msgspec.json.decode(before))  # with keys that are not ours
         raw["metadata"] = merged(cast(JsonObject, meta.metadata), changes)
         replace_file(META, found, _indented(raw), sync=self._sync)
@@ -354,10 +367,12 @@ class JsonlCore:
     def _info(self, found: int, session_id: str) -> SessionInfo | None:
         with file(EVENTS, found, os.O_RDONLY) as log:
             end = _end_of(session_id, log)
-        text = read_file(META, found)
-        meta = _meta(text, session_id) if text is not None else _Meta(session_id, 0.0)
         if not end.last_seq:
             return None
+        text = read_file(META, found)
+        meta = None if text is None else _meta(text)
+        if meta is None:
+            meta = _Meta(session_id, _first_record(found).ts)
         known = cast(JsonObject, meta.metadata)
         return SessionInfo(session_id, meta.created_at, end.updated_at, end.last_seq, known)
 
@@ -370,9 +385,8 @@ class JsonlCore:
             # What is no session of ours, or is being deleted, is passed over.
             with suppress(OSError, SessionStoreError), folder(name, self._folder) as found:
                 text = read_file(META, found)
-                if text is None:
-                    continue
-                session_id = _meta(text, "").session_id
+                meta = None if text is None else _meta(text)
+                session_id = _named_by(found) if meta is None else meta.session_id
                 info = None
                 if session_id_fault(session_id) is None and directory_name(session_id) == name:
                     info = self._info(found, session_id)
@@ -384,6 +398,14 @@ class JsonlCore:
     def damage(self, session_id: str) -> Sequence[Damage]:
         """What is wrong with the session's log."""
         found = self._alignment(self._text(session_id), session_id)
+        with (
+            suppress(FileNotFoundError),
+            folder(directory_name(session_id), self._folder) as opened,
+        ):
+            text = read_file(META, opened)
+            if text is not None and found.lines and _meta(text) is None:
+                damage = Damage(f"{META} cannot be read, and what was noted is lost", 0)
+                return (damage, *found.damage)
         return found.damage
 
     @staticmethod
@@ -409,17 +431,20 @@ class JsonlCore:
         try:
             text = self._text(session_id)
             found = self._alignment(text, session_id)
-            if not found.damage:
+            damage = tuple(self.damage(session_id))
+            if not damage:
                 return LogRepair(session_id, ())
             name = directory_name(session_id)
             with folder(name, self._folder) as opened:
-                backup = _backup_name(os.listdir(opened))
+                backup = _backup_name(EVENTS, opened)
                 replace_file(backup, opened, text, sync=True)
+                if len(damage) > len(found.damage):
+                    self._note(opened, session_id, {})
                 os.fsync(opened)
                 new = b"".join(line + b"\n" for line in found.lines)
                 replace_file(EVENTS, opened, new, sync=True)
                 os.fsync(opened)
-            return LogRepair(session_id, found.damage, str(self._path / _SESSIONS / name / backup))
+            return LogRepair(session_id, damage, str(self._path / _SESSIONS / name / backup))
         finally:
             self._ends.pop(session_id, None)
             if not had:
@@ -448,7 +473,7 @@ class JsonlCore:
         name = directory_name(session_id)
         try:
             with suppress(FileNotFoundError), folder(name, self._folder) as found:
-                backups = [one for one in os.listdir(found) if _BACKUP.fullmatch(one)]
+                backups = [one for one in _names(found) if _BACKUP.fullmatch(one)]
                 for one in (EVENTS, META, f"{EVENTS}.new", f"{META}.new", *backups):
                     with suppress(FileNotFoundError):
                         os.unlink(one, dir_fd=found)
@@ -475,10 +500,14 @@ class JsonlCore:
         return gone
 
 
-def _backup_name(names: Sequence[str]) -> str:
-    """The name for the backup of a log that is repaired, which no file has."""
-    numbers = [int(match[1]) for match in map(_BACKUP.fullmatch, names) if match]
-    return f"{EVENTS}.damaged-{max(numbers, default=0) + 1}"
+def _names(found: int) -> list[str]:
+    return os.listdir(found)
+
+
+def _backup_name(name: str, found: int) -> str:
+    """The name for the copy of a damaged file, which no file in the directory has."""
+    numbers = [int(match[1]) for match in map(_BACKUP.fullmatch, _names(found)) if match]
+    return f"{name}.damaged-{max(numbers, default=0) + 1}"
 
 
 def _end_of(session_id: str, log: int) -> _End:
@@ -513,13 +542,25 @@ def _end_of_damaged(session_id: str, text: bytes) -> _End:
     return _End(len(text), len(found.lines), updated_at)
 
 
-def _meta(text: bytes, session_id: str) -> _Meta:
+def _meta(text: bytes) -> _Meta | None:
+    """What a `meta.json` says; None if it is damaged: empty, no JSON, or of other types."""
     try:
         return _META.decode(text)
-    except ValueError as error:
-        raise SessionStoreError(
-            f"its {META} cannot be read: {error}", session_id=session_id
-        ) from error
+    except (ValueError, RecursionError):
+        return None
+
+
+def _first_record(found: int) -> _First:
+    """What the first readable record of a session says of it."""
+    for line in (read_file(EVENTS, found) or b"").split(b"\n")[:-1]:
+        with suppress(ValueError, RecursionError):
+            return _FIRST.decode(line)
+    return _First()
+
+
+def _named_by(found: int) -> str:
+    """The session that the records in a directory name; empty: none."""
+    return _first_record(found).session_id
 
 
 def _new_meta(session_id: str, created_at: float) -> JsonObject:

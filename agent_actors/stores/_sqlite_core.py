@@ -77,7 +77,8 @@ _WALK_BACK: Final = """
     FROM walk
 """
 _COMMITS_OF: Final = """
-    SELECT id, first_seq, CAST(lines AS BLOB) FROM commits WHERE session = ? ORDER BY id
+    SELECT CAST(c.lines AS BLOB) FROM commits AS c JOIN sessions AS s ON c.session = s.number
+    WHERE s.session_id = ? ORDER BY c.id
 """
 _DELETE_COMMITS: Final = """
     WITH RECURSIVE walk (id, previous) AS (
@@ -357,11 +358,23 @@ class SqliteCore:
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
+        lines, first, last_seq = self._stored(session_id, after_seq)
+        if after_seq >= last_seq:
+            return []
+        if first > after_seq + 1:
+            raise lost_records(session_id, after_seq + 1, first - 1)
+        return placed(lines, session_id, first, last_seq)[after_seq + 1 - first :]
+
+    def _stored(self, session_id: str, after_seq: int) -> tuple[Sequence[bytes], int, int]:
+        """The lines as they are stored, and the `seq` that the first and the last should have.
+
+        They begin with the commit that holds the record after `after_seq`, or later if the rows do
+        not lead there.
+        """
         db = self._connection()
         last_seq, commit = db.execute(
             "SELECT last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
         ).fetchone() or (0, 0)
-        # From the last commit back to the one that holds the first record that is asked for.
         pieces: list[bytes] = []
         first = last_seq + 1
         while commit and after_seq < last_seq:
@@ -370,12 +383,8 @@ class SqliteCore:
                 break  # its row is gone, or damaged
             first = began
             pieces += found.split(_BETWEEN)
-        if after_seq + 1 < first <= last_seq + 1 and after_seq < last_seq:
-            raise lost_records(session_id, after_seq + 1, first - 1)
         lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
-        if not lines:
-            return []
-        return placed(lines, session_id, first, last_seq)[after_seq + 1 - first :]
+        return lines, first, last_seq
 
     @staticmethod
     def _walk_back(
@@ -405,31 +414,24 @@ class SqliteCore:
 
     def damage(self, session_id: str) -> Sequence[Damage]:
         """What is wrong with the session's log."""
-        db = self._connection()
-        row = db.execute(
-            "SELECT number, last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
-        ).fetchone()
-        return self._alignment(db, session_id, *row)[0].damage if row else ()
+        return self._alignment(self._connection(), session_id)[0].damage
 
-    def _alignment(
-        self, db: sqlite3.Connection, session_id: str, number: int, last_seq: int, last_commit: int
-    ) -> tuple[Alignment, bytes]:
-        """The session's log in order, and as it is; also of rows that no later row leads to."""
-        rows = db.execute(_COMMITS_OF, (number,)).fetchall()
-        text = b"\n".join(row[2] for row in rows)
-        found = aligned(
-            session_id, text.split(b"\n") if rows else (), last_seq=last_seq, offsets=False
-        )
-        if not found.damage and (fault := self._chain_fault(db, session_id, last_seq)) is not None:
-            found = attrs.evolve(found, damage=(Damage(fault, last_seq),))
-        return found, text
-
-    def _chain_fault(self, db: sqlite3.Connection, session_id: str, last_seq: int) -> str | None:
-        try:
-            self.export(session_id, 0)
-        except SessionStoreError:
-            return "the rows of the log do not lead from one to the next"
-        return None
+    def _alignment(self, db: sqlite3.Connection, session_id: str) -> tuple[Alignment, bytes]:
+        """The session's log in order, and as it is stored."""
+        lines, first, last_seq = self._stored(session_id, 0)
+        broken = last_seq > 0 and first > 1
+        if not broken:
+            found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
+            if not found.damage:
+                return found, b""
+        # Row by row, which finds those that no later row leads to, and damaged bytes as they are.
+        rows = db.execute(_COMMITS_OF, (session_id,)).fetchall()
+        lines = [line for (text,) in rows for line in text.split(b"\n")]
+        found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
+        if broken and not found.damage:
+            damage = Damage("the rows of the log do not lead from one to the next", 1)
+            found = attrs.evolve(found, damage=(damage,))
+        return found, b"\n".join(lines)
 
     def repair(self, session_id: str) -> LogRepair:
         """Write the session's log anew, in order, in one transaction; a file keeps the old one."""
@@ -440,9 +442,7 @@ class SqliteCore:
                 end = self._ends.get(session_id)
                 if end is None:
                     return LogRepair(session_id, ())
-                found, text = self._alignment(
-                    db, session_id, end.number, end.last_seq, end.last_commit
-                )
+                found, text = self._alignment(db, session_id)
                 if not found.damage:
                     return LogRepair(session_id, ())
                 backup = self._back_up(session_id, text)

@@ -6,6 +6,7 @@ from hypothesis import given
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import (
+    AnyEvent,
     AssistantDelta,
     AssistantMessage,
     Event,
@@ -25,7 +26,7 @@ def note(seq: int | None, *, ts: float = 1.0, scope: EventScope = SCOPE) -> Even
     return Notification(scope, "id", ts, "text", seq=seq)
 
 
-def faults(*events: Event | UnknownEvent) -> list[str]:
+def faults(*events: AnyEvent) -> list[str]:
     return [fault for _, fault in faults_of("s", [encode_event(event) for event in events])]
 
 

@@ -33,6 +33,7 @@ from tests.contracts.test_session_store import append, notes
 from tests.runtime.joinkit import check_history
 from tests.runtime.sessionkit import DISK, talk, talker
 
+ROOT: Final = Path(__file__).parents[2]
 ZEROS: Final = b"\0" * 4096
 
 
@@ -71,8 +72,8 @@ async def make_log(kind: str, path: Path) -> tuple[AnyEvent, ...]:
     """A session of three runs with calls."""
     async with open_runtime(store=DISK[kind](path)) as runtime:
         for number in range(3):
-            turns = [[call("echo", {"text": f"t{number}"})], f"Answer {number}."]
-            await talk(runtime, *turns, prompt=f"Question {number}?")
+            use = [call("echo", {"text": f"t{number}"})]
+            await talk(runtime, use, f"Answer {number}.", prompt=f"Question {number}?")
         return await runtime.sessions.records("s")
 
 
@@ -140,7 +141,7 @@ async def test_damaged_line_is_repaired(kind: str, tmp_path: Path, line: bytes) 
     repaired = await store.repair("s")
     assert repaired.damage == (found,)
     assert repaired.backup is not None
-    assert line in Path(repaired.backup).read_bytes()
+    assert line in await trio.Path(repaired.backup).read_bytes()
     assert await store.damage("s") == ()
     assert (await store.repair("s")).backup is None
     first, kept, *others = await store.load("s")
@@ -196,7 +197,9 @@ async def test_lost_records_fail_the_session_until_repaired(kind: str, tmp_path:
     async with open_runtime(store=DISK[kind](path)) as runtime:
         with pytest.raises(SessionStoreError, match=r"missing from its log.*sessions repair"):
             await runtime.run("More?", talker("Three."), session_id="s")
-        assert any("nothing of it is in the log" in one for one in await runtime.sessions.check("s"))
+        assert any(
+            "nothing of it is in the log" in one for one in await runtime.sessions.check("s")
+        )
         assert (await runtime.sessions.repair("s")).damage
         assert await runtime.sessions.check("s") == ()
         await talk(runtime, "Three.")
@@ -308,24 +311,32 @@ trio.run(main)
 
 
 @on_disk
-async def test_killed_repair_leaves_old_or_new_log(kind: str, tmp_path: Path) -> None:
+def test_killed_repair_leaves_old_or_new_log(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "store"
-    store = stores(kind, path)
-    await store.open()
-    for seq in range(0, 3000, 100):
-        await store.append([append(seq, *(["x" * 200] * 100))])
-    await store.aclose()
-    damage(kind, path, lambda text: text.replace(b'"seq":1205', b'"seq":"?"'))
-    for pause in (0.0, 0.005, 0.01, 0.02, 0.04):
-        command = [sys.executable, "-c", REPAIRER, kind, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path.cwd()) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            time.sleep(pause)  # noqa: ASYNC251 - nothing else runs here
-            os.kill(process.pid, signal.SIGKILL)
+
+    async def make() -> None:
+        store = stores(kind, path)
+        await store.open()
+        for seq in range(0, 3000, 100):
+            await store.append([append(seq, *(["x" * 200] * 100))])
+        await store.aclose()
+
+    async def look() -> None:
+        store = stores(kind, path)
         await store.open()
         records = await store.load("s")
         assert seqs(records) == list(range(1, 3001))
         [bad] = [one for one in records if isinstance(one, UnreadableEvent)]
         assert (bad.seq, b'"seq":"?"' in bad.raw) == (1205, True)
         await store.aclose()
+
+    trio.run(make)
+    damage(kind, path, lambda text: text.replace(b'"seq":1205', b'"seq":"?"'))
+    for pause in (0.0, 0.005, 0.01, 0.02, 0.04):
+        command = [sys.executable, "-c", REPAIRER, kind, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(pause)
+            os.kill(process.pid, signal.SIGKILL)
+        trio.run(look)

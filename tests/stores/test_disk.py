@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-import attrs
 import pytest
 import trio
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.abc import LogAppend
 from agent_actors.codec.events import dumps_event
-from agent_actors.domain.events import Event
+from agent_actors.domain.events import Event, Notification
 from agent_actors.errors import SessionBusy, SessionFenced, SessionStoreError
 from agent_actors.stores import _disk
 from agent_actors.stores._disk import DiskStore, Durability
@@ -392,7 +391,11 @@ async def test_lines_that_cannot_be_read_back_are_refused(
 
 async def test_events_that_cannot_be_read_back_are_refused(make: Make) -> None:
     [note] = notes(1, "a")
-    bad = [attrs.evolve(note, text=3), attrs.evolve(note, data=[object()]), object()]
+    bad = [
+        Notification(note.scope, "i", 1.0, cast("str", 3), seq=1),
+        Notification(note.scope, "i", 1.0, "a", cast("str", [object()]), seq=1),
+        object(),
+    ]
     async with opened(make()) as store:
         for event in bad:
             [outcome] = await store.append([LogAppend("s", 0, 1, (cast(Event, event),))])

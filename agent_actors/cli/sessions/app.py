@@ -17,7 +17,8 @@ _AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 
 app: Final = App(
-    name="sessions", help="Look at the sessions of a store, copy them, take them back, check and repair them."
+    name="sessions",
+    help="Look at the sessions of a store, copy them, take them back, check and repair them.",
 )
 
 
@@ -183,9 +184,7 @@ async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
 
 
 @app.command
-async def repair(
-    session: str, /, *sessions: str, store: _Store = "", json: _Flag = False
-) -> int:
+async def repair(session: str, /, *sessions: str, store: _Store = "", json: _Flag = False) -> int:
     """Repair the stored records of sessions that `check` reports as damaged, lost or repeated.
 
     Every readable record stays in its place. A record that cannot be read is replaced by one that

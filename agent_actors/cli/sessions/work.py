@@ -28,7 +28,6 @@ from agent_actors.cli.sessions.showing import (
 )
 from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
-from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionStoreError, SessionUnknown
 from agent_actors.runtime.sessions import Sessions
@@ -238,7 +237,7 @@ def check_job(session_ids: Sequence[str]) -> Job:
     async def job(desk: Desk) -> int:
         names = session_ids or await _all(desk.sessions)
         faults: dict[str, Sequence[str]] = {}
-        damage: JsonObject = {}
+        damage: dict[str, object] = {}
         for name in names:
             try:
                 faults[name] = await desk.sessions.check(name)
