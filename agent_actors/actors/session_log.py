@@ -326,8 +326,7 @@ class SessionLog:
 
     def read_anew(self, session_id: str) -> None:
         """The stored records of a session have changed: its next run reads them all."""
-        loaded = self._loaded.get(session_id)
-        if loaded is not None and not loaded.users:
+        if session_id in self._loaded and not self._loaded[session_id].users:
             del self._loaded[session_id]
 
     async def aclose(self) -> None:

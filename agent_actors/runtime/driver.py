@@ -237,14 +237,8 @@ class Driver:
         said = await self._begin()
         commands = await self._suspension.first(machine, said, self._record.messages())
         first = opening_of(self._spec, self._session.state)
-        stop_reason = await self._carry_out(
-            commands,
-            *first,
-            init,
-            *closed,
-            *report_of(self._session.state),
-            *self._toolset.notices(),
-        )
+        notices = [*report_of(self._session.state), *self._toolset.notices()]
+        stop_reason = await self._carry_out(commands, *first, init, *closed, *notices)
         self._leave_if_blocked()
         if self._face is not None:
             self._face.replaces = None  # it is on record

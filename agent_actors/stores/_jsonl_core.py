@@ -13,14 +13,12 @@ before it stay, acknowledged or not. Where a log ends is remembered while the se
 
 import logging
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
 import attrs
-import msgspec
 
 from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
@@ -28,28 +26,34 @@ from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import SessionInfo, SessionPage, session_id_fault
 from agent_actors.errors import SessionError, SessionStoreError
 from agent_actors.sessions.alignment import Alignment, Damage, aligned
-from agent_actors.stores._entries import Entry, merged, placed, read_records, stale, used_elsewhere
+from agent_actors.stores._entries import Entry, placed, read_records, stale, used_elsewhere
 from agent_actors.stores._file_names import directory_name
 from agent_actors.stores._folders import (
     file,
     folder,
     make_folder,
     read_file,
-    read_from,
     replace_file,
     write_all,
+)
+from agent_actors.stores._jsonl_ends import LogEnd, end_of
+from agent_actors.stores._jsonl_meta import (
+    EVENTS,
+    META,
+    Meta,
+    backup_name,
+    backups_in,
+    first_record,
+    indented,
+    meta_of,
+    new_meta,
+    note,
 )
 from agent_actors.stores._listing import Query
 from agent_actors.stores._locks import StoreInUse, StoreLocks
 
-EVENTS: Final = "events.jsonl"
-META: Final = "meta.json"
-# The logs as they were before repairs.
-_BACKUP: Final = re.compile(r"(?:events\.jsonl|meta\.json)\.damaged-([0-9]{1,9})(?:\.new)?")
 _EPOCH: Final = "epoch"
 _SESSIONS: Final = "sessions"
-# Bytes that are read at once from a log's end to find its last line; most are shorter.
-_TAIL: Final = 16_384
 
 _LOG: Final = logging.getLogger("agent_actors.stores")
 
@@ -67,42 +71,6 @@ class Repair:
     session_id: str
     last_seq: int
     cut: int
-
-
-@attrs.define(eq=False)
-class _End:
-    """Where a log ends: its bytes, and its last record."""
-
-    size: int = 0
-    last_seq: int = 0
-    updated_at: float = 0.0
-
-
-class _Meta(msgspec.Struct):
-    """What is read of `meta.json`; other keys of it stay where they are."""
-
-    session_id: str
-    created_at: float
-    metadata: dict[str, object] = msgspec.field(default_factory=dict[str, object])
-
-
-class _Header(msgspec.Struct):
-    """What is read of a record to tell where a log ends."""
-
-    seq: int
-    ts: float = 0.0
-
-
-class _First(msgspec.Struct):
-    """What is read of a session's first record where `meta.json` is damaged."""
-
-    session_id: str = ""
-    ts: float = 0.0
-
-
-_META: Final = msgspec.json.Decoder(_Meta)
-_FIRST: Final = msgspec.json.Decoder(_First)
-_HEADER: Final = msgspec.json.Decoder(_Header)
 
 
 class NoStore(Exception):
@@ -126,7 +94,7 @@ class JsonlCore:
         self._on_repair = on_repair
         self._locks: StoreLocks | None = None
         self._folder = -1
-        self._ends: dict[str, _End] = {}
+        self._ends: dict[str, LogEnd] = {}
         self._fences: dict[str, int] = {}
         # Names of the sessions with something to write through.
         self._unsynced: set[str] = set()
@@ -253,7 +221,9 @@ class JsonlCore:
                         replace_file(META, found, before, sync=False)
                 raise
         self._fences[session_id] = append.fence
-        self._ends[session_id] = _End(size, end.last_seq + len(append.events), append.events[-1].ts)
+        self._ends[session_id] = LogEnd(
+            size, end.last_seq + len(append.events), append.events[-1].ts
+        )
         if not self._sync:
             self._unsynced.add(name)
 
@@ -263,8 +233,8 @@ class JsonlCore:
         made = make_folder(name, self._folder)
         try:
             with folder(name, self._folder) as found:
-                meta = _new_meta(append.session_id, append.events[0].ts)
-                replace_file(META, found, _indented(meta), sync=self._sync)
+                meta = new_meta(append.session_id, append.events[0].ts)
+                replace_file(META, found, indented(meta), sync=self._sync)
             if self._sync:
                 os.fsync(self._folder)
         except OSError:
@@ -291,27 +261,15 @@ class JsonlCore:
 
     def _note(self, found: int, session_id: str, changes: JsonObject) -> bytes:
         """Note keys in the session's `meta.json`; what stood there before."""
-        before = read_file(META, found)
-        meta = None if before is None else _meta(before)
-        if before is None or meta is None:
-            if before is not None:
-                # What was noted is lost with it; the bytes stay.
-                replace_file(_backup_name(META, found), found, before, sync=True)
-                _LOG.warning("session %r: its damaged %s is replaced", session_id, META)
-            before = _indented(_new_meta(session_id, _first_record(found).ts))
-            meta = _META.decode(before)
-        raw = cast(JsonObject, msgspec.json.decode(before))  # with keys that are not ours
-        raw["metadata"] = merged(cast(JsonObject, meta.metadata), changes)
-        replace_file(META, found, _indented(raw), sync=self._sync)
-        return before
+        return note(found, session_id, changes, sync=self._sync)
 
     # Where a log ends.
 
-    def _end(self, session_id: str) -> _End:
+    def _end(self, session_id: str) -> LogEnd:
         """The end of a session that this opening has; what a crash left there is cut."""
         end = self._ends.get(session_id)
         if end is None:
-            end = _End()
+            end = LogEnd()
             with (
                 suppress(FileNotFoundError),
                 folder(directory_name(session_id), self._folder) as found,
@@ -321,8 +279,8 @@ class JsonlCore:
             self._ends[session_id] = end
         return end
 
-    def _mended(self, session_id: str, log: int) -> _End:
-        end = _end_of(session_id, log)
+    def _mended(self, session_id: str, log: int) -> LogEnd:
+        end = end_of(session_id, log)
         cut = os.fstat(log).st_size - end.size
         if cut:
             os.ftruncate(log, end.size)
@@ -366,13 +324,13 @@ class JsonlCore:
 
     def _info(self, found: int, session_id: str) -> SessionInfo | None:
         with file(EVENTS, found, os.O_RDONLY) as log:
-            end = _end_of(session_id, log)
+            end = end_of(session_id, log)
         if not end.last_seq:
             return None
         text = read_file(META, found)
-        meta = None if text is None else _meta(text)
+        meta = None if text is None else meta_of(text)
         if meta is None:
-            meta = _Meta(session_id, _first_record(found).ts)
+            meta = Meta(session_id, first_record(found).ts)
         known = cast(JsonObject, meta.metadata)
         return SessionInfo(session_id, meta.created_at, end.updated_at, end.last_seq, known)
 
@@ -385,8 +343,8 @@ class JsonlCore:
             # What is no session of ours, or is being deleted, is passed over.
             with suppress(OSError, SessionStoreError), folder(name, self._folder) as found:
                 text = read_file(META, found)
-                meta = None if text is None else _meta(text)
-                session_id = _named_by(found) if meta is None else meta.session_id
+                meta = None if text is None else meta_of(text)
+                session_id = first_record(found).session_id if meta is None else meta.session_id
                 info = None
                 if session_id_fault(session_id) is None and directory_name(session_id) == name:
                     info = self._info(found, session_id)
@@ -403,7 +361,7 @@ class JsonlCore:
             folder(directory_name(session_id), self._folder) as opened,
         ):
             text = read_file(META, opened)
-            if text is not None and found.lines and _meta(text) is None:
+            if text is not None and found.lines and meta_of(text) is None:
                 damage = Damage(f"{META} cannot be read, and what was noted is lost", 0)
                 return (damage, *found.damage)
         return found.damage
@@ -436,7 +394,7 @@ class JsonlCore:
                 return LogRepair(session_id, ())
             name = directory_name(session_id)
             with folder(name, self._folder) as opened:
-                backup = _backup_name(EVENTS, opened)
+                backup = backup_name(EVENTS, opened)
                 replace_file(backup, opened, text, sync=True)
                 if len(damage) > len(found.damage):
                     self._note(opened, session_id, {})
@@ -473,7 +431,7 @@ class JsonlCore:
         name = directory_name(session_id)
         try:
             with suppress(FileNotFoundError), folder(name, self._folder) as found:
-                backups = [one for one in _names(found) if _BACKUP.fullmatch(one)]
+                backups = backups_in(found)
                 for one in (EVENTS, META, f"{EVENTS}.new", f"{META}.new", *backups):
                     with suppress(FileNotFoundError):
                         os.unlink(one, dir_fd=found)
@@ -498,74 +456,3 @@ class JsonlCore:
             if len(gone) == most:
                 break
         return gone
-
-
-def _names(found: int) -> list[str]:
-    return os.listdir(found)
-
-
-def _backup_name(name: str, found: int) -> str:
-    """The name for the copy of a damaged file, which no file in the directory has."""
-    numbers = [int(match[1]) for match in map(_BACKUP.fullmatch, _names(found)) if match]
-    return f"{name}.damaged-{max(numbers, default=0) + 1}"
-
-
-def _end_of(session_id: str, log: int) -> _End:
-    """Where a log's last line with an end stops, and what it says; what follows does not count."""
-    size = os.fstat(log).st_size
-    length = _TAIL
-    while True:
-        start = max(0, size - length)
-        text = read_from(log, start)
-        last = text.rfind(b"\n")
-        first = text.rfind(b"\n", 0, last) + 1 if last > 0 else 0
-        if first or not start:
-            break
-        length *= 4
-    if last < 0:
-        return _End()
-    size = start + last + 1
-    try:
-        header = _HEADER.decode(text[first:last])
-    except (ValueError, RecursionError):
-        return _end_of_damaged(session_id, read_from(log, 0)[:size])
-    return _End(size, header.seq, header.ts)
-
-
-def _end_of_damaged(session_id: str, text: bytes) -> _End:
-    """The end of a log whose last line says nothing: all lines tell how many records there are."""
-    found = aligned(session_id, text.split(b"\n")[:-1])
-    updated_at = 0.0
-    for line in found.lines:
-        with suppress(ValueError, RecursionError):
-            updated_at = max(updated_at, _HEADER.decode(line).ts)
-    return _End(len(text), len(found.lines), updated_at)
-
-
-def _meta(text: bytes) -> _Meta | None:
-    """What a `meta.json` says; None if it is damaged: empty, no JSON, or of other types."""
-    try:
-        return _META.decode(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _first_record(found: int) -> _First:
-    """What the first readable record of a session says of it."""
-    for line in (read_file(EVENTS, found) or b"").split(b"\n")[:-1]:
-        with suppress(ValueError, RecursionError):
-            return _FIRST.decode(line)
-    return _First()
-
-
-def _named_by(found: int) -> str:
-    """The session that the records in a directory name; empty: none."""
-    return _first_record(found).session_id
-
-
-def _new_meta(session_id: str, created_at: float) -> JsonObject:
-    return {"session_id": session_id, "created_at": created_at, "metadata": {}}
-
-
-def _indented(value: JsonObject) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

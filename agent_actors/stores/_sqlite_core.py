@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import msgspec
@@ -25,7 +25,7 @@ from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.sessions import SessionInfo, SessionPage
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.sessions.alignment import Alignment, Damage, aligned
+from agent_actors.sessions.alignment import Damage
 from agent_actors.stores._entries import (
     Entry,
     lost_records,
@@ -35,8 +35,6 @@ from agent_actors.stores._entries import (
     stale,
     used_elsewhere,
 )
-from agent_actors.stores._file_names import directory_name
-from agent_actors.stores._folders import write_all
 from agent_actors.stores._listing import Query
 from agent_actors.stores._locks import StoreInUse, StoreLocks
 from agent_actors.stores._sqlite_listing import (
@@ -48,38 +46,21 @@ from agent_actors.stores._sqlite_listing import (
     read_page,
     relabel,
 )
+from agent_actors.stores._sqlite_log import (
+    COMMIT,
+    alignment_of,
+    back_up,
+    rewrite,
+    stored_lines,
+)
 from agent_actors.stores._sqlite_schema import ForeignFile, migrate
 
 # Seconds that a statement waits for another process's transaction.
 BUSY_TIMEOUT: Final = 5.0
-# Commits that are read in one go: more would only make the value larger.
-_READ_AT_ONCE: Final = 1_000
 # Pages of 4 KiB in SQLite's log before they go into the file: the same pages are written again and
 # again, and go there once.
 _CHECKPOINT_PAGES: Final = 4_000
 
-_COMMIT: Final = "id, session, first_seq, previous, lines"
-# JSON has no such character in it.
-_BETWEEN: Final = b"\x1e"
-# The lines of a session's commits from one back, as one value, and where to go on; 0 at an end.
-_WALK_BACK: Final = """
-    WITH RECURSIVE walk (first_seq, previous, lines) AS (
-        SELECT first_seq, previous, lines FROM commits WHERE id = ?1
-        UNION ALL
-        SELECT c.first_seq, c.previous, c.lines
-        FROM walk AS w JOIN commits AS c ON c.id = w.previous
-        WHERE w.first_seq > ?2 + 1
-        LIMIT ?3
-    )
-    SELECT CAST(coalesce(group_concat(lines, char(30)), '') AS BLOB),
-        coalesce(iif(min(first_seq) > ?2 + 1, min(previous), 0), 0),
-        min(first_seq)
-    FROM walk
-"""
-_COMMITS_OF: Final = """
-    SELECT CAST(c.lines AS BLOB) FROM commits AS c JOIN sessions AS s ON c.session = s.number
-    WHERE s.session_id = ? ORDER BY c.id
-"""
 _DELETE_COMMITS: Final = """
     WITH RECURSIVE walk (id, previous) AS (
         SELECT id, previous FROM commits WHERE id = ?1
@@ -270,7 +251,7 @@ class SqliteCore:
                 end.last_commit = commit
             self._last_commit = commit
             self._write_ends(db, touched)
-            insert(db, f"INSERT INTO commits ({_COMMIT}) VALUES", "", rows, 5)
+            insert(db, f"INSERT INTO commits ({COMMIT}) VALUES", "", rows, 5)
 
     @staticmethod
     def _last(db: sqlite3.Connection, column: str, table: str, known: int | None) -> int:
@@ -358,44 +339,12 @@ class SqliteCore:
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
-        lines, first, last_seq = self._stored(session_id, after_seq)
+        lines, first, last_seq = stored_lines(self._connection(), session_id, after_seq)
         if after_seq >= last_seq:
             return []
         if first > after_seq + 1:
             raise lost_records(session_id, after_seq + 1, first - 1)
         return placed(lines, session_id, first, last_seq)[after_seq + 1 - first :]
-
-    def _stored(self, session_id: str, after_seq: int) -> tuple[Sequence[bytes], int, int]:
-        """The lines as they are stored, and the `seq` that the first and the last should have.
-
-        They begin with the commit that holds the record after `after_seq`, or later if the rows do
-        not lead there.
-        """
-        db = self._connection()
-        last_seq, commit = db.execute(
-            "SELECT last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
-        ).fetchone() or (0, 0)
-        pieces: list[bytes] = []
-        first = last_seq + 1
-        while commit and after_seq < last_seq:
-            found, commit, began = self._walk_back(db, commit, after_seq)
-            if began is None or not 0 < began < first:
-                break  # its row is gone, or damaged
-            first = began
-            pieces += found.split(_BETWEEN)
-        lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
-        return lines, first, last_seq
-
-    @staticmethod
-    def _walk_back(
-        db: sqlite3.Connection, commit: int, after_seq: int
-    ) -> tuple[bytes, int, int | None]:
-        try:
-            rows = db.execute(_WALK_BACK, (commit, after_seq, _READ_AT_ONCE))
-            row = rows.fetchone()
-        except sqlite3.DataError:  # more than a value may hold: images, by the hundred
-            row = db.execute(_WALK_BACK, (commit, after_seq, 1)).fetchone()
-        return cast("tuple[bytes, int, int | None]", row)
 
     def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""
@@ -414,24 +363,7 @@ class SqliteCore:
 
     def damage(self, session_id: str) -> Sequence[Damage]:
         """What is wrong with the session's log."""
-        return self._alignment(self._connection(), session_id)[0].damage
-
-    def _alignment(self, db: sqlite3.Connection, session_id: str) -> tuple[Alignment, bytes]:
-        """The session's log in order, and as it is stored."""
-        lines, first, last_seq = self._stored(session_id, 0)
-        broken = last_seq > 0 and first > 1
-        if not broken:
-            found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
-            if not found.damage:
-                return found, b""
-        # Row by row, which finds those that no later row leads to, and damaged bytes as they are.
-        rows = db.execute(_COMMITS_OF, (session_id,)).fetchall()
-        lines = [line for (text,) in rows for line in text.split(b"\n")]
-        found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
-        if broken and not found.damage:
-            damage = Damage("the rows of the log do not lead from one to the next", 1)
-            found = attrs.evolve(found, damage=(damage,))
-        return found, b"\n".join(lines)
+        return alignment_of(self._connection(), session_id)[0].damage
 
     def repair(self, session_id: str) -> LogRepair:
         """Write the session's log anew, in order, in one transaction; a file keeps the old one."""
@@ -440,52 +372,19 @@ class SqliteCore:
             with self._transaction() as db:
                 self._read_ends(db, [session_id])
                 end = self._ends.get(session_id)
-                if end is None:
+                found, text = alignment_of(db, session_id)
+                if end is None or not found.damage:
                     return LogRepair(session_id, ())
-                found, text = self._alignment(db, session_id)
-                if not found.damage:
-                    return LogRepair(session_id, ())
-                backup = self._back_up(session_id, text)
-                self._rewrite(db, session_id, end, found.lines)
+                backup = back_up(self._path, session_id, text)
+                commit = self._last(db, "id", "commits", None)
+                end.last_commit = rewrite(db, end.number, commit, found.lines)
+                end.last_seq = len(found.lines)
+                self._last_commit = None
+                self._write_ends(db, {session_id: end})
             return LogRepair(session_id, found.damage, str(backup))
         finally:
             if not had:
                 self.release(session_id)
-
-    def _back_up(self, session_id: str, text: bytes) -> Path:
-        """Keep a log in a file of its own, on the disk itself."""
-        name = directory_name(session_id)
-        number = 1
-        while (path := self._path.with_name(f"{self._path.name}-{name}.damaged-{number}")).exists():
-            number += 1
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            write_all(opened, text)
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-        return path
-
-    def _rewrite(
-        self, db: sqlite3.Connection, session_id: str, end: _End, lines: Sequence[bytes]
-    ) -> None:
-        db.execute("DELETE FROM commits WHERE session = ?", (end.number,))
-        commit = self._last(db, "id", "commits", None)
-        previous = 0
-        for at in range(0, len(lines), _READ_AT_ONCE):
-            commit += 1
-            some = b"\n".join(lines[at : at + _READ_AT_ONCE]).decode()
-            insert(
-                db,
-                f"INSERT INTO commits ({_COMMIT}) VALUES",
-                "",
-                [commit, end.number, at + 1, previous, some],
-                5,
-            )
-            previous = commit
-        end.last_commit, end.last_seq = previous, len(lines)
-        self._last_commit = commit
-        self._write_ends(db, {session_id: end})
 
     def _taken(self, session_id: str) -> bool:
         """Take the session; whether this opening had it before."""
