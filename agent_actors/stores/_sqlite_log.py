@@ -130,7 +130,7 @@ def rewrite(db: sqlite3.Connection, session: int, commit: int, lines: Sequence[b
     for at in range(0, len(lines), _WRITTEN_AT_ONCE):
         commit += 1
         some = b"\n".join(lines[at : at + _WRITTEN_AT_ONCE]).decode()
-        row = [commit, session, at + 1, previous, some]
+        row: list[int | float | str] = [commit, session, at + 1, previous, some]
         insert(db, f"INSERT INTO commits ({COMMIT}) VALUES", "", row, 5)
         previous = commit
     return previous
