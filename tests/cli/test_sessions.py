@@ -177,7 +177,7 @@ def test_a_session_is_forked_rewound_and_deleted(talked: Kept) -> None:
 def test_sessions_are_checked(talked: Kept) -> None:
     ended = talked.ask("check")
     assert (ended.status, ended.out) == (0, "1 of 1 sessions are valid\n")
-    assert talked.json("check", "s") == {"faults": {"s": []}}
+    assert talked.json("check", "s") == {"faults": {"s": []}, "damage": {}}
 
 
 @pytest.mark.parametrize("talked", ["JsonlStore"], indirect=True)
