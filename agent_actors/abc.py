@@ -15,6 +15,7 @@ from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
 from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import SessionError
+from agent_actors.sessions.alignment import Damage
 
 
 class ModelSink(Protocol):
@@ -411,6 +412,46 @@ class InstantStore(Protocol):
 
     def append_nowait(self, append: LogAppend) -> AppendOutcome:
         """As `SessionStore.append`, for one append."""
+        ...
+
+
+@attrs.frozen
+class LogRepair:
+    """What a store repaired in the log of one session.
+
+    Attributes:
+        session_id: The session.
+        damage: What was wrong; empty: nothing, and nothing was changed.
+        backup: The file that holds the log as it was; None if nothing was changed.
+    """
+
+    session_id: str
+    damage: tuple[Damage, ...]
+    backup: str | None = None
+
+
+@runtime_checkable
+class RepairableStore(Protocol):
+    """What a `SessionStore` may offer additionally, if what it stores can be damaged."""
+
+    async def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the stored log of a session; in use or not, and nothing is changed.
+
+        Raises:
+            SessionStoreError: The log cannot be read at all.
+        """
+        ...
+
+    async def repair(self, session_id: str) -> LogRepair:
+        """Make the log of a session readable again, all at once or not at all.
+
+        Every readable record stays in its place. The place of a damaged one is taken by a record
+        that keeps its bytes, and that of a lost one by a record without any.
+
+        Raises:
+            SessionStoreError: The log cannot be read, or not be written; it is as it was.
+            SessionBusy: The session is in use by another opening of the store.
+        """
         ...
 
 

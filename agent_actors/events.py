@@ -28,6 +28,7 @@ from agent_actors.domain.events import ToolProgress as ToolProgress
 from agent_actors.domain.events import ToolResult as ToolResult
 from agent_actors.domain.events import ToolUse as ToolUse
 from agent_actors.domain.events import UnknownEvent as UnknownEvent
+from agent_actors.domain.events import UnreadableEvent as UnreadableEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion

@@ -6,6 +6,7 @@ taken, so that a long log holds up no one.
 """
 
 from collections.abc import Iterable
+from itertools import count, repeat, starmap
 
 import attrs
 import trio
@@ -13,7 +14,7 @@ import trio
 from agent_actors.abc import SessionStore
 from agent_actors.actors.session_cache import instant_store
 from agent_actors.actors.session_log import STORE_TIMEOUT
-from agent_actors.codec.events import loads_event
+from agent_actors.codec.events import read_event
 from agent_actors.domain.events import AnyEvent
 from agent_actors.errors import SessionError, SessionStoreError
 
@@ -24,7 +25,7 @@ class LogTail:
 
     Attributes:
         last_seq: The `seq` of its last record; where reading began, if there is none after that.
-        records: The records, in order, to be taken once; taking one may raise `InvalidEventError`.
+        records: The records, in order, to be taken once.
     """
 
     last_seq: int
@@ -59,7 +60,8 @@ class LogReader:
         try:
             with trio.move_on_after(self._timeout):
                 lines = await self._store.export(session_id, after_seq=after_seq)
-                return LogTail(after_seq + len(lines), map(loads_event, lines))
+                reading = zip(lines, repeat(session_id), count(after_seq + 1))
+                return LogTail(after_seq + len(lines), starmap(read_event, reading))
         except SessionError:
             raise
         except Exception as error:

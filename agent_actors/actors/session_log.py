@@ -324,6 +324,11 @@ class SessionLog:
             del self._loaded[session_id]
             self._on_deleted(session_id)
 
+    def read_anew(self, session_id: str) -> None:
+        """The stored records of a session have changed: its next run reads them all."""
+        if session_id in self._loaded and not self._loaded[session_id].users:
+            del self._loaded[session_id]
+
     async def aclose(self) -> None:
         """Close the store; the actor has ended. Idempotent."""
         await self._store.aclose()

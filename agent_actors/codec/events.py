@@ -6,6 +6,7 @@ of msgspec over a union of mirrors; only what that refuses is looked at a second
 event of a type from the future from what is no event.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, Final, Union, cast, get_args, get_origin
@@ -13,7 +14,7 @@ from typing import Any, Final, Union, cast, get_args, get_origin
 import attrs
 import msgspec
 
-from agent_actors.codec.blocks import dump_block, mirrored_union, unmirrored
+from agent_actors.codec.blocks import BLOCK_TYPES, dump_block, mirrored_union, unmirrored
 from agent_actors.codec.json_values import to_json
 from agent_actors.codec.mirrors import Mirror, mirror_of
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
@@ -24,13 +25,22 @@ from agent_actors.domain.events import (
     Event,
     EventScope,
     UnknownEvent,
+    UnreadableEvent,
 )
-from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonObject, is_deeper, nests_deeper
+from agent_actors.domain.json import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_DEPTH,
+    JsonObject,
+    is_deeper,
+    nests_deeper,
+)
 from agent_actors.errors import InvalidEventError, UnknownEventTypeError
 
 # Longest piece of a bad type that a message repeats.
 _SHOWN_CHARACTERS: Final = 80
 _TOO_DEEP: Final = f"expected an event of at most {MAX_DOCUMENT_DEPTH} nested levels"
+
+_CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
 
 
 class _EventMirror(Mirror, kw_only=True):
@@ -141,9 +151,98 @@ def event_to_json(event: AnyEvent) -> JsonObject:
     return cast(JsonObject, to_json(_flat(event), levels=MAX_DOCUMENT_DEPTH))
 
 
+def checked_event(event: Event) -> Event:
+    """The event as it will be read back: validated, and sharing nothing with the given one.
+
+    Raises:
+        InvalidEventError: The event could not be read back: a field has the wrong type or holds a
+            value that JSON has not, or the class is not one of the package's. Says which.
+    """
+    kind = _kind_of(event)
+    for name, dump, _load in _OWN_FIELDS[type(event)]:
+        value = getattr(event, name)
+        if dump is _dump_blocks and _are_blocks(value):
+            value = dump(value)
+        _check_depth(value, kind, name)
+    try:
+        line = msgspec.json.encode(event_to_json(event))
+    except (TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise InvalidEventError(f"{kind} event: {_field_fault(event, error)}") from None
+    return cast(Event, loads_event(line))
+
+
+def checked_fields(event: Event) -> tuple[type[Event], dict[str, Any]]:
+    """The class and the own fields of an event as they will be read back; not its header.
+
+    Raises:
+        InvalidEventError: As `checked_event`.
+    """
+    found = checked_event(event)
+    return type(found), {name: getattr(found, name) for name, *_ in _OWN_FIELDS[type(found)]}
+
+
+def _kind_of(event: object) -> str:
+    cls = type(event)
+    if cls not in _OWN_FIELDS:
+        raise InvalidEventError(
+            f"expected an event of a class of agent_actors.events; got {cls.__name__}, which "
+            "could not be read back"
+        )
+    return cast(Event, event).type
+
+
+def _check_depth(value: object, kind: str, name: str) -> None:
+    # Level by level, each container once: a value may contain itself, or be deeper than the stack.
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [item for one in level for item in _containers_in(one)]
+        level = list({id(item): item for item in inner}.values())
+        if not level:
+            return
+    raise InvalidEventError(
+        f"{kind} event: expected lists and objects that are at most {MAX_DEPTH} levels deep; got "
+        f"more, or a value that contains itself - at `$.{name}`"
+    )
+
+
+def _containers_in(value: Any) -> list[Any]:
+    if not isinstance(value, _CONTAINERS):
+        return []
+    items = cast(Any, value).values() if isinstance(value, Mapping) else cast("list[Any]", value)
+    return [item for item in items if isinstance(item, _CONTAINERS)]
+
+
+def _field_fault(event: Event, error: Exception) -> str:
+    """The fault of the first field that JSON cannot take."""
+    for name, dump, _load in _OWN_FIELDS[type(event)]:
+        value = getattr(event, name)
+        if dump is _dump_blocks and not _are_blocks(value):
+            return f"expected a tuple of content blocks, got {value!r:.80} - at `$.{name}`"
+        try:
+            to_json(dump(value))
+        except TypeError as fault:
+            return f"{fault} - at `$.{name}`"
+    return str(error)
+
+
+def _are_blocks(value: object) -> bool:
+    if not isinstance(value, tuple | list):
+        return False
+    return all(type(block) in BLOCK_TYPES for block in cast("Iterable[object]", value))
+
+
 def _flat(event: AnyEvent) -> dict[str, Any]:
     if isinstance(event, UnknownEvent):
         return dict(event.raw)
+    if isinstance(event, UnreadableEvent):
+        return {
+            "type": event.type,
+            "version": EVENT_VERSION,
+            "session_id": event.session_id,
+            "seq": event.seq,
+            "reason": event.reason,
+            "raw": b64encode(event.raw).decode(),
+        }
     scope = event.scope
     flat: dict[str, Any] = {
         "type": event.type,
@@ -204,11 +303,51 @@ def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
     )
 
 
-def loads_events(lines: Iterable[bytes]) -> list[AnyEvent]:
-    """Read the events of a session back, a line each. Neighbours share what they have in common.
+def read_event(line: bytes, session_id: str, seq: int) -> AnyEvent:
+    """Read the record of a log at a position; what is no event is an `UnreadableEvent`."""
+    try:
+        return loads_event(line)
+    except InvalidEventError as error:
+        return UnreadableEvent(session_id, seq, str(error), bytes(line))
+
+
+def check_line(line: bytes, seq: int) -> None:
+    """Check that a line can be read back as the record at that position.
 
     Raises:
-        InvalidEventError: A line is no event.
+        InvalidEventError: It cannot; says why.
+    """
+    if nests_deeper(line, MAX_DOCUMENT_DEPTH):
+        raise InvalidEventError(_TOO_DEEP)
+    try:
+        found = _DECODER.decode(line).seq
+    except ValueError:
+        found = loads_event(line).seq
+    if found != seq:
+        raise InvalidEventError(f"the record at position {seq} says that it is record {found}")
+
+
+def readable_line(line: bytes, session_id: str, seq: int) -> bytes:
+    """The line of a log at a position as it is, or what keeps its place if it is no event."""
+    event = read_event(line, session_id, seq)
+    try:
+        line.decode()  # a field that this version does not know is not looked at by reading
+    except UnicodeDecodeError as error:
+        event = UnreadableEvent(session_id, seq, str(error), bytes(line))
+    return encode_event(event) if isinstance(event, UnreadableEvent) else line
+
+
+def loads_events(
+    lines: Iterable[bytes], session_id: str = "", *, after_seq: int = 0
+) -> list[AnyEvent]:
+    """Read the records of a session's log back, a line each.
+
+    Neighbours share what they have in common. A line that is no event is an `UnreadableEvent`.
+
+    Args:
+        lines: The lines.
+        session_id: The session, for records that cannot be read.
+        after_seq: The `seq` before that of the first line.
     """
     decode, readers, scope_of = _DECODER.decode, _READERS, _SCOPE_OF
     known: tuple[object, ...] = ()
@@ -216,11 +355,12 @@ def loads_events(lines: Iterable[bytes]) -> list[AnyEvent]:
     events: list[AnyEvent] = []
     for line in lines:
         if nests_deeper(line, MAX_DOCUMENT_DEPTH):
-            raise InvalidEventError(_TOO_DEEP)
+            events.append(read_event(line, session_id, after_seq + len(events) + 1))
+            continue
         try:
             mirror = decode(line)
-        except ValueError as error:
-            events.append(_of_unknown_type(line, error, strict=False))
+        except ValueError:
+            events.append(read_event(line, session_id, after_seq + len(events) + 1))
             continue
         header = scope_of(mirror)
         if scope is None or header != known:
@@ -234,6 +374,22 @@ def loads_events(lines: Iterable[bytes]) -> list[AnyEvent]:
     return events
 
 
+class _Unreadable(msgspec.Struct):
+    session_id: str
+    seq: int
+    reason: str
+    raw: str = ""
+
+
+def _unreadable(text: str | bytes) -> UnreadableEvent:
+    try:
+        found = msgspec.json.decode(text, type=_Unreadable)
+        raw = b64decode(found.raw, validate=True)
+    except ValueError as error:
+        raise InvalidEventError(f"{UnreadableEvent.type} event: {error}") from None
+    return UnreadableEvent(found.session_id, found.seq, found.reason, raw)
+
+
 def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> AnyEvent:
     try:
         raw = msgspec.json.decode(text)
@@ -242,6 +398,8 @@ def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> An
     kind = cast(JsonObject, raw).get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or not kind:
         raise InvalidEventError("expected a JSON object with a type, and this has none") from None
+    if kind == UnreadableEvent.type:
+        return _unreadable(text)
     if kind in EVENT_TYPES:
         raise InvalidEventError(f"{kind} event: {fault}") from None
     if strict:

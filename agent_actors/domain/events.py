@@ -3,11 +3,12 @@
 What all events of one model call have in common stands in one shared `EventScope`; the header
 fields read the same on each event (`event.session_id`). Deltas, tool input, notices of the stream
 and progress are live only (`seq` is None); every other event is recorded, and gets its `seq` with
-the commit. An event of a type from the future survives as `UnknownEvent`. The JSON form lives in
-`codec/events.py`.
+the commit. An event of a type from the future survives as `UnknownEvent`. A damaged record of a log
+is an `UnreadableEvent`. The JSON form lives in `codec/events.py`.
 """
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import ClassVar, Final, TypeAlias, cast, get_args
 
 import attrs
@@ -398,7 +399,45 @@ class UnknownEvent:
         return float(ts) if isinstance(ts, int | float) else 0.0
 
 
-AnyEvent: TypeAlias = Event | UnknownEvent
+@attrs.frozen
+class UnreadableEvent:
+    """A record of a session's log that cannot be decoded.
+
+    The place of the record in the log is known, its content is not. The session is read without
+    the record. Forks, exports and repairs keep the bytes.
+
+    Attributes:
+        session_id: The session whose log holds the record.
+        seq: Position in the log, from 1.
+        reason: Why the record cannot be decoded.
+        raw: The bytes that the log holds in its place. Where one damaged stretch covers several
+            records, the first of them has all bytes and the others have none.
+    """
+
+    type: ClassVar[str] = "record.unreadable"
+
+    session_id: str
+    seq: int
+    reason: str
+    raw: bytes = attrs.field(default=b"", repr=False)
+
+    @property
+    def id(self) -> str:
+        """An id that is made of the position and the bytes."""
+        return f"unreadable-{self.seq}-{self.digest[:16]}"
+
+    @property
+    def ts(self) -> float:
+        """0: the time is lost."""
+        return 0.0
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes, in hexadecimal digits."""
+        return sha256(self.raw).hexdigest()
+
+
+AnyEvent: TypeAlias = Event | UnknownEvent | UnreadableEvent
 
 RunEvent: TypeAlias = (
     SystemInit

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import UnreadableEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.todos import Todo
@@ -97,6 +98,7 @@ class SessionSnapshot:
         open_calls: Ids of the calls without a result, which the next run closes.
         questions: Ids of the questions that it waits with.
         external_calls: The calls that it left to its caller to carry out.
+        unreadable: The records that are left out, since they cannot be decoded.
     """
 
     session_id: str
@@ -111,3 +113,4 @@ class SessionSnapshot:
     open_calls: tuple[str, ...]
     questions: tuple[str, ...]
     external_calls: tuple[ToolUseBlock, ...] = ()
+    unreadable: tuple[UnreadableEvent, ...] = ()

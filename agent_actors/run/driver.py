@@ -67,7 +67,7 @@ from agent_actors.run.tools.tool_calls import RunCalls
 from agent_actors.run.tools.toolset import Toolset
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions.metadata import metadata_of
-from agent_actors.sessions.records import opening_of
+from agent_actors.sessions.records import opening_of, report_of
 from agent_actors.sessions.skills import with_skills
 
 if TYPE_CHECKING:
@@ -237,9 +237,8 @@ class Driver:
         said = await self._begin()
         commands = await self._suspension.first(machine, said, self._record.messages())
         first = opening_of(self._spec, self._session.state)
-        stop_reason = await self._carry_out(
-            commands, *first, init, *closed, *self._toolset.notices()
-        )
+        notices = [*report_of(self._session.state), *self._toolset.notices()]
+        stop_reason = await self._carry_out(commands, *first, init, *closed, *notices)
         self._leave_if_blocked()
         if self._face is not None:
             self._face.replaces = None  # it is on record

@@ -21,6 +21,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.events import (
     AssistantMessage,
     EventScope,
+    Notification,
     SessionRewind,
     ToolResult,
     UserMessage,
@@ -28,7 +29,8 @@ from agent_actors.domain.events import (
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
 from agent_actors.run.spec import RunSpec
-from agent_actors.sessions import UNFINISHED, SessionState
+from agent_actors.runtime.sessions.transaction import validated
+from agent_actors.sessions import REPORTED_UNREADABLE, UNFINISHED, SessionState
 
 NO_RESULT: Final = "no result was given for this call before the conversation went on"
 
@@ -62,12 +64,31 @@ def opening(state: SessionState, replaces: Messages | None, why: str = NO_RESULT
 
     Raises:
         MessageError: `replaces` holds what no session can, here and below.
+        InvalidEventError: It holds what could not be read back.
     """
     drafts: list[Draft] = []
     if replaces is not None:
-        drafts = replacing(state, replaces)
+        drafts = [validated(draft) for draft in replacing(state, replaces)]
         state = seen_after(replaces)
     return [*drafts, *(closing(call, why) for call in state.open_calls)]
+
+
+def report_of(state: SessionState) -> list[Draft]:
+    """The notification of records that cannot be read and were not reported yet; or none."""
+    if not state.unreported:
+        return []
+    seqs = state.unreported
+    reasons = {record.seq: record.reason for record in state.unreadable}
+    which = (
+        f"record {seqs[0]}" if len(seqs) == 1 else f"{len(seqs)} records, the first is {seqs[0]}"
+    )
+    return [
+        partial(
+            Notification,
+            text=f"the session goes on without what cannot be read ({which}): {reasons[seqs[0]]}",
+            data={REPORTED_UNREADABLE: seqs},
+        )
+    ]
 
 
 def replacing(state: SessionState, messages: Messages) -> list[Draft]:

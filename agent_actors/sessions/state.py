@@ -8,9 +8,13 @@ that an endpoint never refuses the session. Nothing else is ever sent or returne
 A `session.rewind` takes the conversation back to what it was right after record `to_seq`: the fold
 of the log up to there. What happened since did happen all the same: `seq`, time, call ids, turns
 and what was spent stay, so that no id is given twice and no token is forgotten.
+
+A record that cannot be read (`UnreadableEvent`) is left out, and listed in `unreadable`. Where the
+model's answer would otherwise follow another one, or begin the conversation, since the message
+before it may be what is lost, a message of the user says so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -31,17 +35,19 @@ from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
     FileChanged,
+    Notification,
     RunSuspended,
     SessionRewind,
     SkillActivated,
     SystemInit,
     TodosChanged,
     ToolResult,
+    UnreadableEvent,
     UsageEvent,
     UserMessage,
     UserQuestion,
 )
-from agent_actors.domain.json import copy_object
+from agent_actors.domain.json import JsonValue, copy_object
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.todos import Todo
@@ -52,6 +58,10 @@ from agent_actors.sessions.rewind_index import Trail
 Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated
 
 UNFINISHED: Final = "the run ended before this call had a result"
+# The message that keeps the place of one that may be lost.
+LOST_MESSAGE: Final = "[A record of this conversation is damaged; a message may be missing here.]"
+# The key of a notification's data: the `seq` of each unreadable record that it reports.
+REPORTED_UNREADABLE: Final = "unreadable_records"
 _NO_CALLS: Final[Mapping[str, ToolUseBlock]] = MappingProxyType({})
 
 
@@ -71,6 +81,8 @@ class SessionState:
             answers; empty if it ended otherwise.
         external: The open calls, by id, that it left to its caller, with the arguments to carry
             them out with; for reading only.
+        unreadable: The records that were left out, since they cannot be decoded.
+        unreported: The `seq` of those that no run has reported yet.
     """
 
     last_seq: int = 0
@@ -83,6 +95,10 @@ class SessionState:
     suspended: dict[str, str] = attrs.field(factory=dict[str, str])
     # One for all: of most sessions it is empty.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS
+    unreadable: tuple[UnreadableEvent, ...] = ()
+    unreported: tuple[int, ...] = ()
+    # Whether a record was left out since the last message.
+    _gap: bool = False
     _asked: dict[str, str] = attrs.field(factory=dict[str, str])
     # What the model calls that had prices cost, and their tokens: others have to be priced anew.
     _cost: float = 0.0
@@ -163,6 +179,12 @@ class SessionState:
             }
         elif isinstance(record, TodosChanged | FileChanged | SkillActivated):
             self._add(record)
+        elif isinstance(record, UnreadableEvent):
+            self.unreadable = (*self.unreadable, record)
+            self.unreported = (*self.unreported, record.seq)
+            self._gap = True
+        elif isinstance(record, Notification) and self.unreported:
+            self._take_report(record.data)
 
     def spent(self, prices: Prices | None) -> Spent:
         """What the session used so far.
@@ -193,10 +215,19 @@ class SessionState:
         self.turns += 1
         message = Message("assistant", tuple(_as_sent(block) for block in record.blocks))
         self._call_ids.update(dict.fromkeys(call.id for call in message.tool_calls))
+        if self._gap and self._answer is None and not _awaits_answer(self._messages):
+            self._add(Message("user", (TextBlock(LOST_MESSAGE),)))
         # Also one that says nothing: it closes the answer before it.
         self._add(message)
 
+    def _take_report(self, data: JsonValue) -> None:
+        reported = data.get(REPORTED_UNREADABLE) if isinstance(data, dict) else None
+        if isinstance(reported, list | tuple):
+            self.unreported = tuple(seq for seq in self.unreported if seq not in reported)
+
     def _add(self, step: Step) -> None:
+        if isinstance(step, Message):
+            self._gap = False
         self._trail.add(self.last_seq, step)
         self._take(step)
 
@@ -275,6 +306,10 @@ def fold(records: Iterable[AnyEvent]) -> SessionState:
     for record in records:
         state.apply(record)
     return state
+
+
+def _awaits_answer(messages: Sequence[Message]) -> bool:
+    return bool(messages) and messages[-1].role != "assistant"
 
 
 def _user_message(record: UserMessage) -> Message:

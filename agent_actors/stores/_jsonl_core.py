@@ -4,6 +4,7 @@
     <path>/lock                           which opening has which session
     <path>/sessions/<id>/events.jsonl     the records, a line of JSON each
     <path>/sessions/<id>/meta.json        session_id, created_at, metadata
+    <path>/sessions/<id>/events.jsonl.damaged-<n>   the records before the nth repair
 
 Owns these files. An append is one write of whole lines; one that fails is cut off again. What a
 crash has left of a line at the end is cut when the session is taken, and reported: whole lines
@@ -18,14 +19,27 @@ from pathlib import Path
 from typing import Final, cast
 
 import attrs
-import msgspec
 
-from agent_actors.abc import AppendOutcome
+from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.session import SessionInfo, SessionPage, session_id_fault
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.stores.disk.append_batch import Entry, merged, read_records, stale, used_elsewhere
+from agent_actors.sessions.alignment import Alignment, Damage, aligned
+from agent_actors.stores._jsonl_ends import LogEnd, end_of
+from agent_actors.stores._jsonl_meta import (
+    EVENTS,
+    META,
+    Meta,
+    backup_name,
+    backups_in,
+    first_record,
+    indented,
+    meta_of,
+    new_meta,
+    note,
+)
+from agent_actors.stores.disk.append_batch import Entry, placed, read_records, stale, used_elsewhere
 from agent_actors.stores.disk.file_names import directory_name
 from agent_actors.stores.disk.listing import Query
 from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
@@ -34,17 +48,12 @@ from agent_actors.stores.disk.safe_files import (
     folder,
     make_folder,
     read_file,
-    read_from,
     replace_file,
     write_all,
 )
 
-EVENTS: Final = "events.jsonl"
-META: Final = "meta.json"
 _EPOCH: Final = "epoch"
 _SESSIONS: Final = "sessions"
-# Bytes that are read at once from a log's end to find its last line; most are shorter.
-_TAIL: Final = 16_384
 
 _LOG: Final = logging.getLogger("agent_actors.stores")
 
@@ -62,34 +71,6 @@ class Repair:
     session_id: str
     last_seq: int
     cut: int
-
-
-@attrs.define(eq=False)
-class _End:
-    """Where a log ends: its bytes, and its last record."""
-
-    size: int = 0
-    last_seq: int = 0
-    updated_at: float = 0.0
-
-
-class _Meta(msgspec.Struct):
-    """What is read of `meta.json`; other keys of it stay where they are."""
-
-    session_id: str
-    created_at: float
-    metadata: dict[str, object] = msgspec.field(default_factory=dict[str, object])
-
-
-class _Header(msgspec.Struct):
-    """What is read of a record to tell where a log ends."""
-
-    seq: int
-    ts: float = 0.0
-
-
-_META: Final = msgspec.json.Decoder(_Meta)
-_HEADER: Final = msgspec.json.Decoder(_Header)
 
 
 class NoStore(Exception):
@@ -113,7 +94,7 @@ class JsonlCore:
         self._on_repair = on_repair
         self._locks: StoreLocks | None = None
         self._folder = -1
-        self._ends: dict[str, _End] = {}
+        self._ends: dict[str, LogEnd] = {}
         self._fences: dict[str, int] = {}
         # Names of the sessions with something to write through.
         self._unsynced: set[str] = set()
@@ -240,7 +221,9 @@ class JsonlCore:
                         replace_file(META, found, before, sync=False)
                 raise
         self._fences[session_id] = append.fence
-        self._ends[session_id] = _End(size, end.last_seq + len(append.events), append.events[-1].ts)
+        self._ends[session_id] = LogEnd(
+            size, end.last_seq + len(append.events), append.events[-1].ts
+        )
         if not self._sync:
             self._unsynced.add(name)
 
@@ -250,8 +233,8 @@ class JsonlCore:
         made = make_folder(name, self._folder)
         try:
             with folder(name, self._folder) as found:
-                meta = _new_meta(append.session_id, append.events[0].ts)
-                replace_file(META, found, _indented(meta), sync=self._sync)
+                meta = new_meta(append.session_id, append.events[0].ts)
+                replace_file(META, found, indented(meta), sync=self._sync)
             if self._sync:
                 os.fsync(self._folder)
         except OSError:
@@ -278,22 +261,15 @@ class JsonlCore:
 
     def _note(self, found: int, session_id: str, changes: JsonObject) -> bytes:
         """Note keys in the session's `meta.json`; what stood there before."""
-        before = read_file(META, found)
-        if before is None:
-            before = _indented(_new_meta(session_id, 0.0))
-        meta = _meta(before, session_id)
-        raw = cast(JsonObject, msgspec.json.decode(before))  # with keys that are not ours
-        raw["metadata"] = merged(cast(JsonObject, meta.metadata), changes)
-        replace_file(META, found, _indented(raw), sync=self._sync)
-        return before
+        return note(found, session_id, changes, sync=self._sync)
 
     # Where a log ends.
 
-    def _end(self, session_id: str) -> _End:
+    def _end(self, session_id: str) -> LogEnd:
         """The end of a session that this opening has; what a crash left there is cut."""
         end = self._ends.get(session_id)
         if end is None:
-            end = _End()
+            end = LogEnd()
             with (
                 suppress(FileNotFoundError),
                 folder(directory_name(session_id), self._folder) as found,
@@ -303,8 +279,8 @@ class JsonlCore:
             self._ends[session_id] = end
         return end
 
-    def _mended(self, session_id: str, log: int) -> _End:
-        end = _end_of(session_id, log)
+    def _mended(self, session_id: str, log: int) -> LogEnd:
+        end = end_of(session_id, log)
         cut = os.fstat(log).st_size - end.size
         if cut:
             os.ftruncate(log, end.size)
@@ -323,18 +299,22 @@ class JsonlCore:
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
         """Take the session, and read its records."""
         self._take(session_id)
-        self._end(session_id)
-        lines = self._lines(session_id)[after_seq:]
-        return read_records(lines, session_id, after_seq)
+        end = self._end(session_id)
+        lines = placed(self._lines(session_id), session_id)
+        end.last_seq = len(lines)  # what the last line says may be damaged too
+        return read_records(lines[after_seq:], session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
-        return self._lines(session_id)[after_seq:]
+        return placed(self._lines(session_id), session_id)[after_seq:]
 
     def _lines(self, session_id: str) -> list[bytes]:
+        return self._text(session_id).split(b"\n")[:-1]
+
+    def _text(self, session_id: str) -> bytes:
         with suppress(FileNotFoundError), folder(directory_name(session_id), self._folder) as found:
-            return (read_file(EVENTS, found) or b"").split(b"\n")[:-1]
-        return []
+            return read_file(EVENTS, found) or b""
+        return b""
 
     def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""
@@ -344,11 +324,13 @@ class JsonlCore:
 
     def _info(self, found: int, session_id: str) -> SessionInfo | None:
         with file(EVENTS, found, os.O_RDONLY) as log:
-            end = _end_of(session_id, log)
-        text = read_file(META, found)
-        meta = _meta(text, session_id) if text is not None else _Meta(session_id, 0.0)
+            end = end_of(session_id, log)
         if not end.last_seq:
             return None
+        text = read_file(META, found)
+        meta = None if text is None else meta_of(text)
+        if meta is None:
+            meta = Meta(session_id, first_record(found).ts)
         known = cast(JsonObject, meta.metadata)
         return SessionInfo(session_id, meta.created_at, end.updated_at, end.last_seq, known)
 
@@ -361,14 +343,77 @@ class JsonlCore:
             # What is no session of ours, or is being deleted, is passed over.
             with suppress(OSError, SessionStoreError), folder(name, self._folder) as found:
                 text = read_file(META, found)
-                if text is None:
-                    continue
-                session_id = _meta(text, "").session_id
+                meta = None if text is None else meta_of(text)
+                session_id = first_record(found).session_id if meta is None else meta.session_id
                 info = None
                 if session_id_fault(session_id) is None and directory_name(session_id) == name:
                     info = self._info(found, session_id)
                 if info is not None:
                     yield info
+
+    # Damage.
+
+    def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the session's log."""
+        found = self._alignment(self._text(session_id), session_id)
+        with (
+            suppress(FileNotFoundError),
+            folder(directory_name(session_id), self._folder) as opened,
+        ):
+            text = read_file(META, opened)
+            if text is not None and found.lines and meta_of(text) is None:
+                damage = Damage(f"{META} cannot be read, and what was noted is lost", 0)
+                return (damage, *found.damage)
+        return found.damage
+
+    @staticmethod
+    def _alignment(text: bytes, session_id: str) -> Alignment:
+        *lines, rest = text.split(b"\n")
+        found = aligned(session_id, lines)
+        if rest:
+            torn = Damage(
+                f"{len(rest)} bytes of a line without its end, as a crash leaves them",
+                len(found.lines) + 1,
+                len(text) - len(rest),
+            )
+            found = attrs.evolve(found, damage=(*found.damage, torn))
+        return found
+
+    def repair(self, session_id: str) -> LogRepair:
+        """Replace the session's log by one that is in order; the old one stays next to it.
+
+        A kill leaves the old log or the new one: the new one is complete on the disk before it
+        takes the place of the old one, of which a copy is there by then.
+        """
+        had = self._taken(session_id)
+        try:
+            text = self._text(session_id)
+            found = self._alignment(text, session_id)
+            damage = tuple(self.damage(session_id))
+            if not damage:
+                return LogRepair(session_id, ())
+            name = directory_name(session_id)
+            with folder(name, self._folder) as opened:
+                backup = backup_name(EVENTS, opened)
+                replace_file(backup, opened, text, sync=True)
+                if len(damage) > len(found.damage):
+                    self._note(opened, session_id, {})
+                os.fsync(opened)
+                new = b"".join(line + b"\n" for line in found.lines)
+                replace_file(EVENTS, opened, new, sync=True)
+                os.fsync(opened)
+            return LogRepair(session_id, damage, str(self._path / _SESSIONS / name / backup))
+        finally:
+            self._ends.pop(session_id, None)
+            if not had:
+                self.release(session_id)
+
+    def _taken(self, session_id: str) -> bool:
+        """Take the session; whether this opening had it before."""
+        assert self._locks is not None
+        had = self._locks.holds(session_id)
+        self._take(session_id)
+        return had
 
     # Noting and deleting.
 
@@ -382,13 +427,12 @@ class JsonlCore:
 
     def delete(self, session_id: str) -> None:
         """Take the session, and delete its files, the records first."""
-        assert self._locks is not None
-        had = self._locks.holds(session_id)
-        self._take(session_id)
+        had = self._taken(session_id)
         name = directory_name(session_id)
         try:
             with suppress(FileNotFoundError), folder(name, self._folder) as found:
-                for one in (EVENTS, META, f"{META}.new"):
+                backups = backups_in(found)
+                for one in (EVENTS, META, f"{EVENTS}.new", f"{META}.new", *backups):
                     with suppress(FileNotFoundError):
                         os.unlink(one, dir_fd=found)
                 os.rmdir(name, dir_fd=self._folder)
@@ -412,43 +456,3 @@ class JsonlCore:
             if len(gone) == most:
                 break
         return gone
-
-
-def _end_of(session_id: str, log: int) -> _End:
-    """Where a log's last whole line ends, and what it says; what follows it does not count."""
-    size = os.fstat(log).st_size
-    length = _TAIL
-    while True:
-        start = max(0, size - length)
-        text = read_from(log, start)
-        last = text.rfind(b"\n")
-        first = text.rfind(b"\n", 0, last) + 1 if last > 0 else 0
-        if first or not start:
-            break
-        length *= 4
-    if last < 0:
-        return _End()
-    try:
-        header = _HEADER.decode(text[first:last])
-    except ValueError as error:
-        raise SessionStoreError(
-            f"its last record cannot be read: {error}", session_id=session_id
-        ) from error
-    return _End(start + last + 1, header.seq, header.ts)
-
-
-def _meta(text: bytes, session_id: str) -> _Meta:
-    try:
-        return _META.decode(text)
-    except ValueError as error:
-        raise SessionStoreError(
-            f"its {META} cannot be read: {error}", session_id=session_id
-        ) from error
-
-
-def _new_meta(session_id: str, created_at: float) -> JsonObject:
-    return {"session_id": session_id, "created_at": created_at, "metadata": {}}
-
-
-def _indented(value: JsonObject) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

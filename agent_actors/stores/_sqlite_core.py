@@ -20,11 +20,12 @@ from typing import Final
 import attrs
 import msgspec
 
-from agent_actors.abc import AppendOutcome
+from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.session import SessionInfo, SessionPage
 from agent_actors.errors import SessionError, SessionStoreError
+from agent_actors.sessions.alignment import Damage
 from agent_actors.stores._sqlite_listing import (
     INFO,
     ROWS_AT_ONCE,
@@ -34,36 +35,32 @@ from agent_actors.stores._sqlite_listing import (
     read_page,
     relabel,
 )
+from agent_actors.stores._sqlite_log import (
+    COMMIT,
+    alignment_of,
+    back_up,
+    rewrite,
+    stored_lines,
+)
 from agent_actors.stores._sqlite_schema import ForeignFile, migrate
-from agent_actors.stores.disk.append_batch import Entry, merged, read_records, stale, used_elsewhere
+from agent_actors.stores.disk.append_batch import (
+    Entry,
+    lost_records,
+    merged,
+    placed,
+    read_records,
+    stale,
+    used_elsewhere,
+)
 from agent_actors.stores.disk.listing import Query
 from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
 
 # Seconds that a statement waits for another process's transaction.
 BUSY_TIMEOUT: Final = 5.0
-# Commits that are read in one go: more would only make the value larger.
-_READ_AT_ONCE: Final = 1_000
 # Pages of 4 KiB in SQLite's log before they go into the file: the same pages are written again and
 # again, and go there once.
 _CHECKPOINT_PAGES: Final = 4_000
 
-_COMMIT: Final = "id, session, first_seq, previous, lines"
-# JSON has no such character in it.
-_BETWEEN: Final = b"\x1e"
-# The lines of a session's commits from one back, as one value, and where to go on; 0 at an end.
-_WALK_BACK: Final = """
-    WITH RECURSIVE walk (first_seq, previous, lines) AS (
-        SELECT first_seq, previous, lines FROM commits WHERE id = :commit
-        UNION ALL
-        SELECT c.first_seq, c.previous, c.lines
-        FROM walk AS w JOIN commits AS c ON c.id = w.previous
-        WHERE w.first_seq > :after_seq + 1
-        LIMIT :most
-    )
-    SELECT CAST(coalesce(group_concat(lines, char(30)), '') AS BLOB),
-        iif(min(first_seq) > :after_seq + 1, min(previous), 0)
-    FROM walk
-"""
 _DELETE_COMMITS: Final = """
     WITH RECURSIVE walk (id, previous) AS (
         SELECT id, previous FROM commits WHERE id = :commit
@@ -254,7 +251,7 @@ class SqliteCore:
                 end.last_commit = commit
             self._last_commit = commit
             self._write_ends(db, touched)
-            insert(db, f"INSERT INTO commits ({_COMMIT}) VALUES", "", rows, 5)
+            insert(db, f"INSERT INTO commits ({COMMIT}) VALUES", "", rows, 5)
 
     @staticmethod
     def _last(db: sqlite3.Connection, column: str, table: str, known: int | None) -> int:
@@ -342,35 +339,12 @@ class SqliteCore:
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
         """Read the session's records as they are written."""
-        db = self._connection()
-        last_seq, commit = db.execute(
-            "SELECT last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
-        ).fetchone() or (0, 0)
-        # From the last commit back to the one that holds the first record that is asked for.
-        pieces: list[bytes] = []
-        while commit and after_seq < last_seq:
-            found, commit = self._walk_back(db, commit, after_seq)
-            if found:
-                pieces += found.split(_BETWEEN)
-        lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
-        wanted = max(0, last_seq - after_seq)
-        if len(lines) < wanted:
-            raise SessionStoreError(
-                f"{wanted - len(lines)} of its records are gone from {self._path}",
-                session_id=session_id,
-            )
-        return lines[len(lines) - wanted :]
-
-    @staticmethod
-    def _walk_back(db: sqlite3.Connection, commit: int, after_seq: int) -> tuple[bytes, int]:
-        try:
-            asked = {"commit": commit, "after_seq": after_seq, "most": _READ_AT_ONCE}
-            rows = db.execute(_WALK_BACK, asked)
-            found, commit = rows.fetchone()
-        except sqlite3.DataError:  # more than a value may hold: images, by the hundred
-            asked = {"commit": commit, "after_seq": after_seq, "most": 1}
-            found, commit = db.execute(_WALK_BACK, asked).fetchone()
-        return found, commit
+        lines, first, last_seq = stored_lines(self._connection(), session_id, after_seq)
+        if after_seq >= last_seq:
+            return []
+        if first > after_seq + 1:
+            raise lost_records(session_id, after_seq + 1, first - 1)
+        return placed(lines, session_id, first, last_seq)[after_seq + 1 - first :]
 
     def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""
@@ -384,6 +358,40 @@ class SqliteCore:
     def page(self, query: Query) -> SessionPage:
         """A page of the sessions."""
         return read_page(self._connection(), query)
+
+    # Damage.
+
+    def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the session's log."""
+        return alignment_of(self._connection(), session_id)[0].damage
+
+    def repair(self, session_id: str) -> LogRepair:
+        """Write the session's log anew, in order, in one transaction; a file keeps the old one."""
+        had = self._taken(session_id)
+        try:
+            with self._transaction() as db:
+                self._read_ends(db, [session_id])
+                end = self._ends.get(session_id)
+                found, text = alignment_of(db, session_id)
+                if end is None or not found.damage:
+                    return LogRepair(session_id, ())
+                backup = back_up(self._path, session_id, text)
+                commit = self._last(db, "id", "commits", None)
+                end.last_commit = rewrite(db, end.number, commit, found.lines)
+                end.last_seq = len(found.lines)
+                self._last_commit = None
+                self._write_ends(db, {session_id: end})
+            return LogRepair(session_id, found.damage, str(backup))
+        finally:
+            if not had:
+                self.release(session_id)
+
+    def _taken(self, session_id: str) -> bool:
+        """Take the session; whether this opening had it before."""
+        assert self._locks is not None
+        had = self._locks.holds(session_id)
+        self._take(session_id)
+        return had
 
     # Noting and deleting.
 
@@ -400,9 +408,7 @@ class SqliteCore:
 
     def delete(self, session_id: str) -> None:
         """Take the session, and delete it."""
-        assert self._locks is not None
-        had = self._locks.holds(session_id)
-        self._take(session_id)
+        had = self._taken(session_id)
         try:
             with self._transaction() as db:
                 self._delete(db, session_id)

@@ -176,8 +176,8 @@ def test_a_session_is_forked_rewound_and_deleted(talked: Kept) -> None:
 
 def test_sessions_are_checked(talked: Kept) -> None:
     ended = talked.ask("check")
-    assert (ended.status, ended.out) == (0, "1 of 1 sessions are sound\n")
-    assert talked.json("check", "s") == {"faults": {"s": []}}
+    assert (ended.status, ended.out) == (0, "1 of 1 sessions are valid\n")
+    assert talked.json("check", "s") == {"faults": {"s": []}, "damage": {}}
 
 
 @pytest.mark.parametrize("talked", ["JsonlStore"], indirect=True)
@@ -187,7 +187,8 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
     log.write_text(text.replace('"seq":3', '"seq":4', 1), encoding="utf-8")
     broken = talked.ask("check")
     assert broken.status == 1
-    assert "record 3 says that it is 4" in broken.out
+    assert "s: record 3 (at byte" in broken.out
+    assert "says that it is record 4" in broken.out
 
 
 @pytest.mark.parametrize(

@@ -110,4 +110,4 @@ def test_a_session_tells_what_it_keeps_and_what_it_waits_for() -> None:
 
 def test_faults_are_told_by_session() -> None:
     told = faults_in_words({"a": ["record 1: x", "record 2: y"], "b": []})
-    assert told == "a: record 1: x\na: record 2: y\n1 of 2 sessions are sound\n"
+    assert told == "a: record 1: x\na: record 2: y\n1 of 2 sessions are valid\n"

@@ -31,6 +31,7 @@ from agent_actors.domain.events import (
     SystemInit,
     ToolResult,
     UnknownEvent,
+    UnreadableEvent,
     UserMessage,
 )
 from agent_actors.domain.usage import Usage
@@ -257,12 +258,13 @@ def test_neighbours_share_their_scope_and_others_do_not() -> None:
     assert one.scope is two.scope
 
 
-def test_a_type_from_the_future_stands_in_its_place_and_what_is_no_event_is_refused() -> None:
+def test_lines_of_other_kinds_keep_their_places() -> None:
     known = encode_event(Notification(SCOPE, "e", 1.0, "x"))
-    read_back = loads_events([known, b'{"type":"new","n":1}', known])
-    assert [type(event) for event in read_back] == [Notification, UnknownEvent, Notification]
-    with pytest.raises(InvalidEventError):
-        loads_events([known, b"{}"])
+    read_back = loads_events([known, b'{"type":"new","n":1}', b"{}", known], "s", after_seq=4)
+    types = [Notification, UnknownEvent, UnreadableEvent, Notification]
+    assert [type(event) for event in read_back] == types
+    reason = "expected a JSON object with a type, and this has none"
+    assert read_back[2] == UnreadableEvent("s", 7, reason, b"{}")
 
 
 def test_a_suspended_run_from_before_there_were_external_calls_is_read() -> None:

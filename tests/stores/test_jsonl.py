@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, open_runtime
+from agent_actors.domain.events import UnreadableEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores import _jsonl_core
@@ -99,37 +100,45 @@ async def test_a_session_without_its_meta_runs_on_and_gets_a_new_one(
     info = await store.info("s")
     assert info is not None
     assert (info.last_seq, info.metadata) == (1, {})
-    assert (await store.list_sessions()).sessions == ()
+    assert (await store.list_sessions()).sessions == (info,)
     assert await store.append([append(1, "b", metadata={"n": 2})]) == [None]
     [info] = (await store.list_sessions()).sessions
     assert (info.last_seq, info.metadata) == (2, {"n": 2})
 
 
 async def test_what_is_no_session_is_passed_over_in_listings(store: JsonlStore, path: Path) -> None:
-    await store.append([append(0, "a"), append(0, "b", session="t"), append(0, "c", session="u")])
+    await store.append([append(0, "a"), append(0, "c", session="u")])
     sessions = path / "sessions"
     (sessions / "a file").write_text("x")
     (sessions / "empty").mkdir()
     (sessions / "link").symlink_to(sessions / "s")
     (sessions / "renamed").mkdir()
     (sessions / "renamed" / "meta.json").write_bytes((sessions / "s" / "meta.json").read_bytes())
-    (sessions / "t" / "meta.json").write_text("{")
     (sessions / "u" / "meta.json").write_text('{"session_id": "", "created_at": 1}')
     assert [info.session_id for info in (await store.list_sessions()).sessions] == ["s"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"session_id": 1}'])
-async def test_a_meta_that_is_none_is_told_and_the_records_stay(
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"session_id": 1}', "\0" * 100])
+async def test_damaged_meta_costs_only_what_it_said(
     store: JsonlStore, path: Path, text: str
 ) -> None:
-    await store.append([append(0, "a")])
-    (path / "sessions" / "s" / "meta.json").write_text(text)
-    with pytest.raises(SessionStoreError, match=r"meta\.json cannot be read"):
-        await store.info("s")
-    [outcome] = await store.append([append(1, "b", metadata={"n": 1})])
-    assert isinstance(outcome, SessionStoreError)
-    assert await store.append([append(1, "b")]) == [None]
-    assert tuple(await store.load("s")) == notes(1, "a", "b")
+    await store.append([append(0, "a", ts=5.0, metadata={"n": 1})])
+    folder = path / "sessions" / "s"
+    (folder / "meta.json").write_text(text)
+    info = await store.info("s")
+    assert info is not None
+    assert (info.created_at, info.metadata) == (5.0, {})
+    assert (await store.list_sessions()).sessions == (info,)
+    [damage] = await store.damage("s")
+    assert str(damage) == "meta.json cannot be read, and what was noted is lost"
+    assert await store.append([append(1, "b", metadata={"n": 2})]) == [None]
+    assert (folder / "meta.json.damaged-1").read_text() == text
+    assert await store.damage("s") == ()
+    (folder / "meta.json").write_text(text)
+    assert (await store.repair("s")).damage == (damage,)
+    assert await store.damage("s") == ()
+    await store.delete("s")
+    assert not folder.exists()
 
 
 def test_a_directory_of_something_else_is_refused(path: Path) -> None:
@@ -191,16 +200,20 @@ async def test_a_long_last_record_is_found(store: JsonlStore) -> None:
     assert await store.append([append(2, "b")]) == [None]
 
 
-async def test_a_whole_line_that_is_no_record_is_not_cut(store: JsonlStore, path: Path) -> None:
+async def test_a_last_line_that_is_no_record_keeps_its_place(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a")])
     events = path / "sessions" / "s" / "events.jsonl"
     events.write_bytes(events.read_bytes() + b"no record\n")
     store.evicted("s")
-    with pytest.raises(SessionStoreError, match="last record cannot be read"):
-        await store.load("s")
-    [outcome] = await store.append([append(2, "b")])
-    assert isinstance(outcome, SessionStoreError)
-    assert events.read_bytes().endswith(b"no record\n")
+    first, second = await store.load("s")
+    assert (first,) == notes(1, "a")
+    assert isinstance(second, UnreadableEvent)
+    assert (second.seq, second.raw) == (2, b"no record")
+    info = await store.info("s")
+    assert info is not None
+    assert (info.last_seq, info.updated_at) == (2, 1.0)
+    assert await store.append([append(2, "b")]) == [None]
+    assert [record.seq for record in await store.load("s")] == [1, 2, 3]
 
 
 # Links.

@@ -13,7 +13,7 @@ from agent_actors import AgentOptions, open_runtime
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import SessionStoreError
-from agent_actors.stores import _sqlite_core, _sqlite_listing
+from agent_actors.stores import _sqlite_listing, _sqlite_log
 from agent_actors.stores._sqlite_core import SqliteCore
 from agent_actors.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS
 from agent_actors.stores.sqlite import SqliteStore
@@ -240,7 +240,7 @@ async def test_records_that_are_gone_are_missed(store: SqliteStore) -> None:
     for position in range(3):
         await store.append([append(position, "x")])
     inside(store).execute("DELETE FROM commits WHERE first_seq = 2")
-    with pytest.raises(SessionStoreError, match="2 of its records are gone"):
+    with pytest.raises(SessionStoreError, match="records 1 to 2 are missing"):
         await store.load("s")
     assert len(await store.load("s", after_seq=2)) == 1
 
@@ -260,7 +260,7 @@ def test_what_is_released_when_all_is_closed_is_nothing(path: Path) -> None:
 async def test_a_long_log_is_read_in_pieces(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite_core, "_READ_AT_ONCE", 3)
+    monkeypatch.setattr(_sqlite_log, "_READ_AT_ONCE", 3)
     for position in range(0, 20, 2):
         await store.append([append(position, str(position + 1), str(position + 2))])
     for after in range(22):

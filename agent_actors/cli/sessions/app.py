@@ -17,7 +17,8 @@ _AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
 _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 
 app: Final = App(
-    name="sessions", help="Look at the sessions of a store, copy them, take them back, check them."
+    name="sessions",
+    help="Look at the sessions of a store, copy them, take them back, check and repair them.",
 )
 
 
@@ -169,7 +170,10 @@ async def delete(*sessions: str, store: _Store = "", json: _Flag = False) -> int
 
 @app.command
 async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
-    """Check that sessions are sound. The exit status is 1 if one is not.
+    """Check that sessions are valid. The exit status is 1 if one is not.
+
+    Each problem is a line: the session, the number of the record, its place in the file, and what
+    is wrong. Nothing is changed.
 
     Args:
         sessions: Their ids; none: all of the store.
@@ -177,3 +181,19 @@ async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
         json: Print one JSON object, and nothing else.
     """
     return await work.at_desk(store, work.check_job(sessions), as_json=json)
+
+
+@app.command
+async def repair(session: str, /, *sessions: str, store: _Store = "", json: _Flag = False) -> int:
+    """Repair the stored records of sessions that `check` reports as damaged, lost or repeated.
+
+    Every readable record stays in its place. A record that cannot be read is replaced by one that
+    keeps its bytes. The log as it was is kept in a file, whose name is printed.
+
+    Args:
+        session: Its id.
+        sessions: The ids of others.
+        store: The store: a file, or a directory of plain files.
+        json: Print a line of JSON for each, and nothing else.
+    """
+    return await work.at_desk(store, work.repair_job((session, *sessions)), as_json=json)

@@ -16,10 +16,13 @@ import trio
 from agent_actors import open_runtime
 from agent_actors.cli.outcome import complete
 from agent_actors.cli.sessions.render import (
+    damage_as_json,
     faults_in_words,
     page_as_json,
     page_in_words,
     record_in_words,
+    repair_as_json,
+    repair_in_words,
     snapshot_as_json,
     snapshot_in_words,
 )
@@ -27,7 +30,7 @@ from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.session import JsonScalar, SessionOrder
-from agent_actors.errors import ConfigError, InvalidEventError, SessionUnknown
+from agent_actors.errors import ConfigError, InvalidEventError, SessionStoreError, SessionUnknown
 from agent_actors.runtime.sessions.admin import Sessions
 from agent_actors.stores.opening import open_store
 
@@ -233,13 +236,34 @@ def delete_job(session_ids: Sequence[str]) -> Job:
 
 
 def check_job(session_ids: Sequence[str]) -> Job:
-    """Whether sessions are sound: these, or all."""
+    """Whether sessions are valid: these, or all."""
 
     async def job(desk: Desk) -> int:
         names = session_ids or await _all(desk.sessions)
-        faults = {name: await desk.sessions.check(name) for name in names}
-        await desk.say(faults_in_words(faults), {"faults": faults})
+        faults: dict[str, Sequence[str]] = {}
+        damage: dict[str, object] = {}
+        for name in names:
+            try:
+                faults[name] = await desk.sessions.check(name)
+                found = await desk.sessions.damage(name)
+            except SessionStoreError as error:  # the others are checked all the same
+                faults[name], found = (str(error),), ()
+            if found:
+                damage[name] = [damage_as_json(one) for one in found]
+        await desk.say(faults_in_words(faults), {"faults": faults, "damage": damage})
         return 1 if any(faults.values()) else 0
+
+    return job
+
+
+def repair_job(session_ids: Sequence[str]) -> Job:
+    """Sessions whose stored records are damaged, made readable."""
+
+    async def job(desk: Desk) -> int:
+        for session_id in session_ids:
+            found = await desk.sessions.repair(session_id)
+            await desk.say(repair_in_words(found), repair_as_json(found))
+        return 0
 
     return job
 

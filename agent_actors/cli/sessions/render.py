@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from agent_actors.abc import LogRepair
 from agent_actors.cli.outcome import visible
 from agent_actors.codec.events import dumps_event
 from agent_actors.codec.json_values import to_json_object
@@ -30,12 +31,14 @@ from agent_actors.domain.events import (
     ToolResult,
     ToolUse,
     UnknownEvent,
+    UnreadableEvent,
     UsageEvent,
     UserMessage,
     UserQuestion,
 )
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import SessionInfo, SessionPage, SessionSnapshot
+from agent_actors.sessions.alignment import Damage
 
 # Characters of a record's content in a line.
 _SHOWN: Final = 100
@@ -91,6 +94,8 @@ def snapshot_in_words(info: SessionInfo, snapshot: SessionSnapshot) -> str:
         facts["skills"] = ", ".join(snapshot.skills)
     if snapshot.files:
         facts["files"] = ", ".join(snapshot.files)
+    if snapshot.unreadable:
+        facts["unreadable"] = ", ".join(f"record {one.seq}" for one in snapshot.unreadable)
     if snapshot.open_calls:
         facts["open calls"] = ", ".join(snapshot.open_calls)
     if snapshot.questions:
@@ -117,6 +122,10 @@ def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject
         "files": dict(snapshot.files),
         "skills": list(snapshot.skills),
         "open_calls": list(snapshot.open_calls),
+        "unreadable": [
+            {"seq": one.seq, "reason": one.reason, "bytes": len(one.raw), "sha256": one.digest}
+            for one in snapshot.unreadable
+        ],
         "questions": list(snapshot.questions),
         "messages": [_plain_object(one) for one in messages_to_openai(snapshot.messages)],
     }
@@ -131,11 +140,32 @@ def record_in_words(record: AnyEvent) -> str:
 
 
 def faults_in_words(faults: Mapping[str, Sequence[str]]) -> str:
-    """What was found in sessions: a line for each fault, and how many are sound."""
+    """What was found in sessions: a line for each problem, and how many are valid."""
     lines = [f"{visible(name)}: {visible(one)}" for name, found in faults.items() for one in found]
-    sound = sum(not found for found in faults.values())
-    lines.append(f"{sound} of {len(faults)} sessions are sound")
+    valid = sum(not found for found in faults.values())
+    lines.append(f"{valid} of {len(faults)} sessions are valid")
     return "\n".join(lines) + "\n"
+
+
+def damage_as_json(damage: Damage) -> JsonObject:
+    """What is wrong with a stored log, as JSON."""
+    return {"seq": damage.seq, "offset": damage.offset, "reason": damage.reason}
+
+
+def repair_in_words(repair: LogRepair) -> str:
+    """What was repaired in a session: a line for each problem, and where the old log is."""
+    name = visible(repair.session_id)
+    if not repair.damage:
+        return f"{name}: nothing to repair\n"
+    lines = [f"{name}: {visible(str(one))}" for one in repair.damage]
+    lines.append(f"{name}: repaired; the log as it was is in {visible(repair.backup or '')}")
+    return "\n".join(lines) + "\n"
+
+
+def repair_as_json(repair: LogRepair) -> JsonObject:
+    """What was repaired in a session, as JSON."""
+    damage: list[JsonValue] = [damage_as_json(one) for one in repair.damage]
+    return {"session_id": repair.session_id, "repaired": damage, "backup": repair.backup}
 
 
 def _content(record: AnyEvent) -> str:
@@ -171,6 +201,8 @@ def _content(record: AnyEvent) -> str:
             return f"{path} is gone" if content is None else f"{path}: {len(content)} characters"
         case UnknownEvent():
             return dumps_event(record)
+        case UnreadableEvent(reason=reason):
+            return reason
         case _:
             return ""
 

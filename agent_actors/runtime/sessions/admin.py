@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from agent_actors.abc import LogRepair, RepairableStore
 from agent_actors.actors.session_gate import Lease
 from agent_actors.actors.session_log import Draft
-from agent_actors.codec.events import encode_event
+from agent_actors.codec.events import encode_event, readable_line
 from agent_actors.codec.openai_messages import messages_from_openai
 from agent_actors.codec.session_lines import moved_line, session_of
 from agent_actors.context.truncation import head_of
@@ -36,7 +37,7 @@ from agent_actors.errors import (
 )
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.runtime.sessions.queries import SessionReading
-from agent_actors.runtime.sessions.transaction import committed
+from agent_actors.runtime.sessions.transaction import committed, validated
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.integrity import faults_of
 from agent_actors.sessions.records import as_records, replacing
@@ -134,20 +135,23 @@ class Sessions(SessionReading):
                 `FileChanged`, `SkillActivated` and `Notification`.
 
         Raises:
+            InvalidEventError: An event could not be read back: a field has the wrong type, or holds
+                a value that JSON has not. Says which; nothing is written.
             ConfigError: Another type of event: those are for runs to record.
             SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: They were not written, or nobody knows.
 
         Cancellation: as `append`.
         """
-        for draft in drafts:
+        checked = [validated(draft) for draft in drafts]
+        for draft in checked:
             event = draft(EventScope(session_id, "", ""), "", 0.0, seq=None)
             if not isinstance(event, _NOTES):
                 raise ConfigError(
                     "a caller may record todos, files, skills and notifications; got "
                     f"{type(event).__name__}"
                 )
-        await self._commit(session_id, lambda _: drafts)
+        await self._commit(session_id, lambda _: checked)
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
         """Note keys of a session's metadata, held or not; one whose value is None is forgotten.
@@ -201,7 +205,10 @@ class Sessions(SessionReading):
             for link in (PARENT_SESSION, PARENT_CALL):
                 metadata.pop(link, None)
             told: JsonObject = {FORKED_FROM: session_id, FORKED_AT: at_seq}
-            taken = [moved_line(line, new_id) for line in lines[:at_seq]]
+            taken = [
+                moved_line(readable_line(line, session_id, seq), new_id)
+                for seq, line in enumerate(lines[:at_seq], 1)
+            ]
             await self._install(new_id, taken, "forked from another session", {**metadata, **told})
         return new_id
 
@@ -251,8 +258,7 @@ class Sessions(SessionReading):
             session_id = session_of(records[0])
         else:
             records = [moved_line(line, session_id) for line in records]
-        fault = next(faults_of(session_id, records), None)
-        if fault is not None:
+        for _, fault in faults_of(session_id, records):
             raise InvalidEventError(f"these are no records of a session: {fault}")
         await self._install(session_id, records, "imported", {})
         return session_id
@@ -289,6 +295,33 @@ class Sessions(SessionReading):
 
         await self._commit(session_id, make)
         return session_id
+
+    async def repair(self, session_id: str) -> LogRepair:
+        """Make the stored log of a session readable again; see `damage` for what is wrong.
+
+        Every readable record stays in its place. The place of a damaged one is taken by an
+        `UnreadableEvent` that keeps its bytes, that of a lost one by one without bytes. A repeated
+        line goes. The log as it was is kept in a file.
+
+        Returns:
+            What was wrong, and the file; no damage: nothing was changed.
+
+        Raises:
+            SessionUnknown: Nothing is on record.
+            ConfigError: The store has no logs that can be repaired.
+            SessionBusy: A run holds the session, here or in another process.
+            SessionStoreError: The log could not be read or written, or nobody knows.
+
+        Cancellation: safe; the log is repaired or it is as it was.
+        """
+        if not isinstance(self._store, RepairableStore):
+            raise ConfigError(f"a {type(self._store).__name__} has no logs that can be repaired")
+        with self._hold(session_id):
+            repaired = await self._asked(session_id, partial(self._store.repair, session_id))
+            self._actors.log.read_anew(session_id)
+        if not repaired.damage and await self.info(session_id) is None:
+            raise SessionUnknown(session_id)
+        return repaired
 
     async def prune(self, days: float) -> tuple[str, ...]:
         """Delete the sessions whose last record is older than that; those in use stay.
@@ -328,7 +361,7 @@ class Sessions(SessionReading):
     async def _install(
         self, session_id: str, lines: Sequence[bytes], text: str, metadata: JsonObject
     ) -> None:
-        records = await self._read(lines)
+        records = await self._read(lines, session_id)
         with self._hold(session_id) as lease, await self._actors.log.open(lease) as session:
             if session.state.last_seq:
                 raise SessionExists(session_id)

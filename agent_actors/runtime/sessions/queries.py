@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 
 import trio
 
-from agent_actors.abc import SessionStore
+from agent_actors.abc import RepairableStore, SessionStore
 from agent_actors.actors.session_cache import is_shared
 from agent_actors.actors.session_log import STORE_TIMEOUT
-from agent_actors.codec.events import loads_event
+from agent_actors.codec.events import read_event, readable_line
 from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.messages import Messages
@@ -28,6 +28,7 @@ from agent_actors.domain.session import (
 from agent_actors.errors import AgentError, SessionStoreError, SessionUnknown
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
+from agent_actors.sessions.alignment import Damage
 from agent_actors.sessions.integrity import faults_of
 
 T = TypeVar("T")
@@ -134,6 +135,7 @@ class SessionReading:
             open_calls=tuple(call.id for call in state.open_calls),
             questions=tuple(state.suspended),
             external_calls=tuple(state.external.values()),
+            unreadable=state.unreadable,
         )
 
     async def records(self, session_id: str, *, after_seq: int = 0) -> tuple[AnyEvent, ...]:
@@ -144,20 +146,22 @@ class SessionReading:
             after_seq: Those above this `seq`; 0: all.
 
         Returns:
-            The records, in order; none if there are none.
+            The records, in order; none if there are none. One that cannot be read is an
+            `UnreadableEvent`.
 
         Raises:
-            InvalidEventError: One of them cannot be read.
-            SessionStoreError: They cannot be read.
+            SessionStoreError: They cannot be read, or some are lost.
 
         Cancellation: safe.
         """
-        return await self._read(await self._lines(session_id, after_seq))
+        lines = await self._lines(session_id, after_seq)
+        return await self._read(lines, session_id, after_seq)
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> tuple[str, ...]:
         """A session's records as lines of JSON, as they were written; for `import_records`.
 
-        What this version does not know is in them too.
+        What this version does not know is in them too. The line of a record that cannot be read
+        is a `record.unreadable`, which keeps the bytes.
 
         Args:
             session_id: The session.
@@ -172,7 +176,12 @@ class SessionReading:
         lines = await self._lines(session_id, after_seq)
         if not lines and (after_seq == 0 or await self.info(session_id) is None):
             raise SessionUnknown(session_id)
-        return tuple(line.decode() for line in lines)
+        exported: list[str] = []
+        for seq, line in enumerate(lines, after_seq + 1):
+            exported.append(readable_line(line, session_id, seq).decode())
+            if not seq % _AT_ONCE:
+                await trio.lowlevel.checkpoint()
+        return tuple(exported)
 
     async def export_messages(self, session_id: str) -> Sequence[MessageDict]:
         """The conversation as OpenAI's chat completions have it; for `import_messages`.
@@ -189,9 +198,10 @@ class SessionReading:
         return messages_to_openai(messages)
 
     async def check(self, session_id: str) -> tuple[str, ...]:
-        """What is wrong with a session's records, as text; nothing if they are sound.
+        """What is wrong with a session's records, as text; nothing if they are valid.
 
-        Calls without a result are not wrong: the next run closes them.
+        Calls without a result are not wrong: the next run closes them. `damage` has what is wrong
+        with what is stored, by itself.
 
         Raises:
             SessionUnknown: Nothing is on record.
@@ -199,10 +209,34 @@ class SessionReading:
 
         Cancellation: safe.
         """
+        damage = await self.damage(session_id)
+        found = [str(one) for one in damage]
+        if any(one.lost for one in damage):
+            return tuple(found)  # its records cannot be read before it is repaired
         lines = await self._lines(session_id, 0)
-        if not lines:
+        if not lines and not damage:
             raise SessionUnknown(session_id)
-        return tuple(faults_of(session_id, lines))
+        damaged = {one.seq for one in damage}
+        for seq, fault in faults_of(session_id, lines):
+            if seq not in damaged:
+                found.append(fault)
+        return tuple(found)
+
+    async def damage(self, session_id: str) -> tuple[Damage, ...]:
+        """What is wrong with the stored log of a session: damaged, lost and repeated records.
+
+        Returns:
+            Each with its `seq`, its place in the file and the reason; nothing if all is in order,
+            if there is no such session, or if the store keeps nothing on disk.
+
+        Raises:
+            SessionStoreError: The store cannot read the log.
+
+        Cancellation: safe.
+        """
+        if not isinstance(self._store, RepairableStore):
+            return ()
+        return tuple(await self._asked(session_id, partial(self._store.damage, session_id)))
 
     async def _state(self, session_id: str) -> SessionState | None:
         self._check_open()
@@ -220,11 +254,14 @@ class SessionReading:
             session_id, partial(self._store.export, session_id, after_seq=after_seq)
         )
 
-    async def _read(self, lines: Sequence[bytes]) -> tuple[AnyEvent, ...]:
+    async def _read(
+        self, lines: Sequence[bytes], session_id: str, after_seq: int = 0
+    ) -> tuple[AnyEvent, ...]:
         records: list[AnyEvent] = []
         rest = iter(lines)
         while some := tuple(islice(rest, _AT_ONCE)):
-            records += [loads_event(line) for line in some]
+            seq = after_seq + len(records) + 1
+            records += [read_event(line, session_id, at) for at, line in enumerate(some, seq)]
             await trio.lowlevel.checkpoint()
         return tuple(records)
 

@@ -4,12 +4,40 @@ So that no two writers meet, and every record is on file before it is shown. No 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, cast
 
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import Draft
-from agent_actors.domain.events import EventScope
+from agent_actors.codec.events import checked_fields
+from agent_actors.domain.events import Event, EventScope
+from agent_actors.errors import InvalidEventError
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
+
+_NOWHERE: Final = EventScope("", "", "")
+
+
+def validated(draft: Draft) -> Draft:
+    """The draft as its event will be read back, sharing nothing with what the caller passed.
+
+    A caller of Python may have put anything into an event. What could not be read back would make
+    its session unreadable, so that it is refused before it is recorded.
+
+    Raises:
+        InvalidEventError: The event could not be read back; says which field, and why.
+    """
+    try:
+        event = draft(_NOWHERE, "", 0.0, seq=None)
+    except TypeError as error:
+        raise InvalidEventError(
+            "expected an event without its header, such as functools.partial(Notification, "
+            f"text=...); got {draft!r:.80}, and {error}"
+        ) from error
+    if not isinstance(cast(object, event), Event):
+        raise InvalidEventError(f"expected a draft that makes an event; it made {event!r:.80}")
+    cls, fields = checked_fields(event)
+    return partial(cls, **fields)
 
 
 async def committed(
@@ -32,6 +60,7 @@ async def committed(
         The session, for reading and at once: it goes on changing.
 
     Raises:
+        InvalidEventError: A record could not be read back; nothing is written.
         SessionBusy: It is held.
         SessionStoreError, SessionFenced: As `OpenSession.append`.
 
@@ -40,7 +69,7 @@ async def committed(
     run_id = scope.run_id or actors.ids.new()
     lease = await actors.gate.acquire(scope.session_id, run_id, on_busy=on_busy)
     with lease, await actors.log.open(lease) as session:
-        drafts = make(session.state)
+        drafts = [validated(draft) for draft in make(session.state)]
         if drafts:
             events = await session.append(scope, drafts)
             if actors.bus.has_subscribers:

@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from agent_actors.abc import AppendOutcome, LogAppend
+from agent_actors.abc import AppendOutcome, LogAppend, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import (
@@ -24,6 +24,7 @@ from agent_actors.domain.session import (
     session_id_fault,
 )
 from agent_actors.errors import ConfigError, SessionStoreError
+from agent_actors.sessions.alignment import Damage
 from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared
 from agent_actors.stores.disk.idle_sessions import KeptSessions
 from agent_actors.stores.disk.listing import Query, asked
@@ -85,6 +86,14 @@ class Core(Protocol):
 
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
         """Note keys; False if there is no such session."""
+        ...
+
+    def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the session's log."""
+        ...
+
+    def repair(self, session_id: str) -> LogRepair:
+        """Take the session, and make its log readable."""
         ...
 
     def alone(self) -> bool:
@@ -185,6 +194,14 @@ class DiskStore:
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         """Commit each append whose `expected_seq` and `fence` are current, all in one go."""
         return await self._run(None, partial(self._append, batch))
+
+    async def damage(self, session_id: str) -> Sequence[Damage]:
+        """What is wrong with the stored log of the session; nothing is changed."""
+        return await self._run(session_id, partial(self._core.damage, session_id))
+
+    async def repair(self, session_id: str) -> LogRepair:
+        """Make the log of the session readable again, and keep it as it was in a file."""
+        return await self._run(session_id, partial(self._core.repair, session_id))
 
     async def info(self, session_id: str) -> SessionInfo | None:
         """What is known of the session."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 import trio
@@ -14,6 +14,7 @@ import trio
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.abc import LogAppend
 from agent_actors.codec.events import dumps_event
+from agent_actors.domain.events import Event, Notification
 from agent_actors.errors import SessionBusy, SessionFenced, SessionStoreError
 from agent_actors.stores.disk import threaded_store as _disk
 from agent_actors.stores.disk.threaded_store import DiskStore, Durability
@@ -368,23 +369,39 @@ async def test_old_sessions_that_cannot_be_deleted_now_harm_nobody(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
-        (b"[]", "cannot be read"),
-        (b'{"type":"notification","seq":1}', "cannot be read"),
-        (dumps_event(notes(7, "a")[0]).encode(), "record 1 says that it is 7"),
+        (b"[]", "expected a JSON object with a type"),
+        (b'{"type":"notification","seq":1}', "missing required field `session_id`"),
+        (dumps_event(notes(7, "a")[0]).encode(), "position 1 says that it is record 7"),
     ],
 )
-async def test_records_that_are_none_fail_their_session_alone(
-    make: Make, line: bytes, told: str
+async def test_lines_that_cannot_be_read_back_are_refused(
+    make: Make, line: bytes, reason: str
 ) -> None:
     async with opened(make()) as store:
-        await store.append([LogAppend("s", 0, 1, notes(1, "a"), lines=(line,))])
-        await store.append([append(0, "x", session="t")])
-        with pytest.raises(SessionStoreError, match=told):
-            await store.load("s")
-        assert list(await store.export("s")) == [line]
-        assert tuple(await store.load("t")) == notes(1, "x", session="t")
+        [outcome, other] = await store.append(
+            [LogAppend("s", 0, 1, notes(1, "a"), lines=(line,)), append(0, "x", session="t")]
+        )
+        assert isinstance(outcome, SessionStoreError)
+        assert reason in str(outcome)
+        assert other is None
+        assert await store.info("s") is None
+
+
+async def test_events_that_cannot_be_read_back_are_refused(make: Make) -> None:
+    [note] = notes(1, "a")
+    bad = [
+        Notification(note.scope, "i", 1.0, cast("str", 3), seq=1),
+        Notification(note.scope, "i", 1.0, "a", cast("str", [object()]), seq=1),
+        object(),
+    ]
+    async with opened(make()) as store:
+        for event in bad:
+            [outcome] = await store.append([LogAppend("s", 0, 1, (cast(Event, event),))])
+            assert isinstance(outcome, SessionStoreError)
+            assert "nothing was written" in str(outcome)
+        assert await store.info("s") is None
 
 
 async def test_a_record_of_a_type_from_the_future_survives(make: Make) -> None:

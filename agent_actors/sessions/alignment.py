@@ -1,0 +1,277 @@
+"""Give each line of a damaged log its place: which `seq` it has, what it hides, what is missing.
+
+Pure. A log holds a line for each record, numbered from 1. Damage on a disk breaks that: it makes
+lines unreadable, joins several (a page of zeros over their ends), parts one in two, repeats some.
+Readable lines say their own `seq`, so that the longest run of them in rising order is taken as it
+is; the lines between two of them fill the places between their numbers. Where places are left
+without any line between, records are lost.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+import msgspec
+
+from agent_actors.codec.events import encode_event, read_event
+from agent_actors.domain.events import AnyEvent, UnreadableEvent
+
+# No record takes fewer bytes. A line that says a number beyond what the log can hold is damaged,
+# unless a line next to it agrees; and so many records at once are lost by no accident.
+_SMALLEST_RECORD: Final = 20
+_MOST_LOST: Final = 1_000_000
+
+
+class _Numbered(msgspec.Struct):
+    seq: int
+
+
+_NUMBERED: Final = msgspec.json.Decoder(_Numbered).decode
+
+
+@attrs.frozen
+class Damage:
+    """Something that is wrong with the stored log of a session.
+
+    Attributes:
+        reason: What is wrong.
+        seq: The record concerned, or the first of several; 0: what was noted of the session.
+        offset: Where the bytes are, counted from the start of the log's file; None if the store
+            has no file for the session, or no bytes are concerned.
+        lost: Records that are missing without a trace; reading the session fails for these.
+    """
+
+    reason: str
+    seq: int
+    offset: int | None = None
+    lost: int = 0
+
+    def __str__(self) -> str:
+        where = "" if self.offset is None else f" (at byte {self.offset})"
+        return f"record {self.seq}{where}: {self.reason}" if self.seq else self.reason
+
+
+@attrs.frozen
+class Alignment:
+    """A log with a line for each place.
+
+    Attributes:
+        lines: The lines of the records, in order. A damaged one is replaced by the JSON of an
+            `UnreadableEvent` that keeps its bytes. A lost record is one without bytes.
+        damage: What is wrong, in the order of the log.
+        dropped: How many lines have no place: those that repeat a record, or stand between two
+            records that follow each other.
+    """
+
+    lines: tuple[bytes, ...]
+    damage: tuple[Damage, ...]
+    dropped: int = 0
+
+    @property
+    def lost(self) -> Damage | None:
+        """The first records that are missing without a trace; None if there are none."""
+        return next((one for one in self.damage if one.lost), None)
+
+
+@attrs.frozen
+class _Line:
+    data: bytes
+    offset: int
+    event: AnyEvent
+
+    @property
+    def seq(self) -> int:
+        """The number that a readable line says; 0 if there is none."""
+        if isinstance(self.event, UnreadableEvent) and self.event.raw == self.data:
+            return 0  # damaged; a line that keeps the place of a damaged one has a number
+        return self.event.seq or 0
+
+
+def is_aligned(lines: Sequence[bytes], first_seq: int) -> bool:
+    """Whether each line is JSON that says the number of its place.
+
+    Quick: the numbers are read and nothing else.
+    """
+    try:
+        return all(_NUMBERED(line).seq == seq for seq, line in enumerate(lines, first_seq))
+    except (ValueError, RecursionError):
+        return False
+
+
+def aligned(
+    session_id: str,
+    lines: Iterable[bytes],
+    *,
+    first_seq: int = 1,
+    last_seq: int | None = None,
+    offsets: bool = True,
+) -> Alignment:
+    """Give each line its place.
+
+    Args:
+        session_id: The session.
+        lines: The lines as they are stored, in order, without their ends.
+        first_seq: The `seq` that the first is to have.
+        last_seq: The `seq` that the last is to have, if the store knows.
+        offsets: Whether the lines are those of a file, an end of one byte after each.
+    """
+    found = _kept(list(_read(session_id, lines, first_seq)), first_seq, last_seq)
+    made = _Aligner(session_id, offsets=offsets, next_seq=first_seq)
+    between: list[_Line] = []
+    for line, is_kept in found:
+        if is_kept:
+            made.fill(between, line.seq)
+            made.keep(line)
+            between = []
+        else:
+            between.append(line)
+    made.fill(between, None if last_seq is None else last_seq + 1)
+    return Alignment(tuple(made.lines), tuple(made.damage), made.dropped)
+
+
+def _read(session_id: str, lines: Iterable[bytes], first_seq: int) -> Iterator[_Line]:
+    offset = 0
+    for position, line in enumerate(lines, first_seq):
+        event = read_event(line, session_id, position)
+        if isinstance(event, UnreadableEvent) and b"\0" in line:
+            yield from _around_zeros(session_id, line, offset, position)
+        else:
+            yield _Line(line, offset, event)
+        offset += len(line) + 1
+
+
+def _around_zeros(session_id: str, line: bytes, offset: int, position: int) -> Iterator[_Line]:
+    """The lines of one that zeros were written into: a record after the zeros stays readable."""
+    tail = line[line.rindex(b"\0") + 1 :]
+    event = read_event(tail, session_id, position)
+    readable = bool(tail) and not isinstance(event, UnreadableEvent)
+    head = line[: len(line) - len(tail)] if readable else line
+    reason = "zeros stand where it was written"
+    yield _Line(head, offset, UnreadableEvent(session_id, position, reason, head))
+    if readable:
+        yield _Line(tail, offset + len(head), event)
+
+
+def _kept(lines: list[_Line], first_seq: int, last_seq: int | None) -> list[tuple[_Line, bool]]:
+    """The lines, and whether each is one of the longest run of rising numbers."""
+    ends: list[int] = []  # the least number that ends a run of each length
+    at: list[int] = []  # and its line
+    before: list[int] = []  # for each line, the one before it in its run
+    for index, line in enumerate(lines):
+        length = -1
+        if first_seq <= line.seq <= _most(lines, index, first_seq, last_seq):
+            length = bisect_left(ends, line.seq)
+            if length == len(ends):
+                ends.append(line.seq)
+                at.append(index)
+            elif line.seq < ends[length] or _is_better(lines, index, at[length], first_seq):
+                ends[length], at[length] = line.seq, index
+        before.append(at[length - 1] if length > 0 else -1)
+    kept: set[int] = set()
+    index = at[-1] if at else -1
+    while index >= 0:
+        kept.add(index)
+        index = before[index]
+    return [(line, index in kept) for index, line in enumerate(lines)]
+
+
+def _most(lines: list[_Line], index: int, first_seq: int, last_seq: int | None) -> int:
+    """The greatest number that is credible for a line."""
+    if last_seq is not None:
+        return last_seq
+    most = first_seq + (lines[-1].offset + len(lines[-1].data)) // _SMALLEST_RECORD
+    return most + _MOST_LOST if _is_supported(lines, index) else most
+
+
+def _is_better(lines: list[_Line], index: int, other: int, first_seq: int) -> bool:
+    """Whether a line is to count rather than another one before it.
+
+    Of lines with the same number the first one counts, unless its neighbours tell otherwise.
+    """
+    if lines[index].seq != lines[other].seq or _is_supported(lines, other):
+        return False
+    in_place = lines[index].seq == first_seq + index
+    return in_place or _is_supported(lines, index)
+
+
+def _is_supported(lines: list[_Line], index: int) -> bool:
+    """Whether the line before or after says the number before or after."""
+    seq = lines[index].seq
+    before = index > 0 and lines[index - 1].seq == seq - 1
+    return before or (index + 1 < len(lines) and lines[index + 1].seq == seq + 1)
+
+
+@attrs.define(eq=False)
+class _Aligner:
+    session_id: str
+    offsets: bool
+    next_seq: int
+    lines: list[bytes] = attrs.field(factory=list[bytes])
+    damage: list[Damage] = attrs.field(factory=list[Damage])
+    dropped: int = 0
+    _last: bytes = b""
+
+    def keep(self, line: _Line) -> None:
+        """A line whose number is its place."""
+        self.lines.append(line.data)
+        self._last = line.data
+        self.next_seq += 1
+
+    def fill(self, lines: list[_Line], up_to: int | None) -> None:
+        """These lines have the places before that number; None: as many as there are."""
+        lines = [line for line in lines if not self._is_repeated(line)]
+        places = len(lines) if up_to is None else up_to - self.next_seq
+        if not places:
+            for line in lines:
+                self._drop(line, f"there is no place for its line: {_reason(line)}")
+        elif not lines:
+            self._lose(places)
+        elif len(lines) == places:
+            for line in lines:
+                self._damaged(line.data, _reason(line), line)
+        else:
+            size = sum(len(line.data) for line in lines)
+            last = self.next_seq + places - 1
+            reason = f"{size} damaged bytes up to record {last}: {_reason(lines[0])}"
+            self._damaged(b"\n".join(line.data for line in lines), reason, lines[0])
+            for _ in range(places - 1):
+                self._put(b"", f"among the damaged bytes of record {last - places + 1}")
+
+    def _is_repeated(self, line: _Line) -> bool:
+        if line.data != self._last:
+            return False
+        self._drop(line, "its line is repeated", self.next_seq - 1)
+        return True
+
+    def _drop(self, line: _Line, reason: str, seq: int | None = None) -> None:
+        self._note(reason, line, self.next_seq if seq is None else seq)
+        self.dropped += 1
+
+    def _damaged(self, raw: bytes, reason: str, line: _Line) -> None:
+        self._note(reason, line, self.next_seq)
+        self._put(raw, reason)
+
+    def _lose(self, places: int) -> None:
+        last = self.next_seq + places - 1
+        up_to = f" and all up to record {last} are" if places > 1 else " is"
+        reason = f"it{up_to} lost; nothing of it is in the log"
+        self.damage.append(Damage(reason, self.next_seq, None, places))
+        for _ in range(places):
+            self._put(b"", "lost: nothing of it is in the log")
+
+    def _put(self, raw: bytes, reason: str) -> None:
+        event = UnreadableEvent(self.session_id, self.next_seq, reason, raw)
+        self.lines.append(encode_event(event))
+        self.next_seq += 1
+
+    def _note(self, reason: str, line: _Line, seq: int) -> None:
+        self.damage.append(Damage(reason, seq, line.offset if self.offsets else None))
+
+
+def _reason(line: _Line) -> str:
+    if line.seq:
+        return f"it says that it is record {line.seq}"
+    if isinstance(line.event, UnreadableEvent):
+        return line.event.reason
+    return "it says no number"
