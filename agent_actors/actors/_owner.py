@@ -17,6 +17,7 @@ import trio
 from agent_actors.actors._ask import Request
 from agent_actors.actors._mailbox import Mailbox, MailboxStatistics
 from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.interrupts import TakeInterrupt, raise_interrupt
 
 T = TypeVar("T")
 
@@ -70,6 +71,8 @@ class Owner:
         self._context = contextvars.copy_context()
         self.ended: trio.Event = trio.Event()
         self.on_crash: Callable[[Exception], None] | None = None
+        # For what users' code raises in the actor's tasks.
+        self.take_interrupt: TakeInterrupt = raise_interrupt
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         """Have this done by a worker and wait for the outcome.

@@ -32,7 +32,7 @@ LAYERS: Final = (
     Layer(("runtime",)),
     Layer(("actors", "providers", "stores", "toolbox", "mcp", "telemetry"), blind=True),
     Layer(("transport", "media", "audit"), blind=True),
-    Layer(("abc",)),
+    Layer(("abc", "interrupts")),
     Layer(("hooks",)),
     Layer(("permissions",)),
     Layer(("tools",)),
