@@ -1,6 +1,6 @@
 """A typed, actor-style runtime for LLM agents on trio.
 
-This module is the public face: it holds imports only, and knows nothing of its own.
+This module re-exports the public API, and protects what it loads from `KeyboardInterrupt`.
 """
 
 from agent_actors.actors.hook_bus import Subscription as Subscription
@@ -52,6 +52,7 @@ from agent_actors.hooks import HookMatcher as HookMatcher
 from agent_actors.hooks import PostToolUseEvent as PostToolUseEvent
 from agent_actors.hooks import PreToolUseEvent as PreToolUseEvent
 from agent_actors.hooks import UserPromptSubmitEvent as UserPromptSubmitEvent
+from agent_actors.kernel.interrupts import protect_loaded_modules as _protect_loaded_modules
 from agent_actors.options.agent_options import AgentOptions as AgentOptions
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
@@ -134,3 +135,5 @@ __all__ = [
     "run_sync",
     "tool",
 ]
+
+_protect_loaded_modules()

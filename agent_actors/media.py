@@ -19,6 +19,7 @@ import trio
 from agent_actors.domain.blocks import FileBlock, ImageBlock
 from agent_actors.domain.media import MAX_MEDIA_BYTES
 from agent_actors.errors import MediaError
+from agent_actors.kernel.interrupts import protect_loaded_modules
 
 _BlockT = TypeVar("_BlockT", ImageBlock, FileBlock)
 
@@ -137,3 +138,6 @@ def _check_kind(mode: int) -> None:
 
 def _too_large(size: str, max_bytes: int) -> MediaError:
     return MediaError(f"it has {size} bytes; at most {max_bytes} may be sent (max_bytes)")
+
+
+protect_loaded_modules()

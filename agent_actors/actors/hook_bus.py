@@ -22,6 +22,7 @@ from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, raise_interrupt
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
 # Reads a session's log after a `seq`.
@@ -161,8 +162,11 @@ class Subscription:
         session_id: str | None,
         options: SubscriptionOptions,
         read: ReadLog | None,
+        *,
+        take_interrupt: TakeInterrupt = raise_interrupt,
     ) -> None:
         self._handler = handler
+        self._take_interrupt = take_interrupt
         self._timeout = options.timeout
         self._read = read
         self._backlog = Backlog(
@@ -272,14 +276,17 @@ class Subscription:
     async def _deliver_one(self, event: Event) -> None:
         try:
             with trio.move_on_after(self._timeout) as deadline:
-                await self._handler(event)
-        except (trio.Cancelled, KeyboardInterrupt):
+                await await_unprotected(self._handler, event)
+        except trio.Cancelled:
             raise
         except BaseException as error:  # noqa: BLE001 - it harms only its own subscription
-            stop = stop_in(error)
+            self._failed += 1
+            rest = self._take_interrupt(error)
+            if rest is None:
+                return
+            stop = stop_in(rest)
             if stop is not None:
                 raise stop from None
-            self._failed += 1
             _log.exception("an observer raised on %s", event.type)
             return
         if deadline.cancelled_caught:
@@ -338,7 +345,14 @@ class HookBus:
             raise ConfigError("a replay is of one session; pass session_id beside after_seq")
         if self._read is None and (options.overflow == "reread" or options.after_seq is not None):
             raise ConfigError("this bus has no log to read from; use drop_oldest or close")
-        subscription = Subscription(handler, types, session_id, options, self._read)
+        subscription = Subscription(
+            handler,
+            types,
+            session_id,
+            options,
+            self._read,
+            take_interrupt=self.owner.take_interrupt,
+        )
         self.owner.start_background(
             partial(self._serve, subscription), context=contextvars.copy_context()
         )

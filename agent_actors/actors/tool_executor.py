@@ -35,6 +35,7 @@ from agent_actors.errors import ToolArgumentsError
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.exceptions import stop_in
 from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
+from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.kernel.request import Request
 from agent_actors.kernel.shared_exclusive_lock import Turns
 from agent_actors.tools import Tool, ToolOutput
@@ -324,17 +325,20 @@ class ToolExecutor:
         if tool is None:
             return _failed(call, _unknown_tool(call.name, run.tools))
         try:
-            tool.check(call.input)
-        except ToolArgumentsError as error:
-            return _failed(call, str(error))
-        if run.guard is not None:
-            return await self._guarded(request, tool, run.guard)
-        if not request.at_once:
-            await self._take(request, tool)
-            self._start_clock(request, tool)
-        self._calls += 1
-        request.enter()
-        return self._result(request, await self._execute(request, tool))
+            fault = self._fault(tool, call)
+            if fault:
+                return _failed(call, fault)
+            if run.guard is not None:
+                return await self._guarded(request, tool, run.guard)
+            if not request.at_once:
+                await self._take(request, tool)
+                self._start_clock(request, tool)
+            self._calls += 1
+            request.enter()
+            return self._result(request, await self._execute(request, tool))
+        except KeyboardInterrupt as error:  # in users' code around the handler, such as a validator
+            self.owner.take_interrupt(error)
+            return _failed(request.block, _interrupted(call.name))
 
     async def _guarded(self, request: _Call, tool: Tool, guard: ToolGuard) -> ToolCallResult:
         admitted = await guard.admit(request.block, tool)
@@ -352,12 +356,19 @@ class ToolExecutor:
         return self._result(request, await guard.after(request.block, output))
 
     async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:
-        try:
-            tool.check(call.input)  # whoever stands around may have written other arguments
-        except ToolArgumentsError as error:
-            return ToolOutput(str(error), is_error=True)
+        fault = self._fault(tool, call)  # a hook may have written other arguments
+        if fault:
+            return ToolOutput(fault, is_error=True)
         request.block = call
         return await self._execute(request, tool)
+
+    def _fault(self, tool: Tool, call: ToolUseBlock) -> str:
+        """Return why the call's arguments are refused; an empty text if they are valid."""
+        try:
+            call_unprotected(tool.check, call.input)
+        except ToolArgumentsError as error:
+            return str(error)
+        return ""
 
     def _start_clock(self, request: _Call, tool: Tool) -> None:
         request.started_at, request.started = self._wall_clock(), trio.current_time()
@@ -388,19 +399,22 @@ class ToolExecutor:
         context = _context(request) if tool.takes_context else None
         try:
             if tool.is_async:
-                return await tool.invoke(call.input, context)
+                return await await_unprotected(tool.invoke, call.input, context)
             work = partial(tool.invoke_sync, call.input, context)
             if tool.on_cancel == "abandon":
                 return await self._in_abandonable_thread(work)
             await request.held.take(self._threads, request.run.run_id)
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
-        except (trio.Cancelled, KeyboardInterrupt):
+        except trio.Cancelled:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its result
-            stop = stop_in(error)
+            rest = self.owner.take_interrupt(error)
+            if rest is None:
+                return ToolOutput(_interrupted(call.name), is_error=True)
+            stop = stop_in(rest)
             if stop is not None:
                 raise stop from None
-            return _raised(call.name, error)
+            return _raised(call.name, rest)
 
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
         if self._abandonable.available_tokens < 1:
@@ -448,6 +462,10 @@ def _failed(call: ToolUseBlock, why: str) -> ToolCallResult:
 def _raised(name: str, error: BaseException) -> ToolOutput:
     detail = str(error) or "no message"
     return ToolOutput(f"tool {name!r} raised {type(error).__name__}: {detail}", is_error=True)
+
+
+def _interrupted(name: str) -> str:
+    return f"tool {name!r} was interrupted by Ctrl-C"
 
 
 def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.kernel.interrupts import TakeInterrupt, raise_interrupt
 from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
 from agent_actors.kernel.request import Request
 
@@ -70,6 +71,8 @@ class Owner:
         self._context = contextvars.copy_context()
         self.ended: trio.Event = trio.Event()
         self.on_crash: Callable[[Exception], None] | None = None
+        # For what users' code raises in the actor's tasks.
+        self.take_interrupt: TakeInterrupt = raise_interrupt
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         """Have this done by a worker and wait for the outcome.

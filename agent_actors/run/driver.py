@@ -30,10 +30,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
 from agent_actors.domain.version import __version__
-from agent_actors.errors import (
-    RunDeadlineExceeded,
-    RuntimeShutdown,
-)
+from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
 from agent_actors.kernel.pausable_deadline import Home, Standstill
 from agent_actors.kernel.request import RequestCancelled
 from agent_actors.protocol.response.call_ids import with_unique_ids
@@ -124,8 +121,8 @@ class Driver:
         )
         self._calls = RunCalls(actors.executor)
         self._subagent = subagent_of(actors, spec)
-        chain = spec.options.hook_chain
-        self._hooked = HookedRun(chain, spec.options, self._info) if chain else None
+        chain, take = spec.options.hook_chain, actors.take_interrupt
+        self._hooked = HookedRun(chain, spec.options, self._info, take) if chain else None
         self._toolset = Toolset(actors, spec, self._hooked, policy_of(spec))
         self._suspension = RunSuspension(spec, self._toolset, self._hooked, actors.wall_clock)
         self._why = ""
@@ -202,6 +199,9 @@ class Driver:
                     self._record.hold_also(self._ledger.enter_usage(ended.blocked.usage))
             except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
                 failure = error
+            except KeyboardInterrupt as error:  # only users' code can be interrupted here
+                self._actors.take_interrupt(error)
+                failure = RuntimeShutdown()
         if self._steering.fate is not None:
             return self._steering.fate
         if scope.cancelled_caught and self._stop.reason is None:

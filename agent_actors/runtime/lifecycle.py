@@ -20,6 +20,7 @@ from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.interrupts import finish, has_interrupt, without_interrupt
 from agent_actors.kernel.request import Request
 from agent_actors.permissions.grant_store import Memory
 from agent_actors.run.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
@@ -48,6 +49,14 @@ class Actors:
         options: How the runtime is built.
         on_crash: Called when an actor has broken and everything has stopped.
     """
+
+    # Why everything stopped, if it was not by `close`; raised where the runtime is left.
+    crash: BaseException | None = None
+    # The Ctrl-C that interrupted users' code; raised where the runtime is left.
+    interrupt: BaseException | None = None
+    # Why the store could not be opened.
+    refused: Exception | None = None
+    closing: bool = False
 
     def __init__(self, options: RuntimeOptions, on_crash: Callable[[], None]) -> None:
         self.ids: Ids = wiring.make_ids()
@@ -88,9 +97,8 @@ class Actors:
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
-        # Why everything stopped, if it was not by `close`; raised where the runtime is left.
-        self.crash: BaseException | None = None
-        self.closing: bool = False
+        # Set when `serve` has started, or has failed to.
+        self.ready: trio.Event = trio.Event()
         self._on_crash = on_crash
         self._closed = trio.Event()
         # How long the runs that are left may go on, once closing has begun.
@@ -107,6 +115,7 @@ class Actors:
         )
         for owner in self._owners:
             owner.on_crash = self._tell_all
+            owner.take_interrupt = self.take_interrupt
 
     async def start_run(
         self,
@@ -143,27 +152,46 @@ class Actors:
         """Where to speak to the run that holds the session; None if there is none."""
         return self.inboxes.get(self.gate.holder(session_id) or "")
 
-    async def serve(self, *, task_status: trio.TaskStatus[Exception | None]) -> None:
+    async def serve(self) -> None:
         """Hold every actor until `close`; the body of the runtime's one task.
 
-        Reports, once started, None or why the store could not be opened.
+        Sets `ready` once every actor has started. If the store cannot be opened, `refused` says
+        why, and `ready` is set when every actor has ended.
         """
-        failure: Exception | None = None
         with trio.CancelScope(shield=True):
             try:
                 async with trio.open_nursery() as services:
                     self._services = services.cancel_scope
                     for owner in self._owners:
                         await services.start(owner.serve)
-                    failure = await self._open_log()
-                    if failure is None:
-                        task_status.started(None)
+                    self.refused = await self._open_log()
+                    if self.refused is None:
+                        self.ready.set()
                     else:
                         services.cancel_scope.cancel("not opened")
             except BaseException as error:  # noqa: ASYNC103, BLE001 - raised where it is left
                 self._stop_with(error)
-        if failure is not None:
-            task_status.started(failure)
+        self.ready.set()
+
+    def abandon(self, reason: str) -> None:
+        """Cancel every actor and every run, instead of closing them in order."""
+        if self._services is not None:
+            self._services.cancel(reason)
+
+    def take_interrupt(self, error: BaseException) -> BaseException | None:
+        """Take over the Ctrl-C that interrupted users' code in a task of an actor or a run.
+
+        The body of the runtime is cancelled, so that the runtime closes in order; then the
+        interrupt is raised where the runtime is left.
+
+        Returns:
+            What remains of the error; None if it was an interrupt only.
+        """
+        if has_interrupt(error) and self.interrupt is None:
+            self.interrupt = KeyboardInterrupt()
+            self.interrupt.__cause__ = error
+            self._on_crash()
+        return without_interrupt(error)
 
     async def close(self, drain: float) -> None:
         """Refuse new root runs, wait for live ones, cancel what is left, end every actor.
@@ -182,7 +210,7 @@ class Actors:
             self._drain.deadline = min(self._drain.deadline, deadline)
             try:
                 await self._closed.wait()
-            except trio.Cancelled:
+            except BaseException:  # cancelled, or interrupted
                 self._drain.cancel("a closer was cancelled")
                 raise
             return
@@ -254,20 +282,35 @@ class Actors:
 
     async def _close_all(self) -> None:
         failures: list[Exception] = []
+        done = trio.Event()
+        interrupt: KeyboardInterrupt | None = None
         try:
-            await self._close_inward(failures)
-        except BaseException:
-            # Ctrl-C, which no shield keeps off: what is left is torn down instead of closed.
-            if self._services is not None:
-                self._services.cancel("interrupted")
-            raise
+            # A task of its own: Ctrl-C is raised in the main task, which may be this one, and no
+            # shield keeps it off.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._close_apart, failures, done)
+                try:
+                    await finish(done.wait)
+                except KeyboardInterrupt as error:
+                    interrupt = error
+                    if not done.is_set():
+                        self.abandon("interrupted twice")
         finally:
             self.questions.end()
             self._closed.set()
+        if interrupt is not None:
+            raise interrupt
         for failure in failures[1:]:
             failures[0].add_note(f"and: {type(failure).__name__}: {failure}")
         if failures:
             raise failures[0]
+
+    async def _close_apart(self, failures: list[Exception], done: trio.Event) -> None:
+        try:
+            with trio.CancelScope(shield=True):
+                await self._close_inward(failures)
+        finally:
+            done.set()
 
     async def _close_inward(self, failures: list[Exception]) -> None:
         for request in tuple(self.live.values()):

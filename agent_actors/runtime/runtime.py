@@ -6,6 +6,7 @@ and `ActorCrashed` is raised, bare, where it is left.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
@@ -30,6 +31,7 @@ from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
+from agent_actors.kernel.interrupts import finish
 from agent_actors.kernel.request import Request
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
@@ -46,6 +48,7 @@ from agent_actors.runtime.config import (
     waiting,
 )
 from agent_actors.runtime.current import current_runtime, trio_around
+from agent_actors.runtime.leaving import leave_nursery, raise_first
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.runtime.questions import Asked
 from agent_actors.runtime.sessions.admin import Stored
@@ -227,13 +230,16 @@ class Runtime(Observed, Busy, Asked, Stored):
         self._body.__enter__()
         # Bounded by the store's deadline. Left half way, the actors' task, which no cancel of ours
         # reaches, would stay; a cancel comes at the body's first checkpoint.
-        failure: Exception | None = None
-        with trio.CancelScope(shield=True):
-            failure = await nursery.start(self._actors.serve)
+        nursery.start_soon(self._actors.serve)
+        try:
+            with trio.CancelScope(shield=True):
+                await finish(self._actors.ready.wait)
+        except KeyboardInterrupt:
+            await self._leave_unused()  # noqa: ASYNC102 - it shields
+            raise
+        failure = self._actors.refused or self._actors.crash
         if failure is not None:
-            self._actors.closing = True
-            self._body.__exit__(None, None, None)
-            await self._nursery_manager.__aexit__(None, None, None)
+            await self._leave_unused()
             raise failure
         self._around = current_runtime.get()
         current_runtime.set(self)
@@ -255,9 +261,22 @@ class Runtime(Observed, Busy, Asked, Stored):
         except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, once all is left
             closing = error
         left = self._leave_body(exc_type, exc, traceback)
-        # Its one task has ended, so this waits for nobody.
-        await self._nursery_manager.__aexit__(None, None, None)  # noqa: ASYNC102
-        self._raise_first(exc, left, self._actors.crash, closing)
+        interrupt = await leave_nursery(self._nursery_manager)  # noqa: ASYNC102 - its one task has ended
+        crash = self._actors.interrupt or self._actors.crash
+        raise_first(exc, left, crash, closing or interrupt)
+
+    async def _leave_unused(self) -> None:
+        """Leave a runtime that failed, or was interrupted, while it was entered."""
+        actors = self._actors
+        if actors.refused is None and actors.crash is None and actors.ready.is_set():
+            # Interrupted while it was entered: the interrupt is raised, whatever closing raises.
+            with suppress(KeyboardInterrupt, Exception):
+                await actors.close(0.0)
+        actors.closing = True
+        actors.abandon("not entered")
+        self._body.__exit__(None, None, None)
+        assert self._nursery_manager is not None
+        await leave_nursery(self._nursery_manager)
 
     def _leave_body(
         self,
@@ -272,30 +291,6 @@ class Runtime(Observed, Busy, Asked, Stored):
         except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised when all is left
             return rest  # noqa: ASYNC104
         return None if absorbed else exc
-
-    @staticmethod
-    def _raise_first(
-        exc: BaseException | None,
-        left: BaseException | None,
-        crash: BaseException | None,
-        closing: BaseException | None,
-    ) -> None:
-        for failure in (crash, closing):
-            # An interrupt is nobody's to lose; what it has broken on its way is no news.
-            if isinstance(failure, KeyboardInterrupt) and (
-                left is None or isinstance(left, Exception)
-            ):
-                raise failure
-        if left is not None:
-            for failure in (crash, closing):
-                if isinstance(failure, Exception):
-                    left.add_note(f"and the runtime failed: {failure}")
-            if left is not exc:
-                raise left
-            return
-        for failure in (crash, closing):
-            if failure is not None:
-                raise failure
 
     async def aclose(self, *, drain: float | None = None) -> None:
         """Close: refuse new root runs, wait for live ones, cancel what is left, end every actor.

@@ -15,6 +15,7 @@ from agent_actors.actors.run_tree import current_call, lending
 from agent_actors.domain.events import RunEvent
 from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
+from agent_actors.kernel.interrupts import finish
 from agent_actors.kernel.request import Request, RequestCancelled
 from agent_actors.run.output.event_mailbox import EventMailbox
 
@@ -98,9 +99,11 @@ class RunStream(Generic[OutputT_co]):
     ) -> None:
         assert self._request is not None
         self._mailbox.abandon()
-        if not self._request.done:
-            await self._join(self._request, exc)  # noqa: ASYNC102 - shielded there
-        await self._lending.__aexit__(exc_type, exc, traceback)  # noqa: ASYNC102 - see there
+        try:
+            if not self._request.done:
+                await self._join(self._request, exc)  # noqa: ASYNC102 - shielded there
+        finally:
+            await self._lending.__aexit__(exc_type, exc, traceback)  # noqa: ASYNC102 - see there
         error = self._error(cancelled=exc is not None)
         if error is None or error is exc:
             return
@@ -137,14 +140,17 @@ class RunStream(Generic[OutputT_co]):
             self._request.cancel(CancelReason.READER_LEFT)
 
     async def _join(self, request: Request[RunResult], exc: BaseException | None) -> None:
-        # The join may not be left half done, and the body's exception is on its way already.
-        with trio.CancelScope(shield=True):
+        async def join() -> None:
             # A run that nobody has taken yet would be withdrawn, and leave no outcome to a reader
             # that left of itself. Taking never waits: this is a tick.
             while exc is None and request.queued:  # noqa: ASYNC110 - a tick, see above
                 await trio.lowlevel.checkpoint()
             request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
             await request.settled()
+
+        # The join may not be left half done, and the body's exception is on its way already.
+        with trio.CancelScope(shield=True):
+            await finish(join)
 
     def __aiter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.stores._jsonl_core import JsonlCore, Repair
 from agent_actors.stores.disk.threaded_store import (
     CLEANUP_PERIOD_DAYS,
@@ -60,3 +61,6 @@ class JsonlStore(DiskStore):
     def repairs(self) -> tuple[Repair, ...]:
         """What was cut from logs since this object was made, the oldest first."""
         return tuple(self._repairs)
+
+
+protect_loaded_modules()

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from agent_actors.abc import SessionStore
 from agent_actors.errors import ConfigError
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.stores.disk.threaded_store import CLEANUP_PERIOD_DAYS, Durability
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
@@ -42,3 +43,6 @@ def open_store(
     if format == "jsonl":
         return JsonlStore(path, durability=durability, cleanup_period_days=cleanup_period_days)
     raise ConfigError(f"a store is of format 'sqlite' or 'jsonl'; got {format!r}")
+
+
+protect_loaded_modules()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.stores._sqlite_core import SqliteCore
 from agent_actors.stores.disk.threaded_store import (
     CLEANUP_PERIOD_DAYS,
@@ -53,3 +54,6 @@ class SqliteStore(DiskStore):
         )
         core = SqliteCore(Path(path), sync=durability == "sync")
         super().__init__(core, options, f"at {os.fspath(path)}")
+
+
+protect_loaded_modules()

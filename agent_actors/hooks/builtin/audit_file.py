@@ -14,6 +14,8 @@ from typing import Final, Self
 import attrs
 import trio
 
+from agent_actors.kernel.interrupts import finish, protect_loaded_modules
+
 # What was asked of an agent is nobody else's to read.
 _MODE: Final = 0o600
 
@@ -95,11 +97,15 @@ class AuditFile:
         assert file is not None
         last = self._next
         with trio.CancelScope(shield=True):
-            async with self._turn:
-                await self._put(last, file)
-                await trio.to_thread.run_sync(os.close, file, limiter=self._thread)
+            await finish(partial(self._close, last, file))
         if last.failure is not None and exc is None:
             raise self._failed(last.failure)
+
+    async def _close(self, last: _Batch, file: int) -> None:
+        async with self._turn:
+            await self._put(last, file)
+            # An interrupt comes before the thread begins, or after this.
+            await trio.to_thread.run_sync(os.close, file, limiter=self._thread)
 
     def _failed(self, failure: OSError) -> OSError:
         # One of its own for each line of the batch, since each is raised elsewhere.
@@ -117,7 +123,7 @@ class AuditFile:
             # Lines of others are among them: a cancel of this one waits for the disk.
             with trio.CancelScope(shield=True):
                 write = partial(self._append, file, data)
-                await trio.to_thread.run_sync(write, limiter=self._thread)
+                await finish(partial(trio.to_thread.run_sync, write, limiter=self._thread))
         except OSError as error:
             batch.failure = error
 
@@ -130,3 +136,6 @@ class AuditFile:
             self._torn = written < len(data) if written else self._torn
         if self._durable:
             os.fsync(file)
+
+
+protect_loaded_modules()

@@ -34,6 +34,12 @@ from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import BoundHook, HookChain
 from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.interrupts import (
+    TakeInterrupt,
+    await_unprotected,
+    call_unprotected,
+    raise_interrupt,
+)
 from agent_actors.run.hooks.call_next import CallNext
 from agent_actors.run.hooks.response_validation import sound_answer
 from agent_actors.tools import Tool
@@ -91,6 +97,7 @@ class Ring:
         info: Gives a snapshot of the run.
         tools: The agent's tools, by name.
         timeout: Seconds that one call of a hook may take that names no deadline of its own.
+        take_interrupt: Called with what a hook raised.
 
     Attributes:
         stopped: Who stopped the run, and in which phase; None if nobody did.
@@ -103,8 +110,10 @@ class Ring:
         *,
         tools: dict[str, Tool],
         timeout: float = HOOK_TIMEOUT,
+        take_interrupt: TakeInterrupt = raise_interrupt,
     ) -> None:
         self._chain = chain
+        self._take_interrupt = take_interrupt
         self._timeout = timeout
         self._context = _Context(info, tools=tools)
         self._unrecorded: list[Draft] = []
@@ -324,11 +333,11 @@ class Ring:
         timeout = self._timeout if hook.deadline is None else hook.deadline
         try:
             with trio.move_on_after(timeout) as scope:
-                return await hook.call(*arguments, self._context)
-        except (HookError, trio.Cancelled, KeyboardInterrupt):
+                return await await_unprotected(hook.call, *arguments, self._context)
+        except (HookError, trio.Cancelled):
             raise
         except BaseException as error:
-            raise _raised(hook, error) from error
+            raise self._raised(hook, error) from error
         assert scope.cancelled_caught
         raise HookError(f"did not decide within {timeout:g} s", hook=hook.name, phase=hook.phase)
 
@@ -345,13 +354,13 @@ class Ring:
         found: object = None
         try:
             with trio.move_on_after(timeout) as scope:
-                found = await hook.call(argument, call_next, self._context)
-        except (HookError, trio.Cancelled, KeyboardInterrupt):
+                found = await await_unprotected(hook.call, argument, call_next, self._context)
+        except (HookError, trio.Cancelled):
             raise
         except BaseException as error:
             if call_next.raised(error):
                 raise  # the step's own, which the hook let pass
-            raise call_next.refusal_in(error) or _raised(hook, error) from error
+            raise call_next.refusal_in(error) or self._raised(hook, error) from error
         finally:
             call_next.end()
         if scope.cancelled_caught:
@@ -378,11 +387,22 @@ class Ring:
 
     def _check(self, tool: Tool, event: PreToolUseEvent, hook: BoundHook) -> None:
         try:
-            tool.check(event.tool_input)
+            call_unprotected(tool.check, event.tool_input)
         except ToolArgumentsError as error:
             raise HookError(
                 f"wrote arguments that do not fit: {error}", hook=hook.name, phase=hook.phase
             ) from error
+        except KeyboardInterrupt as error:
+            raise self._raised(hook, error) from error
+
+    def _raised(self, hook: BoundHook, error: BaseException) -> BaseException:
+        # Also what is no `Exception`, such as SystemExit: it is this run's failure, and no other's.
+        rest = self._take_interrupt(error)
+        if rest is None:
+            return HookError("was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
+        return stop_in(rest) or HookError(
+            f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase
+        )
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
         self._unrecorded.append(_draft(hook, action, started, reason))
@@ -446,13 +466,6 @@ def _same(one: JsonObject, other: JsonObject) -> bool:
 def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
     # What a hook writes into the arguments in place changes nothing but its own copy.
     return attrs.evolve(event, tool_input=copy_object(event.tool_input))
-
-
-def _raised(hook: BoundHook, error: BaseException) -> BaseException:
-    # Also what is no `Exception`, such as SystemExit: it is this run's failure, and no other's.
-    return stop_in(error) or HookError(
-        f"raised {type(error).__name__}: {error}", hook=hook.name, phase=hook.phase
-    )
 
 
 def _wrong(hook: BoundHook, found: object, wanted: str) -> HookError:

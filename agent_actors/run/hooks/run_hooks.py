@@ -36,6 +36,7 @@ from agent_actors.hooks.events import (
 )
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import HookChain
+from agent_actors.kernel.interrupts import TakeInterrupt, raise_interrupt
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.hooks.chain import Ring
@@ -88,6 +89,7 @@ class HookedRun:
         chain: The hooks.
         options: The agent.
         info: Gives a snapshot of the run.
+        take_interrupt: Called with what a hook raised.
 
     Attributes:
         ring: The ring.
@@ -97,10 +99,20 @@ class HookedRun:
     """
 
     def __init__(
-        self, chain: HookChain, options: AgentOptions, info: Callable[[], RunInfo]
+        self,
+        chain: HookChain,
+        options: AgentOptions,
+        info: Callable[[], RunInfo],
+        take_interrupt: TakeInterrupt = raise_interrupt,
     ) -> None:
         self.tools: dict[str, Tool] = dict(options.tools_by_name)
-        self.ring: Ring = Ring(chain, info, tools=self.tools, timeout=options.hook_timeout)
+        self.ring: Ring = Ring(
+            chain,
+            info,
+            tools=self.tools,
+            timeout=options.hook_timeout,
+            take_interrupt=take_interrupt,
+        )
         self.chain: HookChain = chain
         self.timeout: float = options.hook_timeout
         self._info = info

@@ -111,6 +111,12 @@ class SessionHooks:
     async def _fire(self, session_id: str, reason: str, chain: HookChain, bound: float) -> None:
         _around.set(self)
         info = RunInfo(session_id, "", "", iteration=0, started_at=self._wall_clock())
-        ring = Ring(chain, lambda: info, tools={}, timeout=bound)
+        ring = Ring(
+            chain,
+            lambda: info,
+            tools={},
+            timeout=bound,
+            take_interrupt=self.owner.take_interrupt,
+        )
         with trio.move_on_after(SESSION_END_TIMEOUT), suppress(AgentError):
             await ring.decide(SessionEndEvent(session_id=session_id, reason=reason))

@@ -11,6 +11,7 @@ import attrs
 
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import Output
+from agent_actors.kernel.interrupts import call_unprotected
 from agent_actors.protocol.turn import (
     CheckOutput,
     Command,
@@ -48,7 +49,7 @@ class RunOutput:
         last = commands[-1]
         if not isinstance(last, CheckOutput) or self._spec is None:
             return commands
-        verdict = self._verdict = self._spec.check(last.text)
+        verdict = self._verdict = call_unprotected(self._spec.check, last.text)
         seen = OutputFits() if isinstance(verdict, Fits) else OutputMisfit(verdict.told)
         return commands[:-1] + machine.feed(seen)
 

@@ -7,7 +7,7 @@ those of the call and of the runs around it: a person's time is not the agent's.
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -24,6 +24,7 @@ from agent_actors.domain.questions import Question
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError
 from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.permissions import (
     Ask,
@@ -212,25 +213,36 @@ class RunAsking:
         try:
             with self._clock, trio.move_on_after(self._options.question_timeout) as scope:
                 if _is_async(can_use_tool):
-                    found = can_use_tool(request)
+                    found = call_unprotected(can_use_tool, request)
                 else:  # it may wait for a person, as `input` does
                     found = await trio.to_thread.run_sync(
                         can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
                     )
-                said = await found if inspect.isawaitable(found) else found
+                if inspect.isawaitable(found):
+                    said = await await_unprotected(_given, found)
+                else:
+                    said = found
             if scope.cancelled_caught:
                 late = f"nobody answered within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
             return as_decision(said)
-        except (trio.Cancelled, KeyboardInterrupt):
+        except trio.Cancelled:
             raise
         except BaseException as error:
-            stop = stop_in(error)
+            rest = self._actors.take_interrupt(error)
+            stop = None if rest is None else stop_in(rest)
             if stop is not None:
                 raise stop from None
-            raise HookError(
-                f"raised {type(error).__name__}: {error}", hook="can_use_tool", phase="permission"
-            ) from error
+            why = (
+                "was interrupted by Ctrl-C"
+                if rest is None
+                else f"raised {type(rest).__name__}: {rest}"
+            )
+            raise HookError(why, hook="can_use_tool", phase="permission") from error
+
+
+def _given(found: Awaitable[object]) -> Awaitable[object]:
+    return found
 
 
 def _is_async(function: Callable[..., object]) -> bool:

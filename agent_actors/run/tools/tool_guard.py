@@ -27,6 +27,7 @@ from agent_actors.domain.json import (
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Refusal
+from agent_actors.kernel.interrupts import call_unprotected
 from agent_actors.permissions import (
     Allow,
     Ask,
@@ -161,7 +162,7 @@ class RunGuard:
 
     async def _rewritten(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
         try:
-            tool.check(call.input)
+            call_unprotected(tool.check, call.input)
         except ToolArgumentsError as error:
             return _denied(f"its arguments were rewritten, and do not fit: {error}")
         if self.hooked is not None:

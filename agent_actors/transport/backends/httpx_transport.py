@@ -18,6 +18,7 @@ import httpx
 import trio
 
 from agent_actors.abc import ConnectionStatistics
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.transport.backends.native import connection_statistics
 from agent_actors.transport.engine import Engine, EngineLimits, Passage
 from agent_actors.transport.errors import (
@@ -388,3 +389,6 @@ class _Upload:
 
 def _translated(fault: Exception, request: httpx.Request) -> httpx.TransportError:
     return _TRANSLATION[type(fault)](str(fault) or "it took too long", request=request)
+
+
+protect_loaded_modules()

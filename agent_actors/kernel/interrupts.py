@@ -1,0 +1,147 @@
+"""Protection of the package's own code from `KeyboardInterrupt`.
+
+Trio raises `KeyboardInterrupt` at any bytecode of a task, unless a frame of that task is protected.
+An interrupt between two statements that belong together breaks an invariant: a task that has
+registered as a waiter and has not parked yet is rescheduled after its death, for example. So the
+stateful packages run protected. Trio then delivers Ctrl-C to the main task, at its next checkpoint,
+where it unwinds as a cancellation does. Users' code must stay interruptible, since it may spin: it
+is called through `call_unprotected` and `await_unprotected`.
+
+Trio looks for the protection of a code object when the signal arrives, so protecting a function
+costs nothing when it is called.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from inspect import unwrap
+from types import CodeType, FunctionType, ModuleType
+from typing import Final, ParamSpec, TypeAlias, TypeVar, cast
+
+import trio
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Called with what users' code raised. If that contains an interrupt, the callee takes the interrupt
+# over and has the runtime closed. Returns the rest of the error; None if there is no rest.
+TakeInterrupt: TypeAlias = Callable[[BaseException], BaseException | None]
+
+_PACKAGE: Final = "agent_actors"
+# What holds state between two checkpoints, or waits. Pure code needs no protection of its own.
+# `tools` and `hooks` stay out because they only pass calls on to users' code.
+PROTECTED: Final = frozenset(
+    {"actors", "client", "kernel", "media", "providers", "run", "runtime", "stores", "transport"}
+)
+
+# The size of each protected module: a module may be seen before all of it has been executed.
+_protected: Final[dict[str, int]] = {}
+
+
+def protect_loaded_modules() -> None:
+    """Protect every function of the stateful modules that are loaded by now.
+
+    A public module that `import agent_actors` does not load calls this in its last line. Modules
+    that are protected completely are skipped.
+    """
+    for name, module in tuple(sys.modules.items()):
+        package, _, inside = name.partition(".")
+        if package != _PACKAGE or inside.partition(".")[0] not in PROTECTED:
+            continue
+        if _protected.get(name) != len(vars(module)):
+            _protected[name] = len(vars(module))
+            for code in codes_of(module):
+                trio.lowlevel.enable_ki_protection(_Coded(code))
+
+
+class _Coded:
+    """Code in the form in which trio takes it: nested code has no function yet."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.__code__ = code
+
+
+def codes_of(module: ModuleType) -> Iterator[CodeType]:
+    """Yield the code of every function, method and closure that a module defines."""
+    pending = list(vars(module).values())
+    while pending:
+        value = pending.pop()
+        if isinstance(value, type):
+            if value.__module__ == module.__name__:
+                pending.extend(vars(value).values())
+        elif isinstance(value, property):
+            pending.extend((value.fget, value.fset, value.fdel))
+        elif isinstance(value, staticmethod | classmethod):
+            pending.append(cast("staticmethod[..., object]", value).__func__)
+        elif callable(value):
+            # `contextmanager` and `cache` wrap functions.
+            function = unwrap(value) if hasattr(value, "__wrapped__") else value
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                yield from _with_nested(function.__code__)
+
+
+def _with_nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_nested(constant)
+
+
+@trio.lowlevel.disable_ki_protection
+def call_unprotected(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a user's function; Ctrl-C interrupts the function where it is."""
+    return function(*args, **kwargs)
+
+
+@trio.lowlevel.disable_ki_protection
+async def await_unprotected(
+    function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call a user's async function and await the result; Ctrl-C interrupts the user's code.
+
+    Cancellation: that of the function.
+    """
+    return await function(*args, **kwargs)
+
+
+def has_interrupt(error: BaseException) -> bool:
+    """Return True for a `KeyboardInterrupt`, and for an exception group that contains one."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
+
+
+def without_interrupt(error: BaseException) -> BaseException | None:
+    """Return what remains of an error without its interrupts; None if nothing remains."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.split(KeyboardInterrupt)[1]
+    return None if isinstance(error, KeyboardInterrupt) else error
+
+
+def raise_interrupt(error: BaseException) -> BaseException | None:
+    """Raise an error that contains an interrupt; return any other error.
+
+    This is the `TakeInterrupt` of an actor that no runtime has taken over.
+    """
+    if has_interrupt(error):
+        raise error
+    return error
+
+
+async def finish(step: Callable[[], Awaitable[object]]) -> None:
+    """Await a step that a first Ctrl-C must not cut short.
+
+    Args:
+        step: An async function that may be called again after it was interrupted.
+
+    Raises:
+        KeyboardInterrupt: Raised when the step has ended, or at once at the second Ctrl-C.
+
+    Cancellation: that of the step.
+    """
+    try:
+        await step()
+    except KeyboardInterrupt:
+        await step()
+        raise
