@@ -78,7 +78,9 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
         ("tool_calls", "completed"),
         ("unknown", "completed"),
         ("length", "length"),
-        ("refused", "refused"),
+        ("refusal", "refusal"),
+        ("content_filter", "content_filter"),
+        ("refused", "refusal"),
     ],
 )
 def test_how_the_answer_ended_is_how_the_run_ends(finish: FinishReason, stop_reason: str) -> None:
