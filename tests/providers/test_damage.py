@@ -342,7 +342,8 @@ CHAT_FAULTS = [
     pytest.param(b"data: [1]\n\n", id="array"),
     pytest.param(b'da ta: {"choices": []}\n\n', id="field"),
     pytest.param(
-        b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\xff"}}]}}]}\n\n',
+        b'data: {"choices":[{"delta":{"tool_calls":[{"index":1,'
+        b'"function":{"arguments":"\xff"}}]}}]}\n\n',
         id="bytes",
     ),
 ]
