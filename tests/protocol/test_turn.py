@@ -329,7 +329,12 @@ def test_refused_answer_starts_no_call(kinds: list[str], reason: FinishReason, d
     blocks: dict[str, AssistantBlock] = {}
     for place, kind in enumerate(kinds):
         name = f"c{place}"
-        made = {"text": TextBlock("Hm"), "call": use(name), "broken": ToolUseError("x", id=name)}
+        broken = ToolUseError("x", id=name)
+        made: dict[str, AssistantBlock] = {
+            "text": TextBlock("Hm"),
+            "call": use(name),
+            "broken": broken,
+        }
         blocks[name] = made[kind]
     found = ModelFinished(tuple(blocks.values()), reason, done=done)
     append, finish = thinking().feed(found)

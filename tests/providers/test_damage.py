@@ -34,7 +34,7 @@ class Sent:
 
 
 TEXTS = st.text('ab{}"\\:, é', max_size=12)
-ARGUMENTS = st.dictionaries(
+ARGUMENTS: st.SearchStrategy[dict[str, object]] = st.dictionaries(
     st.sampled_from(["path", "text", "n"]), TEXTS | st.integers(), max_size=3
 )
 
@@ -43,7 +43,8 @@ ARGUMENTS = st.dictionaries(
 def calls(draw: st.DrawFn, place: int) -> tuple[str, str, dict[str, object], list[str]]:
     """Id, name, arguments and the fragments in which the arguments come."""
     arguments = draw(ARGUMENTS)
-    whole = json.dumps(arguments, ensure_ascii=False) if arguments or draw(st.booleans()) else ""
+    spelled = bool(arguments) or draw(st.booleans())
+    whole = json.dumps(arguments, ensure_ascii=False) if spelled else ""
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=4)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     return f"id-{place}", draw(st.sampled_from(["find", "write"])), arguments, pieces
@@ -73,8 +74,9 @@ def _chat(
     streams: list[list[dict[str, object]]] = []
     for place, (call_id, name, _, pieces) in enumerate(made):
         first = chat.entry(place, call_id, name, "")
-        known = (call_id, name) if repeats else (None, None)
-        streams.append([first, *(chat.entry(place, *known, piece) for piece in pieces)])
+        known_id, known_name = (call_id, name) if repeats else (None, None)
+        more = [chat.entry(place, known_id, known_name, piece) for piece in pieces]
+        streams.append([first, *more])
     entries = [one for stream in streams for one in stream]
     if interleaved:
         longest = max(map(len, streams), default=0)

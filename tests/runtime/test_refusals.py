@@ -11,7 +11,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.events import AssistantMessage
 from agent_actors.hooks import StopEvent
 from agent_actors.model import ProviderProfile
-from agent_actors.testing import ScriptedEndpoint, body, call, finish, reply, say
+from agent_actors.testing import Reply, ScriptedEndpoint, body, call, finish, reply, say
 from tests.providers.anthropic import answers as messages
 from tests.providers.openai import answers as chat
 
@@ -100,7 +100,7 @@ async def test_clients_are_handed_no_refused_call(auto: bool) -> None:
 
 async def test_refusals_survive_fork_and_rewind() -> None:
     tools = Tools()
-    script = ["Hello.", REFUSED, "Fine.", "Fine."]
+    script: list[Reply | str] = ["Hello.", REFUSED, "Fine.", "Fine."]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         options = tools.options(endpoint, "openai")
         await runtime.run("Hi", options, session_id="s")
@@ -127,7 +127,7 @@ async def test_damaged_call_is_reported_not_run(protocol: Speech) -> None:
         end = [messages.stop(0), *messages.end("tool_use")]
         rest = messages.sse(messages.arguments('b"}'), *end)
     tools = Tools()
-    script = [body(first + damage + rest), "Done."]
+    script: list[Reply | str] = [body(first + damage + rest), "Done."]
     async with (
         ScriptedEndpoint(script) as endpoint,
         open_runtime() as runtime,
