@@ -241,7 +241,7 @@ class MessageDecoder:
 
     def _details(self) -> StopDetails | None:
         """The endpoint's own words about a response that was refused or filtered."""
-        if self._finish not in REFUSALS or self._finish is None:
+        if self._finish is None or self._finish not in REFUSALS:
             return None
         data = mend_object(cast(JsonObject, self._stop_details))
         return StopDetails(
