@@ -15,7 +15,7 @@ import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.model import FinishReason
+from agent_actors.domain.model import FinishReason, StopDetails
 from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 
@@ -175,13 +175,20 @@ class StreamNotice(Event):
 
 @attrs.frozen
 class AssistantMessage(Event):
-    """The model's answer is whole."""
+    """The model's answer is whole.
+
+    Attributes:
+        stop_details: The endpoint's own words about a refused or filtered response.
+        damaged_lines: How many data lines of the response could not be read completely.
+    """
 
     type: ClassVar[str] = "assistant.message"
     blocks: tuple[AssistantBlock, ...]
     finish_reason: FinishReason = "stop"
     usage: Usage = Usage()
     model: str = ""
+    stop_details: StopDetails | None = None
+    damaged_lines: int = 0
 
     @property
     def text(self) -> str:
@@ -354,6 +361,7 @@ class ResultEvent(Event):
     """The run has ended with a result; the last event of its stream.
 
     Where the agent names an `output_type`, `output` is the output as JSON; None if there is none.
+    `stop_details` and `damaged_lines` are those of the `RunResult`.
     """
 
     type: ClassVar[str] = "result"
@@ -364,6 +372,8 @@ class ResultEvent(Event):
     duration: float
     cost: float | None = None
     output: JsonValue = None
+    stop_details: StopDetails | None = None
+    damaged_lines: int = 0
 
 
 @attrs.frozen

@@ -50,10 +50,13 @@ class Message:
     Attributes:
         role: `system`, `user`, `assistant` or `tool`; `validate` checks it.
         blocks: Its parts, in order.
+        refused: True for a response that the endpoint refused or filtered. It stays in the history;
+            by default it is not sent again.
     """
 
     role: Role
     blocks: tuple[ContentBlock, ...] = ()
+    refused: bool = attrs.field(default=False, kw_only=True)
 
     @property
     def content(self) -> str:

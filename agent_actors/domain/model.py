@@ -19,9 +19,19 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 
-# How an answer ended. `stop` and `tool_calls` are hints of the endpoint; whether there are calls
-# is known from the blocks alone. `length` means that the answer was cut at max_tokens.
-FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refused", "unknown"]
+# How a response ended. `stop` and `tool_calls` are hints of the endpoint; whether there are calls
+# is known from the blocks alone. `length` means that the response was cut at max_tokens. `refusal`
+# means that the model refused, `content_filter` that the endpoint filtered the response. `refused`
+# stands for either in logs of earlier versions, and providers of a caller's own may return it.
+FinishReason: TypeAlias = Literal[
+    "stop", "tool_calls", "length", "refusal", "content_filter", "refused", "unknown"
+]
+
+REFUSALS: Final[frozenset[FinishReason]] = frozenset({"refusal", "content_filter", "refused"})
+"""Reasons after which no call of the response runs."""
+
+REFUSED_CALL: Final = "the response was refused or filtered, so this call did not run"
+"""The error of a call in a refused response."""
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
 
@@ -172,6 +182,24 @@ class UsageDelta:
 
 
 @attrs.frozen
+class StopDetails:
+    """The endpoint's own words about a response that was refused or filtered.
+
+    Attributes:
+        type: `refusal` or `content_filter`, or the endpoint's own type.
+        category: The endpoint's category, such as `cyber` or `violence`; empty if it sent none.
+        explanation: The explanation for a person; empty if the endpoint sent none.
+        data: The endpoint's object, as it came; empty if there was none.
+    """
+
+    type: str
+    category: str = ""
+    explanation: str = ""
+    # Not `JsonValue`: msgspec reads this class itself, and knows no type that contains itself.
+    data: Mapping[str, object] = attrs.field(factory=dict[str, object])
+
+
+@attrs.frozen
 class FinishDelta:
     """The endpoint says how the answer ends; a hint, since endpoints err here."""
 
@@ -211,6 +239,10 @@ class ModelFinished:
         done: True if the model itself ends the run, even though it called tools.
         output: The JSON text of what the request's `output` asks for, where the wire tells it apart
             from other text; None: the text is all there is.
+        stop_details: The endpoint's own words about a refused or filtered response; None if it
+            sent none.
+        damaged_lines: How many data lines could not be read completely. The text may lack their
+            content; calls that they may have belonged to are `ToolUseError`s.
     """
 
     blocks: tuple[AssistantBlock, ...]
@@ -220,6 +252,13 @@ class ModelFinished:
     response_id: str = ""
     done: bool = False
     output: str | None = None
+    stop_details: StopDetails | None = None
+    damaged_lines: int = 0
+
+    @property
+    def refused(self) -> bool:
+        """True if the response was refused or filtered: none of its calls runs."""
+        return self.finish_reason in REFUSALS
 
     @property
     def text(self) -> str:

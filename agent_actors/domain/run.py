@@ -9,6 +9,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
+from agent_actors.domain.model import StopDetails
 from agent_actors.domain.questions import Question
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import OutputError
@@ -31,7 +32,8 @@ class StopReason(StrEnum):
     COMPLETED = "completed"
     MAX_ITERATIONS = "max_iterations"
     LENGTH = "length"
-    REFUSED = "refused"
+    REFUSAL = "refusal"
+    CONTENT_FILTER = "content_filter"
     OUTPUT_INVALID = "output_invalid"
     AWAITING_APPROVAL = "awaiting_approval"
     AWAITING_RESULTS = "awaiting_results"
@@ -137,6 +139,9 @@ class RunResult(Generic[OutputT_co]):
         questions: The questions that the run ended with, to be answered by `runtime.resume`.
         external_calls: The calls of tools without a handler that it ended with, in the model's
             order and with the arguments to carry them out with; `runtime.resume` takes the results.
+        stop_details: The endpoint's own words, if the last response was refused or filtered.
+        damaged_lines: How many data lines of the run's responses could not be read completely; if
+            this is not 0, `text` and earlier messages may lack their content.
     """
 
     text: str
@@ -153,6 +158,8 @@ class RunResult(Generic[OutputT_co]):
     hook_events: tuple[HookEvent, ...] = ()
     questions: tuple[Question, ...] = ()
     external_calls: tuple[ToolUseBlock, ...] = ()
+    stop_details: StopDetails | None = None
+    damaged_lines: int = 0
     _output: Output | None = attrs.field(default=None, alias="output")
 
     @property

@@ -360,6 +360,11 @@ class AgentOptions(Generic[OutputT_co]):
         return None if self.output is None else self.output.schema
 
     @property
+    def resends_refused(self) -> bool:
+        """Whether refused responses of earlier turns are sent again, as the profile says."""
+        return self.resolved is not None and self.resolved.profile.resend_refused
+
+    @property
     def retries_of_output(self) -> int | None:
         """How often an answer that does not fit is asked for again; None: any answer will do."""
         return None if self.output is None else self.output_retries

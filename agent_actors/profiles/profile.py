@@ -68,6 +68,8 @@ class ProviderProfile:
         dialect: Its ways. Of Anthropic's protocol only `refuses` counts.
         models: Models whose ways differ; the first rule that covers a model counts.
         quirks: Which quirks it is known for, by number.
+        resend_refused: Whether responses that were refused or filtered are sent again with later
+            requests; by default they are left out, since they make endpoints refuse again.
 
     Raises:
         ConfigError: Naming the profile, the field, what was expected and what came.
@@ -86,6 +88,7 @@ class ProviderProfile:
     dialect: ChatDialect = PLAIN
     models: tuple[ModelRule, ...] = attrs.field(default=(), converter=_rules)
     quirks: tuple[int, ...] = attrs.field(default=(), converter=_numbers)
+    resend_refused: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault = _fault_of(self)

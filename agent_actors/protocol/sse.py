@@ -10,12 +10,18 @@ stays linear however small the reads are. Whole lines go to `_take_plain` if the
 `data: …` events, else through `_take_lines`, the standard's own steps. The two must agree; the
 tests hold both against a literal reading of the standard.
 
+The standard ignores a line with an unknown field name, and replaces bytes that are not UTF-8. Both
+are signs that bytes of the stream were lost or changed, so a decoder with `shows_faults` returns
+them, in their place among the events. A comment that ends like a JSON object counts as such a line:
+a data line that lost its beginning looks like that.
+
 Fields are told apart as bytes and decoded once they are whole. That is exact: CR, LF, colon and
 space are never part of a longer UTF-8 sequence, and Python's `replace` puts in the same number of
 U+FFFD as the standard's decoder.
 """
 
-from typing import Final, Never
+import re
+from typing import Final, Literal, Never, TypeAlias
 
 import msgspec
 
@@ -24,6 +30,9 @@ DEFAULT_MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 
 DEFAULT_MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 """Bytes. Twice the line bound, so that it speaks only for data that really spans lines."""
+
+_FIELD: Final = re.compile(rb"[A-Za-z][\w-]*:[^{}\[\]\"]*")
+"""A field that the standard does not have and that holds no JSON: some endpoint's own."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -36,6 +45,14 @@ _PREVIEW_BYTES: Final = 40
 
 class SSELimitError(ValueError):
     """A line or an event of the stream is larger than the decoder was told to accept."""
+
+
+# `bytes`: bytes of the event's data are not UTF-8, and were replaced. `line`: no event, but a line
+# that is none of a stream; its text is the data. `empty`: an event with a name and without data.
+Fault: TypeAlias = Literal["", "bytes", "line", "empty"]
+
+_KNOWN_LINES: Final = frozenset({b"error", b"[DONE]"})
+"""Names of fields that the standard does not have and that endpoints send: they are no faults."""
 
 
 # A Struct and not an attrs class: one is made per token of every stream, and a frozen attrs
@@ -51,12 +68,14 @@ class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
         data: The data lines of the event, joined by LF.
         id: The last event id in force when it was dispatched; `""` before the first.
         retry: The reconnection time in milliseconds that this very event set, else None.
+        fault: Why it cannot be trusted; always empty without `shows_faults`.
     """
 
     event: str
     data: str
     id: str
     retry: int | None
+    fault: Fault = ""
 
 
 class SSEDecoder:
@@ -76,6 +95,8 @@ class SSEDecoder:
         max_line_bytes: The longest line accepted, in bytes, its line end not counted.
         max_event_bytes: The most data accepted in one event, in bytes as received, the LFs
             between its lines counted.
+        shows_faults: Whether events say that their bytes were replaced, and lines and events that
+            the standard ignores are returned, too.
 
     Attributes:
         unfinished: The beginning of a line whose end has not come; to be read only.
@@ -100,6 +121,7 @@ class SSEDecoder:
         "_plain_limit",
         "_retry",
         "_retry_of_block",
+        "_shows_faults",
         "_skip_lf",
         "_start",
         "unfinished",
@@ -110,6 +132,7 @@ class SSEDecoder:
         *,
         max_line_bytes: int = DEFAULT_MAX_LINE_BYTES,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+        shows_faults: bool = False,
     ) -> None:
         for option, limit in (
             ("max_line_bytes", max_line_bytes),
@@ -120,6 +143,7 @@ class SSEDecoder:
         self._max_line_bytes = max_line_bytes
         self._max_event_bytes = max_event_bytes
         self._plain_limit = min(max_line_bytes, max_event_bytes)
+        self._shows_faults = shows_faults
         # The bytes so far while they may still become a BOM; None from then on.
         self._start: bytes | None = b""
         # The last read ended in CR: a LF at the start of the next one belongs to that line end.
@@ -272,6 +296,9 @@ class SSEDecoder:
         if plain is None:
             return False
         last_id = self._last_event_id
+        if self._shows_faults:
+            events += [ServerSentEvent("message", *_text(data, last_id, None)) for data in plain]
+            return True
         events += [
             ServerSentEvent("message", data.decode("utf-8", "replace"), last_id, None)
             for data in plain
@@ -302,10 +329,12 @@ class SSEDecoder:
                 self._dispatch(events)
             elif len(line) > self._max_line_bytes:
                 raise self._line_too_long(line)
-            else:
-                self._take_field(line)
+            elif not self._take_field(line) and self._shows_faults and _is_odd(line):
+                odd = line.decode("utf-8", "replace")
+                events.append(ServerSentEvent("message", odd, self._last_event_id, None, "line"))
 
-    def _take_field(self, line: bytes) -> None:
+    def _take_field(self, line: bytes) -> bool:
+        """Take a line; False if it means nothing, or ends as only data does."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -322,17 +351,21 @@ class SSEDecoder:
             if value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
                 self._retry = self._retry_of_block = int(value)
         else:  # A comment, whose name is empty, or a field that means nothing.
-            return
+            return False
         self._block_open = True
+        # A lost line end joins the next data line to a name or an id.
+        return name == b"data" or not value.endswith(b"}")
 
     def _dispatch(self, events: list[ServerSentEvent]) -> None:
         self._last_event_id = self._id
         if self._data:
-            data = self._data[:-1].decode("utf-8", "replace")
-            events.append(
-                ServerSentEvent(self._event or "message", data, self._id, self._retry_of_block)
-            )
+            told = _text(bytes(self._data[:-1]), self._id, self._retry_of_block)
+            if not self._shows_faults:
+                told = (*told[:3], "")
+            events.append(ServerSentEvent(self._event or "message", *told))
             self._data.clear()
+        elif self._event and self._shows_faults:
+            events.append(ServerSentEvent(self._event, "", self._id, None, "empty"))
         self._event = ""
         self._retry_of_block = None
         self._block_open = False
@@ -353,3 +386,19 @@ class SSEDecoder:
             f" {self._max_event_bytes} accepted; if such events are expected, raise"
             " max_event_bytes"
         )
+
+
+def _text(data: bytes, last_id: str, retry: int | None) -> tuple[str, str, int | None, Fault]:
+    """The fields of an event after its type; bytes that are not UTF-8 are replaced."""
+    try:
+        return data.decode("utf-8"), last_id, retry, ""
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace"), last_id, retry, "bytes"
+
+
+def _is_odd(line: bytes) -> bool:
+    """True if an ignored line may be what is left of a data line."""
+    name, _, value = line.partition(b":")
+    if not name:
+        return value.rstrip().endswith(b"}")
+    return name.strip() not in _KNOWN_LINES and _FIELD.fullmatch(line) is None

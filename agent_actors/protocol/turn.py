@@ -10,7 +10,10 @@ raises. What changes here changes in `TABLE` first.
 
 Where the answer has to be of some type, `model` leads to `output`: the driver says whether it fits,
 and what does not fit is told to the model, which is asked again as often as `output_retries` says.
-An answer that was refused is not asked for again, nor one that was cut and does not fit.
+An answer that was cut and does not fit is not asked for again.
+
+A response that was refused or filtered ends the run. None of its calls runs: each becomes a
+`ToolUseError` and gets a synthetic result, so that the history stays valid.
 
 Input that comes while the run is under way waits for the next turn boundary. Permission is kept
 per call, so that calls that need no asking go on while one waits for its answer.
@@ -22,9 +25,9 @@ from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
-from agent_actors.domain.blocks import ContentBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.blocks import AssistantBlock, ContentBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.model import REFUSED_CALL, FinishReason, ModelFinished
 from agent_actors.domain.run import StopReason, ToolCallResult
 
 
@@ -227,8 +230,13 @@ _STOP_OF: Final[Mapping[FinishReason, StopReason]] = {
     "tool_calls": StopReason.COMPLETED,
     "unknown": StopReason.COMPLETED,
     "length": StopReason.LENGTH,
-    "refused": StopReason.REFUSED,
+    "refusal": StopReason.REFUSAL,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "refused": StopReason.REFUSAL,
 }
+
+
+_DAMAGED_OUTPUT: Final = "a part of your answer was lost on the way; send all of it again"
 
 
 @attrs.define(eq=False)
@@ -298,6 +306,8 @@ class TurnMachine:
 
     def take_answer(self, answer: ModelFinished) -> list[Command]:
         """The model answered: record it, answer broken calls, start the others."""
+        if answer.refused:
+            return self._take_refusal(answer)
         entries: list[Entry] = [AnswerEntry(answer)]
         refused: list[Entry] = []
         for block in answer.blocks:
@@ -316,9 +326,18 @@ class TurnMachine:
             return [append, *(StartTool(call) for call in self._open.values())]
         if (refused or self._waiting) and not answer.done:
             return [append, *self._next_turn()]
-        if self.output_retries is not None and answer.finish_reason != "refused":
+        if self.output_retries is not None:
             return [append, *self._look_at(answer)]
         return [append, *self._finish(_STOP_OF[answer.finish_reason])]
+
+    def _take_refusal(self, answer: ModelFinished) -> list[Command]:
+        # Input that waits is not taken: the caller that left it starts a run of its own.
+        blocks = tuple(_refused_call(block) for block in answer.blocks)
+        entries: list[Entry] = [AnswerEntry(attrs.evolve(answer, blocks=blocks))]
+        calls = [block for block in blocks if isinstance(block, ToolUseError)]
+        entries += [CallEntry(call.as_tool_use()) for call in calls]
+        entries += [_synthetic(call.as_tool_use(), call.error) for call in calls]
+        return [Append(tuple(entries)), *self._finish(_STOP_OF[answer.finish_reason])]
 
     def take_result(self, event: ToolFinished) -> list[Command]:
         """A call ended: record it; after the last one, the next turn."""
@@ -393,6 +412,9 @@ class TurnMachine:
     def _look_at(self, answer: ModelFinished) -> list[Command]:
         self.state = State.OUTPUT
         self._end_on_misfit = None
+        if answer.damaged_lines:
+            # What is left of it may be valid and say something else.
+            return self.refuse_output(OutputMisfit(_DAMAGED_OUTPUT))
         if answer.finish_reason == "length":
             # It may be whole all the same: endpoints err here. If not, it would be cut again.
             self._end_on_misfit = StopReason.LENGTH
@@ -416,6 +438,15 @@ class TurnMachine:
         self._open.clear()
         self._asking.clear()
         return entries
+
+
+def _refused_call(block: AssistantBlock) -> AssistantBlock:
+    if not isinstance(block, ToolUseBlock):
+        return block
+    raw = block.arguments_text
+    return ToolUseError(
+        REFUSED_CALL, raw, block.id, block.name, extra=block.extra, origin=block.origin
+    )
 
 
 def _synthetic(call: ToolUseBlock, why: str) -> ResultEntry:

@@ -65,6 +65,7 @@ from agent_actors.run.tools.toolset import Toolset
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions.metadata import metadata_of
 from agent_actors.sessions.records import opening_of, report_of
+from agent_actors.sessions.sending import messages_to_send
 from agent_actors.sessions.skills import with_skills
 
 if TYPE_CHECKING:
@@ -302,7 +303,12 @@ class Driver:
         self._stamp.next_iteration(self._ledger.model_calls)
         hooked, state = self._hooked, self._session.state
         request = ModelRequest(
-            messages=self._options.recall.of(self._session.history(), state.memo),
+            messages=messages_to_send(
+                self._session.history(),
+                self._options.recall,
+                state.memo,
+                resend_refused=self._options.resends_refused,
+            ),
             settings=self._options.settings,
             system_prompt=with_skills(self._options.system_prompt, state.skills),
             tools=self._toolset.specs,
@@ -429,6 +435,8 @@ class Driver:
             duration=trio.current_time() - self._started,
             cost=self._ledger.cost,
             output=self._output.data,
+            stop_details=self._ledger.stop_details,
+            damaged_lines=self._ledger.damaged_lines,
         )
 
     def _result(self, stop_reason: str) -> RunResult:
@@ -449,6 +457,8 @@ class Driver:
             hook_events=tuple(self._record.hook_events),
             questions=self._suspension.questions,
             external_calls=self._suspension.external_calls,
+            stop_details=ledger.stop_details,
+            damaged_lines=ledger.damaged_lines,
         )
 
     # What others see of the run.

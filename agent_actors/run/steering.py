@@ -92,8 +92,13 @@ class Inbox:
         return note not in self._taken()
 
     def before_answer(self, answer: ModelFinished) -> None:
-        """The machine is about to be told of an answer: a boundary, if it calls no tool."""
-        if not any(isinstance(block, ToolUseBlock) for block in answer.blocks):
+        """The machine is about to be told of an answer: a boundary, if it calls no tool.
+
+        After a refused response the run ends, so its inbox keeps the notes, which become void.
+        """
+        if not answer.refused and not any(
+            isinstance(block, ToolUseBlock) for block in answer.blocks
+        ):
             self._hand_over()
 
     def before_results(self, count: int) -> None:

@@ -7,7 +7,7 @@ down after a record that takes the session back to its beginning.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import (
@@ -31,6 +31,9 @@ from agent_actors.errors import MessageError
 from agent_actors.run.spec import RunSpec
 from agent_actors.runtime.sessions.transaction import validated
 from agent_actors.sessions import REPORTED_UNREADABLE, UNFINISHED, SessionState
+
+if TYPE_CHECKING:
+    from agent_actors.domain.model import FinishReason
 
 NO_RESULT: Final = "no result was given for this call before the conversation went on"
 
@@ -127,7 +130,8 @@ def as_records(messages: Messages) -> Iterator[Draft]:
                 blocks = () if alone else message.blocks
                 yield partial(UserMessage, text=message.content, blocks=blocks)
             case "assistant":
-                yield partial(AssistantMessage, blocks=_said(message))
+                reason: FinishReason = "refusal" if message.refused else "stop"
+                yield partial(AssistantMessage, blocks=_said(message), finish_reason=reason)
             case "tool":
                 yield from (_result(b) for b in message.blocks if isinstance(b, ToolResultBlock))
             case _:

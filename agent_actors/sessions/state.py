@@ -50,6 +50,7 @@ from agent_actors.domain.events import (
 from agent_actors.domain.json import JsonValue, copy_object
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
+from agent_actors.domain.model import REFUSALS
 from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.rewind_index import Trail
@@ -213,7 +214,11 @@ class SessionState:
 
     def _take_answer(self, record: AssistantMessage) -> None:
         self.turns += 1
-        message = Message("assistant", tuple(_as_sent(block) for block in record.blocks))
+        message = Message(
+            "assistant",
+            tuple(_as_sent(block) for block in record.blocks),
+            refused=record.finish_reason in REFUSALS,
+        )
         self._call_ids.update(dict.fromkeys(call.id for call in message.tool_calls))
         if self._gap and self._answer is None and not _awaits_answer(self._messages):
             self._add(Message("user", (TextBlock(LOST_MESSAGE),)))

@@ -53,6 +53,8 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
     "length": "length",
+    "refusal": "refusal",
+    "content_filter": "content_filter",
     "refused": "content_filter",
 }
 # The usual rule of thumb for English text; a request's body is close enough to its text.

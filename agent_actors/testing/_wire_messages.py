@@ -59,6 +59,8 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "stop": "end_turn",
     "tool_calls": "tool_use",
     "length": "max_tokens",
+    "refusal": "refusal",
+    "content_filter": "refusal",
     "refused": "refusal",
 }
 # The usual rule of thumb for English text; a request's body is close enough to its text.

@@ -76,7 +76,7 @@ _NASTY: Final = (
     "ha",
     "The quick brown fox jumps over the lazy dog.",
 )
-_REASONS: Final[tuple[FinishReason | None, ...]] = (None, None, "stop", "length", "refused")
+_REASONS: Final[tuple[FinishReason | None, ...]] = (None, None, "stop", "length", "refusal")
 # Enough to tell slots from each other; more only slows the search.
 _MOST_CALLS: Final = 4
 _MOST_ROUNDS: Final = 2
@@ -303,7 +303,7 @@ def _ended(drawn: tuple[list[Step], FinishReason | None]) -> list[Step]:
     steps, reason = drawn
     if reason is None:
         return steps
-    if reason in {"length", "refused"}:
+    if reason in {"length", "refusal"}:
         steps = list(map_calls(tuple(steps), _with_arguments))
     return [*steps, finish(reason)]
 

@@ -19,7 +19,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.events import EVENT_TYPES, Event, EventScope
-from agent_actors.domain.model import FinishReason
+from agent_actors.domain.model import FinishReason, StopDetails
 from agent_actors.domain.todos import TODO_STATUSES, Todo
 from agent_actors.domain.usage import Usage
 from agent_actors.schema.type_hints import resolved_hints
@@ -58,6 +58,10 @@ _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (Any, json_values),
     (FinishReason, st.sampled_from(get_args(FinishReason))),
     (Usage, _usages),
+    (
+        StopDetails | None,
+        st.none() | st.builds(StopDetails, texts, texts, texts, json_objects),
+    ),
     (dict[str, Any], json_objects),
     (dict[str, Any] | None, st.none() | json_objects),
     (Mapping[str, dict[str, Any]], st.dictionaries(texts, json_objects, max_size=2)),

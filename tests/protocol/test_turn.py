@@ -1,8 +1,10 @@
 """The agent loop, as transcripts; and every cell of its table."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent_actors.domain.blocks import ImageBlock
+from agent_actors.domain.blocks import AssistantBlock, ImageBlock, TextBlock
 from agent_actors.domain.model import FinishReason, ModelFinished
 from agent_actors.protocol.turn import (
     TABLE,
@@ -78,7 +80,9 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
         ("tool_calls", "completed"),
         ("unknown", "completed"),
         ("length", "length"),
-        ("refused", "refused"),
+        ("refusal", "refusal"),
+        ("content_filter", "content_filter"),
+        ("refused", "refusal"),
     ],
 )
 def test_how_the_answer_ended_is_how_the_run_ends(finish: FinishReason, stop_reason: str) -> None:
@@ -314,3 +318,27 @@ def test_an_action_that_leads_where_the_table_does_not_is_found() -> None:
 def test_blocks_that_are_no_calls_pass_through() -> None:
     commands = thinking().feed(answer(ImageBlock("https://example.org/a.png")))
     assert told(commands[-1]) == "finish completed"
+
+
+@given(
+    st.lists(st.sampled_from(["text", "call", "broken"]), max_size=6),
+    st.sampled_from(["refusal", "content_filter", "refused"]),
+    st.booleans(),
+)
+def test_refused_answer_starts_no_call(kinds: list[str], reason: FinishReason, done: bool) -> None:
+    blocks: dict[str, AssistantBlock] = {}
+    for place, kind in enumerate(kinds):
+        name = f"c{place}"
+        broken = ToolUseError("x", id=name)
+        made: dict[str, AssistantBlock] = {
+            "text": TextBlock("Hm"),
+            "call": use(name),
+            "broken": broken,
+        }
+        blocks[name] = made[kind]
+    found = ModelFinished(tuple(blocks.values()), reason, done=done)
+    append, finish = thinking().feed(found)
+    assert told(finish) == f"finish {'content_filter' if reason == 'content_filter' else 'refusal'}"
+    entries = told(append).split()[2:]
+    ids = [name for name, block in blocks.items() if not isinstance(block, TextBlock)]
+    assert entries == [*(f"call:{one}" for one in ids), *(f"synthetic:{one}" for one in ids)]

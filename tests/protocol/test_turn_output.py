@@ -110,8 +110,8 @@ def test_an_output_that_is_told_apart_and_empty_is_looked_at_as_such() -> None:
 
 
 def test_a_refusal_ends_the_run_and_is_neither_looked_at_nor_asked_again() -> None:
-    commands = thinking().feed(answer("I will not.", finish="refused"))
-    assert [told(c) for c in commands] == ["append answer", "finish refused"]
+    commands = thinking().feed(answer("I will not.", finish="refusal"))
+    assert [told(c) for c in commands] == ["append answer", "finish refusal"]
 
 
 def test_an_answer_that_was_cut_and_does_not_fit_is_not_asked_for_again() -> None:

@@ -14,6 +14,12 @@ how the answer ended is only a hint. If the answer was cut (`length`, or a strea
 the call that came last is not whole unless its arguments say so: with none, or an empty object that
 may have been the start of more, it becomes a `ToolUseError`. What did not come whole never runs.
 
+Where something of the response is lost on the way (`damage`), calls are trusted only if they were
+complete before: the endpoint had given its reason for the end, or the arguments were a JSON object
+and another call had begun. A call that began after the loss is trusted if its arguments say that
+they are complete. Without any reason for the end no call is trusted: the lost line may have been
+the one that refused the response. No call of a refused or filtered response is carried out.
+
 Where the text may hold calls, `text_calls` finds them in what `text` has let through.
 
 Feeding is linear in what is fed: pieces are kept in lists and joined once.
@@ -35,6 +41,8 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import (
+    REFUSALS,
+    REFUSED_CALL,
     FinishReason,
     ModelDelta,
     ModelFinished,
@@ -62,6 +70,9 @@ from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
 _CHARACTERS_PER_TOKEN: Final = 4
 """The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
+DAMAGED_CALL: Final = "a part of the response was lost or damaged, so this call may be incomplete"
+"""The error of a call that was not complete when something of the response was lost."""
+
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 # What is held back is shown to nobody yet; but a stream that brings it is not silent.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
@@ -71,8 +82,10 @@ _WEIGHT: Final[dict[FinishReason | None, int]] = {
     "unknown": 1,
     "stop": 2,
     "tool_calls": 2,
-    "refused": 3,
-    "length": 4,
+    "length": 3,
+    "refused": 4,
+    "refusal": 4,
+    "content_filter": 4,
 }
 """Endpoints repeat and contradict themselves: a heavier reason is not undone by a lighter one."""
 
@@ -80,11 +93,13 @@ _WEIGHT: Final[dict[FinishReason | None, int]] = {
 class _Prose:
     """A text or thinking block while it grows."""
 
-    __slots__ = ("extra", "pieces", "signature", "thinking")
+    __slots__ = ("damaged", "extra", "pieces", "signature", "thinking")
 
     def __init__(self, *, thinking: bool) -> None:
         self.thinking = thinking
         self.pieces: list[str] = []
+        # True if some of it may be lost.
+        self.damaged = False
         self.signature = ""
         self.extra: JsonObject = {}
 
@@ -106,7 +121,8 @@ class _Prose:
         if self.thinking:
             if not (text or self.signature or self.extra):
                 return None
-            seal = mend_surrogates(self.signature)
+            # A signature is of the complete thought: with another text it is refused for ever.
+            seal = "" if self.damaged else mend_surrogates(self.signature)
             return ThinkingBlock(text, seal, extra=mend_object(self.extra))
         return TextBlock(text, extra=mend_object(self.extra)) if text else None
 
@@ -142,7 +158,11 @@ class Assembler:
     """
 
     __slots__ = (
+        "_closed",
+        "_damaged",
+        "_damaged_late",
         "_finish",
+        "_goes_on",
         "_ids",
         "_last_touched",
         "_lenient",
@@ -152,6 +172,7 @@ class Assembler:
         "_text",
         "_text_calls",
         "_thinking",
+        "_trusted",
         "_usage",
         "_usage_partial",
     )
@@ -178,6 +199,13 @@ class Assembler:
         self._parts: list[_Prose | Slot] = []
         self._last_touched: Slot | None = None
         self._finish: FinishReason | None = None
+        # True while a reason for the end has come and no content after it. An endpoint that once
+        # went on after its reason (`_goes_on`) closes nothing by it.
+        self._closed = self._goes_on = False
+        # True once something was lost; and if that was when the response was closed.
+        self._damaged = self._damaged_late = False
+        # Calls, by number, that were complete when something was lost.
+        self._trusted: set[int] = set()
         self._usage: Usage | None = None
         self._usage_partial = False
 
@@ -218,6 +246,8 @@ class Assembler:
             call's id, with its number as index; token counts and notices. Once arguments of a call
             were shown, its id and its name stay what they are, whatever the endpoint sends late.
         """
+        if self._closed and isinstance(delta, TextDelta | ThinkingDelta | ToolCallDelta):
+            self._reopen(delta)
         if isinstance(delta, TextDelta):
             return self._feed_text(delta)
         if isinstance(delta, ThinkingDelta):
@@ -231,12 +261,47 @@ class Assembler:
             return (delta,)
         if _WEIGHT[delta.reason] >= _WEIGHT[self._finish]:
             self._finish = delta.reason
+        self._closed = not self._goes_on
         return _NOTHING
+
+    def damage(self) -> Sequence[ModelDelta]:
+        """Something of the response may be lost between what was fed and what is fed next.
+
+        Returns:
+            What is still to be shown of what came before.
+        """
+        self._damaged = True
+        shown: Sequence[ModelDelta] = _NOTHING
+        if self._text_calls is not None:
+            shown = [*self._settle(), *self._show(self._text_calls.damage())]
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _Prose):
+            last.damaged = True
+        if self._closed:
+            self._damaged_late = True
+            return shown
+        for slot in self._slots:
+            if slot.damaged or slot.number in self._trusted:
+                continue
+            if slot is not self._slots.last and _has_arguments(slot):
+                self._trusted.add(slot.number)
+            else:
+                slot.damaged = True
+        return shown
+
+    def _reopen(self, delta: TextDelta | ThinkingDelta | ToolCallDelta) -> None:
+        """Content after the reason for the end: the reason meant nothing."""
+        if not (isinstance(delta, ToolCallDelta) or delta.text):
+            return
+        self._closed, self._goes_on = False, True
+        if self._damaged_late:
+            for slot in self._slots:
+                slot.damaged = True
 
     def is_plain(self, *, thinking: bool) -> bool:
         """True if more text of this kind would go on in the block before it, and be shown as is."""
         part = self._parts[-1] if self._parts else None
-        if not isinstance(part, _Prose) or part.thinking is not thinking:
+        if not isinstance(part, _Prose) or part.thinking is not thinking or self._closed:
             return False
         return (self._thinking if thinking else self._text).is_plain
 
@@ -290,6 +355,7 @@ class Assembler:
         blocks: list[AssistantBlock] = []
         for part in self._parts:
             if isinstance(part, Slot):
+                part.damaged |= self._damaged and self._finish is None
                 blocks += self._calls_of(part, cut if part is self._last_touched else "")
             elif (block := part.block()) is not None:
                 blocks.append(block)
@@ -366,6 +432,10 @@ class Assembler:
             if settle:
                 settled = self._settle()
             self._parts.append(slot)
+            slot.after_damage = self._damaged
+        elif self._damaged and not slot.after_damage:
+            # More of a call that was open, or counted as complete, when something was lost.
+            slot.damaged = True
         name_before = slot.name
         piece = slot.add(delta)
         if slot.is_empty:
@@ -391,10 +461,10 @@ class Assembler:
             return
         extra = mend_object(slot.extra)
         # What was cut is not repaired: it may look whole and have been the start of more.
-        lenient = self._lenient and not cut
+        lenient = self._lenient and not (cut or self._damaged)
         for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
-            fault = _fault_of(slot, parsed, cut)
+            fault = REFUSED_CALL if self._finish in REFUSALS else _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
                 mended = parsed.repaired or slot.repaired
@@ -456,10 +526,23 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
     return max(sum(each) + around, 1 if said else 0)
 
 
+def _has_arguments(slot: Slot) -> bool:
+    """True if the arguments are one or more JSON objects, and not empty.
+
+    An empty object may be the start of more: some endpoints send one before the arguments.
+    """
+    parsed = parse_arguments(slot.arguments)
+    return all(isinstance(one, GoodArguments) and bool(one.input) for one in parsed)
+
+
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:
     """Why this call cannot be carried out; empty if it can."""
+    if slot.damaged:
+        return DAMAGED_CALL
     if not slot.name:
         return "the call names no tool: its function name is missing"
+    if slot.after_damage and (isinstance(parsed, BadArguments) or not parsed.input):
+        return DAMAGED_CALL
     if isinstance(parsed, BadArguments):
         return f"{cut} before the arguments of this call were whole" if cut else parsed.error
     if cut and slot.textual and not parsed.input:

@@ -55,6 +55,10 @@ class TextCalls(Protocol):
         """Something else than text comes next: a mark that only began was none."""
         ...
 
+    def damage(self) -> Sequence[Found]:
+        """Some of the text may be lost here: a call that is open cannot be carried out."""
+        ...
+
     def flush(self) -> Sequence[Found]:
         """No more text comes: what waits is what it is."""
         ...
@@ -76,6 +80,8 @@ class TagCalls:
         self._inside: list[str] | None = None
         # Blanks since a call, which count only if text follows; None if text has followed.
         self._blanks: str | None = None
+        # True if some of the open call may be lost.
+        self._damaged = False
         self._count = 0
 
     @property
@@ -111,6 +117,11 @@ class TagCalls:
         waiting, self._waiting = self._waiting, ""
         return self._said(waiting)
 
+    def damage(self) -> Sequence[Found]:
+        """Some of the text may be lost here."""
+        self._damaged = self._inside is not None
+        return self.settle()
+
     def flush(self) -> Sequence[Found]:
         """No more text comes."""
         if self._inside is None:
@@ -133,10 +144,13 @@ class TagCalls:
     def _end(self, *, whole: bool) -> list[Found]:
         """What stood between the tags; not whole if the text ended before the second."""
         inside = "".join(self._inside or ())
+        damaged, self._damaged = self._damaged, False
         self._inside = None
         if not inside.strip():
             return self._said(f"{_OPEN}{inside}{_CLOSE if whole else ''}")
         self._blanks = ""
+        if damaged:
+            return [self._broken(inside.strip())]
         return list(self._calls(inside.strip(), whole=whole))
 
     def _calls(self, inside: str, *, whole: bool) -> Iterator[Found]:

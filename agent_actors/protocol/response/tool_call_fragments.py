@@ -52,6 +52,8 @@ class Slot:
         call_id: The id under which the reader sees it; empty before the first time.
         given_for: The endpoint's id for which `call_id` was given; empty if it was made up.
         shown: True once the reader saw any of the arguments.
+        damaged: True if some of the call may be lost, or may belong to another call.
+        after_damage: True if something was lost before its first fragment.
     """
 
     __slots__ = (
@@ -59,7 +61,9 @@ class Slot:
         "_name",
         "_pieces",
         "_whole",
+        "after_damage",
         "call_id",
+        "damaged",
         "extra",
         "given_for",
         "id",
@@ -82,6 +86,8 @@ class Slot:
         self.call_id: str = ""
         self.given_for: str = ""
         self.shown: bool = False
+        self.damaged: bool = False
+        self.after_damage: bool = False
         self._name = ""
         self._pieces: list[str] = []
         # Whether the pieces are whole; and how many of them were looked at for that.

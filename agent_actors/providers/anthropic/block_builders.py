@@ -34,6 +34,7 @@ from agent_actors.protocol.response.arguments import (
     dump_object,
     parse_arguments,
 )
+from agent_actors.protocol.response.assembler import DAMAGED_CALL
 from agent_actors.protocol.response.call_ids import CallIds
 from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surrogates
 from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
@@ -57,14 +58,44 @@ class Cut:
         why: Why it is not whole; empty if it is.
         broken: True if it just broke off: what did not end cannot be whole.
         here: True if this block is the one that something came for last.
+        void: Why no call of the answer is carried out; empty if nothing speaks against all of them.
+        damaged: True if something of the answer was lost on the way.
     """
 
     why: str
     broken: bool
     here: bool
+    void: str = ""
+    damaged: bool = False
 
 
-class ProsePart:
+class Growing:
+    """What all blocks have in common while they grow.
+
+    Args:
+        begun: The block as it began.
+
+    Attributes:
+        begun: Likewise.
+        ended: True once the endpoint said that it is whole.
+        fresh: True until something was added.
+        numbered: True once something was added under its own number.
+        damaged: True if some of it may be lost, or may belong to another block.
+        survivor: True if something was lost after it had begun.
+    """
+
+    __slots__ = ("begun", "damaged", "ended", "fresh", "numbered", "survivor")
+
+    def __init__(self, begun: WireObject) -> None:
+        self.begun: WireObject = begun
+        self.ended: bool = False
+        self.fresh: bool = True
+        self.numbered: bool = False
+        self.damaged: bool = False
+        self.survivor: bool = False
+
+
+class ProsePart(Growing):
     """Text or thinking.
 
     Args:
@@ -80,15 +111,10 @@ class ProsePart:
         "_signature",
         "_thinking",
         "_weight",
-        "begun",
-        "ended",
-        "fresh",
     )
 
     def __init__(self, begun: WireObject, *, thinking: bool) -> None:
-        self.begun: WireObject = begun
-        self.ended: bool = False
-        self.fresh: bool = True
+        super().__init__(begun)
         self._thinking = thinking
         self._flow = TextFlow()
         self._pieces: list[str] = []
@@ -146,7 +172,9 @@ class ProsePart:
             if text:
                 yield TextBlock(text, extra=mend_object(self._with_citations()))
         elif text or self._signature or self._extra:
-            yield ThinkingBlock(text, self._signature, extra=mend_object(self._extra))
+            # A signature is of the complete thought: with another text it is refused for ever.
+            signature = "" if self.damaged else self._signature
+            yield ThinkingBlock(text, signature, extra=mend_object(self._extra))
 
     def _with_citations(self) -> JsonObject:
         if not self._cited:
@@ -162,7 +190,7 @@ class ProsePart:
         return (ThinkingDelta(text) if self._thinking else TextDelta(text),)
 
 
-class CallPart:
+class CallPart(Growing):
     """A call of a tool.
 
     Args:
@@ -183,17 +211,12 @@ class CallPart:
         "_pieces",
         "_shown_given",
         "_textual",
-        "begun",
-        "ended",
-        "fresh",
     )
 
     def __init__(
         self, begun: WireObject, number: int, ids: CallIds, *, lenient: bool = False
     ) -> None:
-        self.begun: WireObject = begun
-        self.ended: bool = False
-        self.fresh: bool = True
+        super().__init__(begun)
         self._number = number
         self._ids = ids
         self._lenient = lenient
@@ -254,7 +277,8 @@ class CallPart:
             return
         extra = mend_object(self._extra)
         # What was cut is not repaired: it may look whole and have been the start of more.
-        lenient = self._lenient and not (cut.why and (cut.here or not self.ended))
+        whole = not (cut.damaged or (cut.why and (cut.here or not self.ended)))
+        lenient = self._lenient and whole
         for place, parsed in enumerate(parse_arguments(self.arguments, lenient=lenient)):
             call_id = self._ids.give(self._number) if place else self._call_id
             fault = self._fault(parsed, cut)
@@ -273,6 +297,10 @@ class CallPart:
 
     def _fault(self, parsed: ParsedArguments, cut: Cut) -> str:
         """Why this call cannot be carried out; empty if it can."""
+        if cut.void:
+            return cut.void
+        if self.damaged:
+            return DAMAGED_CALL
         if not self._name:
             return "the call names no tool"
         if isinstance(parsed, BadArguments):
@@ -287,15 +315,13 @@ class CallPart:
         return ""
 
 
-class OpaquePart:
+class OpaquePart(Growing):
     """A block of any other kind."""
 
-    __slots__ = ("_data", "_grown", "_pieces", "_weight", "begun", "ended", "fresh")
+    __slots__ = ("_data", "_grown", "_pieces", "_weight")
 
     def __init__(self, begun: WireObject) -> None:
-        self.begun: WireObject = begun
-        self.ended: bool = False
-        self.fresh: bool = True
+        super().__init__(begun)
         self._data = dict(begun)
         # What an input grows by: tools that the provider runs take one too.
         self._pieces: list[str] = []
@@ -345,7 +371,7 @@ class OpaquePart:
 
     def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
         """The object that it became."""
-        if self._pieces:
+        if self._pieces and not self.damaged:
             (parsed, *_) = parse_arguments("".join(self._pieces))
             # An input that is not whole is left as it began: this object must stay JSON.
             if isinstance(parsed, GoodArguments):

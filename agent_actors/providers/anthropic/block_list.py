@@ -9,6 +9,10 @@ what is added to it under its number; what endpoints make of that is undone here
   ways are those that came later;
 - a block that never ended is ended by the end of the answer.
 
+Where something of the answer is lost on the way (`damage`), the calls that had not ended are not
+carried out, nor those that anything is added to afterwards; a call that had ended before, or began
+afterwards, is.
+
 Blocks stand in the order in which they were first seen, each by itself: two texts in a row stay two
 texts, because citations and seals belong to one of them. A block of a kind that is not known here
 is kept as an object, to which is added what comes for it: text is appended to text, lists to lists,
@@ -50,7 +54,16 @@ class BlockTable:
         request: What was asked: ids of calls that are made up, or rewritten, depend on it.
     """
 
-    __slots__ = ("_by_index", "_calls", "_ids", "_last", "_lenient", "_parts")
+    __slots__ = (
+        "_by_index",
+        "_calls",
+        "_damaged",
+        "_fresh",
+        "_ids",
+        "_last",
+        "_lenient",
+        "_parts",
+    )
 
     def __init__(self, request: ModelRequest) -> None:
         self._ids = CallIds(turn=request.turn, known=request.known_call_ids)
@@ -60,6 +73,9 @@ class BlockTable:
         self._by_index: dict[int, Part] = {}
         # The block that something came for last.
         self._last: Part | None = None
+        # True once something was lost; and the blocks that began since then.
+        self._damaged = False
+        self._fresh: list[Part] = []
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -75,9 +91,15 @@ class BlockTable:
         """Something is added to a block; return what is to be shown."""
         part = self._at(index)
         if part is not None and part.takes(delta):
-            self._last = part
-            return part.add(delta)
+            part.numbered = part.numbered or index is not None
+            return self._add_to(part, delta)
         return self._add_elsewhere(index, delta)
+
+    def _add_to(self, part: Part, delta: Delta) -> Sequence[ModelDelta]:
+        # More of a block that had ended before something was lost: it was not complete.
+        part.damaged = part.damaged or part.survivor
+        self._last = part
+        return part.add(delta)
 
     def end(self, index: int | None) -> Sequence[ModelDelta]:
         """A block is whole; return what is to be shown."""
@@ -87,18 +109,27 @@ class BlockTable:
         part.ended = True
         return part.flush()
 
+    def damage(self) -> None:
+        """Something of the answer may be lost between what came and what comes next."""
+        self._damaged = True
+        for part in self._fresh:
+            part.damaged = not part.ended
+            part.survivor = True
+        self._fresh.clear()
+
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more comes."""
         return [delta for part in self._parts for delta in part.flush()]
 
-    def blocks(self, cut: str, *, broken: bool) -> list[AssistantBlock]:
+    def blocks(self, cut: str, *, broken: bool, void: str = "") -> list[AssistantBlock]:
         """What all of it became.
 
         Args:
             cut: Why the answer is not whole; empty if it is.
             broken: True if it just broke off, so that what did not end cannot be whole.
+            void: Why no call of it is carried out; empty if nothing speaks against all of them.
         """
-        return list(self._blocks(cut, broken=broken))
+        return list(self._blocks(cut, broken=broken, void=void))
 
     def size(self) -> int:
         """Characters of all of them so far; it looks at every piece."""
@@ -108,9 +139,12 @@ class BlockTable:
         """Characters of all calls' arguments."""
         return sum(len(part.arguments) for part in self._parts if isinstance(part, CallPart))
 
-    def _blocks(self, cut: str, *, broken: bool) -> Iterator[AssistantBlock]:
+    def _blocks(self, cut: str, *, broken: bool, void: str) -> Iterator[AssistantBlock]:
         for part in self._parts:
-            yield from part.blocks(Cut(cut, broken=broken, here=part is self._last))
+            here = part is self._last
+            yield from part.blocks(
+                Cut(cut, broken=broken, here=here, void=void, damaged=self._damaged)
+            )
 
     def _at(self, index: int | None) -> Part | None:
         """The block of this number; the last one if there is no number."""
@@ -120,6 +154,7 @@ class BlockTable:
         settled = self._last.flush() if self._last is not None else _NOTHING
         part = self._part(begun)
         self._parts.append(part)
+        self._fresh.append(part)
         self._last = part
         if index is not None:
             self._by_index[index] = part
@@ -146,8 +181,10 @@ class BlockTable:
             # It is worth nothing by itself: it goes to the last block that may lack it.
             for part in reversed(self._parts):
                 if part.lacks(delta):
-                    self._last = part
-                    return part.add(delta)
+                    # One that got others under its own number need not be the one that is meant.
+                    if part.numbered and isinstance(part, CallPart):
+                        part.damaged = True
+                    return self._add_to(part, delta)
         shown = self._open(index, _BLOCK_OF[delta.type])
         return [*shown, *self._parts[-1].add(delta)]
 

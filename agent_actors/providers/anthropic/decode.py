@@ -2,9 +2,12 @@
 
 Owns the meaning of Anthropic's events and of what endpoints make of them, one data line at a time;
 which block a piece belongs to is told in `blocks`. It never refuses what can be read: an odd field
-is read as far as it goes, a line that is no JSON is skipped and told of, and an event of a type
-that is not known is passed over, as the protocol asks. What an endpoint tells of its own failure is
-raised.
+is read as far as it goes, and an event of a type that is not known is passed over, as the protocol
+asks, unless it looks like a part of a block. A line that is no JSON is skipped, and a field of a
+wrong type is left out; both are counted and reported, because a part of the response is lost with
+them, and no call that was open then is carried out. Nor is any call if the reason for the end never
+came after such a line: it may have been the line that refused the response. What an endpoint tells
+of its own failure is raised.
 
 A message begins once. The same beginning again is passed over; another one after blocks came is
 raised, because gateways that lose their connection splice two answers together, and a history with
@@ -24,17 +27,22 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
+from agent_actors.domain.json import JsonObject
 from agent_actors.domain.model import (
+    REFUSALS,
+    REFUSED_CALL,
     FinishReason,
     ModelDelta,
     ModelFinished,
     ModelRequest,
-    NoticeDelta,
+    StopDetails,
     UsageDelta,
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
-from agent_actors.protocol.response.assembler import estimate_prompt_tokens
+from agent_actors.protocol.response.assembler import DAMAGED_CALL, estimate_prompt_tokens
+from agent_actors.protocol.response.text import mend_object, mend_surrogates
+from agent_actors.protocol.sse import Fault
 from agent_actors.providers.anthropic.block_list import BlockTable
 from agent_actors.providers.anthropic.stream_error import in_band
 from agent_actors.providers.anthropic.wire import (
@@ -43,8 +51,17 @@ from agent_actors.providers.anthropic.wire import (
     Message,
     WireObject,
     read_events,
+    text_in,
+)
+from agent_actors.providers.damage import (
+    NO_DATA,
+    NOT_A_FIELD,
+    NOT_JSON,
+    DamagedLines,
+    damage_of,
 )
 from agent_actors.providers.openai_chat.wire import NotJsonError
+from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
@@ -53,13 +70,12 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "refused",
     # Words of other dialects, from gateways that translate no more than they must.
     "stop": "stop",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "length": "length",
-    "content_filter": "refused",
+    **REFUSAL_WORDS,
 }
 _PAUSED: Final = "pause_turn"
 _NO_REASON: Final = frozenset({"", "null", "none"})
@@ -69,14 +85,15 @@ _WEIGHT: Final[Mapping[FinishReason, int]] = {
     "unknown": 1,
     "stop": 2,
     "tool_calls": 2,
-    "refused": 3,
-    "length": 4,
+    "length": 3,
+    "refused": 4,
+    "refusal": 4,
+    "content_filter": 4,
 }
 """Endpoints repeat and contradict themselves: a heavier reason is not undone by a lighter one."""
 
 _CUT: Final[Mapping[FinishReason, str]] = {
     "length": "the answer was cut off at its token limit",
-    "refused": "the answer was refused",
 }
 _BROKEN: Final = "the stream broke off"
 
@@ -86,11 +103,20 @@ _CHARACTERS_PER_TOKEN: Final = 4
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
 """What the count of the answer's tokens is called."""
 
-_SHOWN_WARNING: Final = 200
-"""Characters of a skipped line kept to tell of it."""
+_SHOWN_LINE: Final = 200
+"""Characters of a line that is not read which the error of a body without an answer shows."""
 
-_MAX_NOTICES: Final = 8
-"""Notices of an answer: enough to see what is wrong, and no flood where every line is."""
+_EVENTS: Final = frozenset(
+    {
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_start",
+        "message_delta",
+        "message",
+    }
+)
+"""Names of events that say nothing without data."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 
@@ -108,7 +134,8 @@ class MessageDecoder:
         ended: True once the endpoint said that nothing more comes.
         paused: True if the endpoint wants to be asked again, to go on with this answer.
         answered: True once any event of a message came.
-        skipped: How many lines were no JSON, or of a type that is not known.
+        damaged: The lines that could not be read completely.
+        skipped: How many lines were damaged, or of a type that is not known.
         first_skipped: The beginning of the first of them; empty if there was none.
     """
 
@@ -117,11 +144,12 @@ class MessageDecoder:
         "_counted",
         "_endpoint",
         "_finish",
-        "_notices",
         "_opening",
         "_request",
+        "_stop_details",
         "_usage",
         "answered",
+        "damaged",
         "ended",
         "first_skipped",
         "model",
@@ -139,13 +167,14 @@ class MessageDecoder:
         # True once the answer's tokens were counted: at its beginning only the prompt's are known,
         # and what stands there for the answer is the endpoint's guess.
         self._counted = False
-        self._notices = 0
+        self._stop_details: WireObject = {}
         self._opening: list[WireObject] = []
         self.model: str = ""
         self.response_id: str = ""
         self.ended: bool = False
         self.paused: bool = False
         self.answered: bool = False
+        self.damaged: DamagedLines = DamagedLines()
         self.skipped: int = 0
         self.first_skipped: str = ""
 
@@ -159,24 +188,31 @@ class MessageDecoder:
         """Characters of the answer so far. It looks at every piece: for now and then."""
         return self._blocks.size()
 
-    def decode(self, data: str | bytes, name: str = "") -> Sequence[ModelDelta]:
+    def decode(self, data: str | bytes, name: str = "", fault: Fault = "") -> Sequence[ModelDelta]:
         """Take one data line; return what is to be shown.
 
         Args:
             data: The line.
             name: The event's name in the stream, for data without a type.
+            fault: What the event stream's decoder found wrong with it.
 
         Raises:
             ProviderInBandError: The line tells of an error.
             ProviderProtocolError: Another answer begins in the middle of this one.
         """
+        if fault == "line":
+            return self._damage(NOT_A_FIELD, data)
+        if fault == "empty":
+            return self._damage(NO_DATA, name) if name in _EVENTS else _NOTHING
+        lost: list[str] = []
         try:
-            events = read_events(data)
+            events = read_events(data, lost)
         except NotJsonError:
-            return self._skip_broken(data)
-        if len(events) == 1:
-            return self._take(events[0], name, data)
-        return [delta for event in events for delta in self._take(event, name, data)]
+            return self._damage(NOT_JSON, data)
+        shown = [delta for event in events for delta in self._take(event, name, data, lost)]
+        if lost or fault:
+            shown += self._damage(damage_of(lost, fault), data)
+        return shown
 
     def flush(self) -> Sequence[ModelDelta]:
         """What is still to be shown when no more lines come."""
@@ -189,16 +225,35 @@ class MessageDecoder:
         """The whole answer; `flush` was called before."""
         broken = self._finish is None and not self.ended
         cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
-        blocks = self._blocks.blocks(cut, broken=broken)
+        void = REFUSED_CALL if self._finish in REFUSALS else ""
+        if not void and self.damaged.count and self._finish is None:
+            void = DAMAGED_CALL
+        blocks = self._blocks.blocks(cut, broken=broken, void=void)
         return ModelFinished(
             blocks=tuple(blocks),
             finish_reason=_reason(self._finish or "unknown", blocks),
             usage=self._whole_usage(blocks),
             model=self.model,
             response_id=self.response_id,
+            stop_details=self._details(),
+            damaged_lines=self.damaged.count,
         )
 
-    def _take(self, event: Event, name: str, data: str | bytes) -> Sequence[ModelDelta]:
+    def _details(self) -> StopDetails | None:
+        """The endpoint's own words about a response that was refused or filtered."""
+        if self._finish is None or self._finish not in REFUSALS:
+            return None
+        data = mend_object(cast(JsonObject, self._stop_details))
+        return StopDetails(
+            mend_surrogates(text_in(self._stop_details, "type")) or self._finish,
+            mend_surrogates(text_in(self._stop_details, "category")),
+            mend_surrogates(text_in(self._stop_details, "explanation")),
+            dict(data),
+        )
+
+    def _take(
+        self, event: Event, name: str, data: str | bytes, lost: list[str]
+    ) -> Sequence[ModelDelta]:
         kind = event.type or name
         if kind == "content_block_delta":
             self.answered = True
@@ -211,7 +266,10 @@ class MessageDecoder:
             return _NOTHING
         shown = self._take_rare(kind, event)
         if shown is None:
-            self._skip(data)
+            if event.delta is not None or event.content_block:  # a part of a block
+                lost.append("type")
+            else:
+                self._skip(data)
             return _NOTHING
         self.answered = True
         return shown
@@ -227,7 +285,7 @@ class MessageDecoder:
             return _NOTHING
         if kind == "message_delta":
             if event.delta is not None:
-                self._take_reason(event.delta.stop_reason)
+                self._take_reason(event.delta.stop_reason, event.delta.stop_details)
             return self._take_usage(event.usage)
         if kind == "message_stop":
             self.ended = True
@@ -252,7 +310,7 @@ class MessageDecoder:
     def _take_whole(self, message: Message) -> Sequence[ModelDelta]:
         self._begin(message)
         shown = self._take_blocks(message.content or [])
-        self._take_reason(message.stop_reason)
+        self._take_reason(message.stop_reason, message.stop_details)
         self.ended = True
         return [*shown, *self._take_usage(message.usage)]
 
@@ -272,7 +330,8 @@ class MessageDecoder:
                 return _NOTHING
         return self._blocks.add(index, delta)
 
-    def _take_reason(self, word: str | None) -> None:
+    def _take_reason(self, word: str | None, details: WireObject | None) -> None:
+        self._stop_details = details or self._stop_details
         word = (word or "").lower()
         if word in _NO_REASON:
             return
@@ -304,21 +363,16 @@ class MessageDecoder:
             estimated=True,
         )
 
-    def _skip_broken(self, data: str | bytes) -> Sequence[ModelDelta]:
-        """A line that is no JSON: a piece of the answer may be lost with it, so that is told."""
-        line = self._skip(data)
-        self._notices += 1
-        if self._notices > _MAX_NOTICES:
-            return _NOTHING
-        last = "; further ones are not told of" if self._notices == _MAX_NOTICES else ""
-        return [NoticeDelta(f"a data line that is no JSON was skipped{last}: {line!r}")]
+    def _damage(self, what: str, data: str | bytes) -> Sequence[ModelDelta]:
+        """A line that could not be read completely: a part of the answer may be lost with it."""
+        self._blocks.damage()
+        return self.damaged.add(what, self._skip(data))
 
     def _skip(self, data: str | bytes) -> str:
-        """Count a line that is not read; return its beginning."""
-        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        line = text[:_SHOWN_WARNING]
+        """Count a line that is not read; return it."""
+        line = data if isinstance(data, str) else data.decode("utf-8", "replace")
         self.skipped += 1
-        self.first_skipped = self.first_skipped or line
+        self.first_skipped = self.first_skipped or line[:_SHOWN_LINE]
         return line
 
 

@@ -65,7 +65,7 @@ class AnswerReader:
         # True once the body is known to be an event stream.
         self._streams = False
         self._message = MessageDecoder(request, endpoint=endpoint)
-        self._sse = SSEDecoder()
+        self._sse = SSEDecoder(shows_faults=True)
         # An error inside the stream: `finish` raises it, once what came before it is shown.
         self._failure: ProviderError | None = None
         self._on_told_end = on_told_end
@@ -169,9 +169,9 @@ class AnswerReader:
             self._failure = error
 
     def _take(self, event: ServerSentEvent) -> Sequence[ModelDelta]:
-        if event.event == "error":
+        if event.event == "error" and event.fault != "empty":
             raise in_band_text(event.data, endpoint=self._endpoint)
         if event.data == _DONE or event.data.strip() == _DONE:
             self._message.ended = True
             return ()
-        return self._message.decode(event.data, event.event)
+        return self._message.decode(event.data, event.event, event.fault)

@@ -7,15 +7,17 @@ delta of a kind that `Delta` has no field for. What the fields mean is decided i
 """
 
 import json
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
+from agent_actors.providers.openai_chat.wire import SAYS_NOTHING, NotJsonError, read_json
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]
+
+T = TypeVar("T")
 
 _MAX_DIGITS: Final = 9
 """Digits of an index that came as text: a longer one numbers no block."""
@@ -31,6 +33,7 @@ class Delta(msgspec.Struct):
     signature: str | None = None
     citation: WireObject | None = None
     stop_reason: str | None = None
+    stop_details: WireObject | None = None
 
 
 class OddDelta(Delta):
@@ -50,6 +53,7 @@ class Message(msgspec.Struct):
     model: str | None = None
     content: list[WireObject] | None = None
     stop_reason: str | None = None
+    stop_details: WireObject | None = None
     usage: WireObject | None = None
 
 
@@ -78,8 +82,12 @@ _KNOWN_DELTAS: Final = frozenset(
 _DECODER: Final = msgspec.json.Decoder(Event)
 
 
-def read_events(data: str | bytes) -> list[Event]:
-    """The events of a data line: one; none if it holds another value; each of an array.
+def read_events(data: str | bytes, lost: list[str]) -> list[Event]:
+    """The events of a data line: one; none if it is `null`; each of an array.
+
+    Args:
+        data: The line.
+        lost: Gets the names of the fields whose values could not be read.
 
     Raises:
         NotJsonError: It is no JSON.
@@ -94,7 +102,8 @@ def read_events(data: str | bytes) -> list[Event]:
         delta = event.delta
         if event.type not in {None, "message"} and (delta is None or delta.type in _KNOWN_DELTAS):
             return [event]
-    return [_event(raw) for raw in _objects(read_json(data))]
+    hand = _ByHand(lost)
+    return [hand.event(raw) for raw in hand.objects(read_json(data), "the line")]
 
 
 def text_in(raw: WireObject, key: str) -> str:
@@ -105,65 +114,90 @@ def text_in(raw: WireObject, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _event(raw: WireObject) -> Event:
-    kind = text_in(raw, "type") or None
-    delta, message = _object(raw, "delta"), _object(raw, "message")
-    if kind == "message" or (kind is None and "content" in raw):
-        kind, message = "message", raw
-    return Event(
-        type=kind,
-        index=_number(raw, "index"),
-        delta=None if delta is None else _delta(delta),
-        content_block=_object(raw, "content_block"),
-        message=None if message is None else _message(message),
-        usage=_object(raw, "usage"),
-        error=raw.get("error"),
-    )
+class _ByHand:
+    """Reads events field by field.
 
+    Args:
+        lost: Gets the names of the fields whose values are dropped: something of the response is
+            lost with them. Values that say nothing (null, blanks) and token counts are not named.
+    """
 
-def _message(raw: WireObject) -> Message:
-    return Message(
-        id=text_in(raw, "id") or None,
-        model=text_in(raw, "model") or None,
-        content=_blocks(raw.get("content")),
-        stop_reason=text_in(raw, "stop_reason") or None,
-        usage=_object(raw, "usage"),
-    )
+    def __init__(self, lost: list[str]) -> None:
+        self._lost = lost
 
+    def event(self, raw: WireObject) -> Event:
+        kind = text_in(raw, "type") or None
+        delta, message = self._object(raw, "delta"), self._object_if(raw, "message", kind)
+        if kind == "message" or (kind is None and "content" in raw):
+            kind, message = "message", raw
+        return Event(
+            type=kind,
+            index=self._number(raw, "index"),
+            delta=None if delta is None else self._delta(delta),
+            content_block=self._object(raw, "content_block"),
+            message=None if message is None else self._message(message),
+            usage=_object(raw, "usage"),
+            error=raw.get("error"),
+        )
 
-def _blocks(content: object) -> list[WireObject]:
-    if isinstance(content, str):  # as the caller's own messages may have it
-        return [{"type": "text", "text": content}]
-    return _objects(content)
+    def objects(self, value: object, name: str) -> list[WireObject]:
+        """The objects in a list, or the one that stands in its place."""
+        if isinstance(value, dict):
+            return [cast(WireObject, value)]
+        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        if any(item is not None and not isinstance(item, dict) for item in items):
+            self._lost.append(name)
+        return [cast(WireObject, item) for item in items if isinstance(item, dict)]
 
+    def _message(self, raw: WireObject) -> Message:
+        content = raw.get("content")
+        return Message(
+            id=text_in(raw, "id") or None,
+            model=text_in(raw, "model") or None,
+            # Text, as the caller's own messages may have it.
+            content=[{"type": "text", "text": content}]
+            if isinstance(content, str)
+            else self.objects(content, "content"),
+            stop_reason=self._text(raw, "stop_reason"),
+            stop_details=_object(raw, "stop_details"),
+            usage=_object(raw, "usage"),
+        )
 
-def _delta(raw: WireObject) -> Delta:
-    kind = text_in(raw, "type") or None
-    if kind not in _KNOWN_DELTAS:
-        return OddDelta(type=kind, raw=raw)
-    return Delta(
-        type=kind,
-        text=_text(raw, "text"),
-        partial_json=_json(raw.get("partial_json")),
-        thinking=_text(raw, "thinking"),
-        signature=_text(raw, "signature"),
-        citation=_object(raw, "citation"),
-        stop_reason=_text(raw, "stop_reason"),
-    )
+    def _delta(self, raw: WireObject) -> Delta:
+        kind = text_in(raw, "type") or None
+        if kind not in _KNOWN_DELTAS:
+            if "partial_json" in raw:  # more of a call, under a name that is not known
+                self._lost.append("type")
+            return OddDelta(type=kind, raw=raw)
+        return Delta(
+            type=kind,
+            text=self._text(raw, "text"),
+            partial_json=_json(raw.get("partial_json")),
+            thinking=self._text(raw, "thinking"),
+            signature=self._text(raw, "signature"),
+            citation=_object(raw, "citation"),
+            stop_reason=self._text(raw, "stop_reason"),
+            stop_details=_object(raw, "stop_details"),
+        )
 
+    def _text(self, raw: WireObject, key: str) -> str | None:
+        value = raw.get(key)
+        return self._checked(raw, key, value if isinstance(value, str) else None)
 
-def _json(value: object) -> str | WireObject | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return cast(WireObject, value)
-    # Neither text nor an object: kept as text, which becomes an error that shows it.
-    return json.dumps(value)
+    def _number(self, raw: WireObject, key: str) -> int | None:
+        return self._checked(raw, key, _number(raw, key))
 
+    def _object(self, raw: WireObject, key: str) -> WireObject | None:
+        return self._checked(raw, key, _object(raw, key))
 
-def _text(raw: WireObject, key: str) -> str | None:
-    value = raw.get(key)
-    return value if isinstance(value, str) else None
+    def _object_if(self, raw: WireObject, key: str, kind: str | None) -> WireObject | None:
+        """An object that only the beginning of a message has."""
+        return self._object(raw, key) if kind == "message_start" else _object(raw, key)
+
+    def _checked(self, raw: WireObject, key: str, found: T | None) -> T | None:
+        if found is None and raw.get(key) not in SAYS_NOTHING:
+            self._lost.append(key)
+        return found
 
 
 def _number(raw: WireObject, key: str) -> int | None:
@@ -180,9 +214,10 @@ def _object(raw: WireObject, key: str) -> WireObject | None:
     return cast(WireObject, value) if isinstance(value, dict) else None
 
 
-def _objects(value: object) -> list[WireObject]:
-    """The objects in a list, or the one that stands in its place."""
+def _json(value: object) -> str | WireObject | None:
+    if value is None or isinstance(value, str):
+        return value
     if isinstance(value, dict):
-        return [cast(WireObject, value)]
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast(WireObject, item) for item in items if isinstance(item, dict)]
+        return cast(WireObject, value)
+    # Neither text nor an object: kept as text, which becomes an error that shows it.
+    return json.dumps(value)

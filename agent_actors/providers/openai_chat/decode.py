@@ -2,7 +2,8 @@
 
 Owns the meaning of OpenAI's wire and of what endpoints make of it, one chunk at a time; what
 belongs together across chunks is assembly's. It never refuses what can be read: an odd field is
-read as far as it goes, a line that is no JSON is skipped, counted and told of. What an endpoint
+read as far as it goes. A line that is no JSON is skipped, and a field of a wrong type is left out;
+both are counted and reported, because a part of the response is lost with them. What an endpoint
 tells of its own failure is raised.
 
 All choices are read as one answer, since one is asked for: some endpoints number parts of an answer
@@ -15,10 +16,11 @@ from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import (
+    REFUSALS,
     FinishDelta,
     FinishReason,
     ModelDelta,
-    NoticeDelta,
+    StopDetails,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -26,7 +28,9 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
-from agent_actors.protocol.response.text import mend_surrogates
+from agent_actors.protocol.response.text import mend_object, mend_surrogates
+from agent_actors.protocol.sse import Fault
+from agent_actors.providers.damage import NOT_A_FIELD, NOT_JSON, DamagedLines, damage_of
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.wire import (
     Choice,
@@ -41,6 +45,7 @@ from agent_actors.providers.openai_chat.wire import (
     read_chunks,
     read_plain,
 )
+from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in, is_told
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -56,9 +61,7 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
-    "content_filter": "refused",
-    "refusal": "refused",
-    "safety": "refused",
+    **REFUSAL_WORDS,
 }
 _NO_REASON: Final = frozenset({"", "null", "none"})
 """What endpoints send for "not finished yet" beside the absent field and JSON's null."""
@@ -66,12 +69,6 @@ _NO_REASON: Final = frozenset({"", "null", "none"})
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
 """What dialects call the tokens of the prompt, and those of the answer."""
-
-_SHOWN_WARNING: Final = 200
-"""Characters of a skipped line kept to tell of it."""
-
-_MAX_NOTICES: Final = 8
-"""Notices of an answer: enough to see what is wrong, and no flood where every line is."""
 
 
 class ChunkDecoder:
@@ -83,8 +80,7 @@ class ChunkDecoder:
     Attributes:
         model: The model's name as the endpoint gave it; empty while it has not.
         response_id: The endpoint's id of the answer; empty while it gave none.
-        skipped: How many lines were no JSON.
-        first_skipped: The beginning of the first of them; empty if there was none.
+        damaged: The lines that could not be read completely.
         answered: True once a choice came.
         summed_up: True if the last line was token counts without a choice.
         plain: The field that the last line added to, if it did nothing else: so will the next one,
@@ -93,27 +89,28 @@ class ChunkDecoder:
 
     __slots__ = (
         "_endpoint",
+        "_filtered",
         "_prose",
-        "_refused",
+        "_refusal",
         "answered",
-        "first_skipped",
+        "damaged",
         "model",
         "plain",
         "response_id",
-        "skipped",
         "summed_up",
     )
 
     def __init__(self, *, endpoint: str) -> None:
         self._endpoint = endpoint
-        self._refused = False
+        # The text of a refusal so far, and what a content filter said.
+        self._refusal: list[str] = []
+        self._filtered: JsonObject = {}
         # Where the last text or thought stood.
         self._prose: PlainField = "content"
         self.plain: PlainField | None = None
         self.model: str = ""
         self.response_id: str = ""
-        self.skipped: int = 0
-        self.first_skipped: str = ""
+        self.damaged: DamagedLines = DamagedLines()
         self.answered: bool = False
         self.summed_up: bool = False
 
@@ -126,34 +123,47 @@ class ChunkDecoder:
             return ()
         return read_plain(self.plain, lines[start:] if start else lines)
 
-    def decode(self, data: str | bytes) -> list[ModelDelta]:
-        """The pieces in one data line.
+    def stop_details(self, reason: FinishReason) -> StopDetails | None:
+        """The endpoint's own words about a response that ended for this reason."""
+        if reason not in REFUSALS:
+            return None
+        return StopDetails(
+            "refusal" if reason == "refused" else reason,
+            ", ".join(sorted(mend_surrogates(name) for name in self._filtered)),
+            mend_surrogates("".join(self._refusal)),
+            {"content_filter_results": mend_object(self._filtered)} if self._filtered else {},
+        )
+
+    def decode(self, data: str | bytes, fault: Fault = "") -> list[ModelDelta]:
+        """The pieces in one data line; `damaged` counts it if not all of it could be read.
+
+        Args:
+            data: The line.
+            fault: What the event stream's decoder found wrong with it.
 
         Raises:
             ProviderInBandError: The line tells of an error.
         """
+        if fault == "line":
+            return self._skip(NOT_A_FIELD, data)
+        lost: list[str] = []
         try:
-            chunks = read_chunks(data)
+            chunks = read_chunks(data, lost)
         except NotJsonError:
-            return self._skip(data if isinstance(data, str) else data.decode("utf-8", "replace"))
+            return self._skip(NOT_JSON, data)
         deltas: list[ModelDelta] = []
         self.summed_up = False
         for chunk in chunks:
             self._take(chunk, deltas)
         prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
         self.plain = self._prose if prose and self.model and self.response_id else None
-        return deltas
+        what = damage_of(lost, fault)
+        return [*deltas, *self._skip(what, data)] if what else deltas
 
-    def _skip(self, line: str) -> list[ModelDelta]:
-        """A line that is no JSON; the stream goes on, and a person is told."""
-        self.skipped += 1
-        line = line[:_SHOWN_WARNING]
-        if self.skipped == 1:
-            self.first_skipped = line
-        if self.skipped > _MAX_NOTICES:
-            return []
-        last = "; further ones are not told of" if self.skipped == _MAX_NOTICES else ""
-        return [NoticeDelta(f"a data line that is no JSON was skipped{last}: {line!r}")]
+    def _skip(self, what: str, data: str | bytes) -> list[ModelDelta]:
+        """Report a line that could not be read completely; the stream goes on."""
+        line = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        return list(self.damaged.add(what, line))
 
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
         if chunk.error:
@@ -186,8 +196,21 @@ class ChunkDecoder:
             word = choice.finish_reason.lower()
             if word not in _NO_REASON:
                 deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
+        if choice.content_filter_results:
+            self._take_filter(choice.content_filter_results, deltas)
         if choice.usage:
             deltas.extend(_usage(choice.usage))
+
+    def _take_filter(self, results: WireObject, deltas: list[ModelDelta]) -> None:
+        """What a content filter says of a choice: it counts if anything was filtered."""
+        found = {
+            name: result
+            for name, result in cast(JsonObject, results).items()
+            if isinstance(result, dict) and result.get("filtered") is True
+        }
+        if found:
+            self._filtered.update(found)
+            deltas.append(FinishDelta("content_filter"))
 
     def _take_delta(self, delta: Delta, deltas: list[ModelDelta]) -> None:
         if delta.reasoning_content or delta.reasoning:
@@ -202,9 +225,9 @@ class ChunkDecoder:
                 deltas.extend(_parts(delta.content))
         if delta.refusal:
             deltas.append(TextDelta(delta.refusal))
-            if not self._refused:
-                self._refused = True
-                deltas.append(FinishDelta("refused"))
+            if not self._refusal:
+                deltas.append(FinishDelta("refusal"))
+            self._refusal.append(delta.refusal)
         if delta.extra_content:
             deltas.append(TextDelta("", {"extra_content": cast(JsonValue, delta.extra_content)}))
         if delta.tool_calls:

@@ -20,6 +20,8 @@ that it means nothing, and is waited for like any other.
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
+import attrs
+
 from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
@@ -34,7 +36,7 @@ from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
 from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
-from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.protocol.sse import Fault, ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
 from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
@@ -81,7 +83,7 @@ class AnswerReader:
             request, cumulative=dialect.cumulative, text_calls=_text_calls(request, dialect)
         )
         self._chunks = ChunkDecoder(endpoint=endpoint)
-        self._sse = SSEDecoder()
+        self._sse = SSEDecoder(shows_faults=True)
         self._fields = _ErrorFields()
         self._done = False
         self._failure: ProviderError | None = None
@@ -162,6 +164,11 @@ class AnswerReader:
             model=self._chunks.model,
             response_id=self._chunks.response_id,
         )
+        details = self._chunks.stop_details(answer.finish_reason)
+        if details is not None or self._chunks.damaged.count:
+            answer = attrs.evolve(
+                answer, stop_details=details, damaged_lines=self._chunks.damaged.count
+            )
         if self._assembler.finish_hint is not None:
             return answer
         if any(b.type in ("text", "tool_use") for b in answer.blocks) or (
@@ -170,8 +177,8 @@ class AnswerReader:
             return answer
         raise self._body.nothing_whole(
             cut=bool(answer.blocks),
-            skipped=self._chunks.skipped,
-            first=self._chunks.first_skipped,
+            skipped=self._chunks.damaged.count,
+            first=self._chunks.damaged.first,
         )
 
     def _fail(self, error: ProviderError) -> None:
@@ -211,23 +218,42 @@ class AnswerReader:
                 shown += assembler.feed_plain(texts, thinking=thinking)
                 at += len(texts)
             else:
-                self._take_data(lines[at].decode("utf-8", "replace"), shown)
+                self._take_line(lines[at], shown)
                 at += 1
 
+    def _take_line(self, line: bytes, shown: list[ModelDelta]) -> None:
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            self._take_data(line.decode("utf-8", "replace"), shown, "bytes")
+        else:
+            self._take_data(text, shown)
+
     def _take(self, event: ServerSentEvent, shown: list[ModelDelta]) -> None:
+        if event.fault == "empty":
+            return
         if event.event == "error" and event.data.strip() != _DONE:
             self._raise_told(event.data)
-        self._take_data(event.data, shown)
+        self._take_data(event.data, shown, event.fault)
 
-    def _take_data(self, data: str, shown: list[ModelDelta]) -> None:
+    def _take_data(self, data: str, shown: list[ModelDelta], fault: Fault = "") -> None:
         if data == _DONE or data.strip() == _DONE:
             self._done = True
             return
-        deltas = self._chunks.decode(data)
-        for delta in deltas:
-            shown += self._assembler.feed(delta)
+        deltas = self._decode(data, fault, shown)
         if self._assembler.finish_hint is not None:
             self._look_for_end(deltas)
+
+    def _decode(
+        self, data: str | bytes, fault: Fault, shown: list[ModelDelta]
+    ) -> Sequence[ModelDelta]:
+        damaged = self._chunks.damaged.count
+        deltas = self._chunks.decode(data, fault)
+        for delta in deltas:
+            shown += self._assembler.feed(delta)
+        if self._chunks.damaged.count > damaged:
+            shown += self._assembler.damage()
+        return deltas
 
     def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:
         """A finish reason has come, with this chunk or before it."""
@@ -245,8 +271,7 @@ class AnswerReader:
 
     def _document(self, shown: list[ModelDelta]) -> bool:
         """Read the body as one JSON document; say whether it was an answer."""
-        for delta in self._chunks.decode(self._body.document):
-            shown += self._assembler.feed(delta)
+        self._decode(self._body.document, "", shown)
         return self._chunks.answered
 
     def _raise_told(self, data: str) -> None:

@@ -58,6 +58,7 @@ class Choice(msgspec.Struct):
     message: Delta | None = None
     finish_reason: str | None = None
     usage: WireObject | None = None
+    content_filter_results: WireObject | None = None
 
 
 class Chunk(msgspec.Struct):
@@ -117,6 +118,7 @@ class _PlainChoice(msgspec.Struct, Generic[D], gc=False):
     delta: D
     finish_reason: _No = None
     usage: None = None
+    content_filter_results: None = None
 
 
 class _PlainChunk(msgspec.Struct, Generic[D], gc=False):
@@ -139,6 +141,10 @@ _PLAIN_DECODERS: Final[Mapping[PlainField, _PlainDecoder]] = {
     "reasoning_content": msgspec.json.Decoder(_PlainChunk[_PlainThought]),
     "reasoning": msgspec.json.Decoder(_PlainChunk[_PlainReasoning]),
 }
+
+
+SAYS_NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
+"""Values that some endpoints send in place of null."""
 
 
 def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
@@ -176,8 +182,12 @@ def read_json(data: str | bytes) -> JsonValue:
         raise NotJsonError(str(error)) from error
 
 
-def read_chunks(data: str | bytes) -> list[Chunk]:
-    """The chunks of a data line: one; none if it holds another value; each of an array.
+def read_chunks(data: str | bytes, lost: list[str]) -> list[Chunk]:
+    """The chunks of a data line: one; none if it is `null`; each of an array.
+
+    Args:
+        data: The line.
+        lost: Gets the names of the fields whose values could not be read.
 
     Raises:
         NotJsonError: It is no JSON.
@@ -187,63 +197,115 @@ def read_chunks(data: str | bytes) -> list[Chunk]:
     try:
         return [_DECODER.decode(data)]
     except (msgspec.DecodeError, UnicodeError):
-        return [_chunk(item) for item in _objects(read_json(data))]
+        hand = _ByHand(lost)
+        return [hand.chunk(item) for item in hand.objects(read_json(data), "the line")]
 
 
-def _chunk(raw: WireObject) -> Chunk:
-    return Chunk(
-        id=_text(raw, "id"),
-        model=_text(raw, "model"),
-        choices=[_choice(item) for item in _objects(raw["choices"])] if "choices" in raw else None,
-        usage=_object(raw, "usage"),
-        error=raw.get("error"),
-        message=raw.get("message"),
-        detail=raw.get("detail"),
-    )
+class _ByHand:
+    """Reads chunks field by field.
 
+    Args:
+        lost: Gets the names of the fields whose values are dropped: something of the response is
+            lost with them. Values that say nothing (null, blanks) and token counts are not named.
+    """
 
-def _choice(raw: WireObject) -> Choice:
-    delta, message = _object(raw, "delta"), _object(raw, "message")
-    return Choice(
-        delta=None if delta is None else _delta(delta),
-        message=None if message is None else _delta(message),
-        finish_reason=_text(raw, "finish_reason"),
-        usage=_object(raw, "usage"),
-    )
+    def __init__(self, lost: list[str]) -> None:
+        self._lost = lost
 
+    def chunk(self, raw: WireObject) -> Chunk:
+        choices = raw.get("choices")
+        return Chunk(
+            id=_text(raw, "id"),
+            model=_text(raw, "model"),
+            choices=[self._choice(item) for item in self.objects(choices, "choices")]
+            if "choices" in raw
+            else None,
+            usage=_object(raw, "usage"),
+            error=raw.get("error"),
+            message=raw.get("message"),
+            detail=raw.get("detail"),
+        )
 
-def _delta(raw: WireObject) -> Delta:
-    function_call = _object(raw, "function_call")
-    return Delta(
-        content=_content(raw, "content"),
-        reasoning_content=_content(raw, "reasoning_content"),
-        reasoning=_content(raw, "reasoning"),
-        refusal=_text(raw, "refusal"),
-        tool_calls=[_tool_call(item) for item in _objects(raw.get("tool_calls"))],
-        function_call=None if function_call is None else _function(function_call),
-        extra_content=_object(raw, "extra_content"),
-    )
+    def objects(self, value: object, name: str) -> list[WireObject]:
+        """The objects in a list, or the one that stands in its place."""
+        if isinstance(value, dict):
+            return [cast(WireObject, value)]
+        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        found = [cast(WireObject, item) for item in items if isinstance(item, dict)]
+        if any(item is not None and not isinstance(item, dict) for item in items):
+            self._lost.append(name)
+        return found
 
+    def _choice(self, raw: WireObject) -> Choice:
+        delta = self._object(raw, "delta")
+        message = self._object(raw, "message") if delta is None else None
+        return Choice(
+            delta=None if delta is None else self._delta(delta),
+            message=None if message is None else self._delta(message),
+            finish_reason=self._text(raw, "finish_reason"),
+            usage=_object(raw, "usage"),
+            content_filter_results=_object(raw, "content_filter_results"),
+        )
 
-def _tool_call(raw: WireObject) -> ToolCall:
-    function = _object(raw, "function")
-    # Some send the function's fields beside `function`, or in its place.
-    return ToolCall(
-        index=_number(raw, "index"),
-        id=_text(raw, "id"),
-        function=_function(raw if function is None else function),
-        extra_content=_object(raw, "extra_content"),
-    )
+    def _delta(self, raw: WireObject) -> Delta:
+        function_call = self._object(raw, "function_call")
+        return Delta(
+            content=self._content(raw, "content"),
+            reasoning_content=self._content(raw, "reasoning_content"),
+            reasoning=self._content(raw, "reasoning"),
+            refusal=self._text(raw, "refusal"),
+            tool_calls=[
+                self._tool_call(item) for item in self.objects(raw.get("tool_calls"), "tool_calls")
+            ],
+            function_call=None if function_call is None else self._function(function_call),
+            extra_content=_object(raw, "extra_content"),
+        )
 
+    def _tool_call(self, raw: WireObject) -> ToolCall:
+        function = self._object(raw, "function")
+        # Some send the function's fields beside `function`, or in its place.
+        call_id = self._text(raw, "id")
+        return ToolCall(
+            # With an id, nothing is lost with the index.
+            index=_number(raw, "index") if call_id else self._number(raw, "index"),
+            id=call_id,
+            function=self._function(raw if function is None else function),
+            extra_content=_object(raw, "extra_content"),
+        )
 
-def _function(raw: WireObject) -> Function:
-    arguments = raw.get("arguments")
-    if arguments is None or isinstance(arguments, str):
-        return Function(_text(raw, "name"), arguments)
-    if isinstance(arguments, dict):
-        return Function(_text(raw, "name"), cast(WireObject, arguments))
-    # Neither text nor an object: kept as text, which assembly turns into an error that shows it.
-    return Function(_text(raw, "name"), json.dumps(arguments))
+    def _function(self, raw: WireObject) -> Function:
+        name, arguments = self._text(raw, "name"), raw.get("arguments")
+        if arguments is None or isinstance(arguments, str):
+            return Function(name, arguments)
+        if isinstance(arguments, dict):
+            return Function(name, cast(WireObject, arguments))
+        # Neither text nor an object: kept as text, which becomes an error that shows it.
+        return Function(name, json.dumps(arguments))
+
+    def _text(self, raw: WireObject, key: str) -> str | None:
+        found = _text(raw, key)
+        self._check(raw, key, found)
+        return found
+
+    def _number(self, raw: WireObject, key: str) -> int | None:
+        found = _number(raw, key)
+        self._check(raw, key, found)
+        return found
+
+    def _object(self, raw: WireObject, key: str) -> WireObject | None:
+        found = _object(raw, key)
+        self._check(raw, key, found)
+        return found
+
+    def _content(self, raw: WireObject, key: str) -> Content:
+        value = raw.get(key)
+        found = cast(Content, value) if isinstance(value, str | list | dict) else None
+        self._check(raw, key, found)
+        return found
+
+    def _check(self, raw: WireObject, key: str, found: object) -> None:
+        if found is None and raw.get(key) not in SAYS_NOTHING:
+            self._lost.append(key)
 
 
 def _text(raw: WireObject, key: str) -> str | None:
@@ -265,16 +327,3 @@ def _number(raw: WireObject, key: str) -> int | None:
 def _object(raw: WireObject, key: str) -> WireObject | None:
     value = raw.get(key)
     return cast(WireObject, value) if isinstance(value, dict) else None
-
-
-def _content(raw: WireObject, key: str) -> Content:
-    value = raw.get(key)
-    return cast(Content, value) if isinstance(value, str | list | dict) else None
-
-
-def _objects(value: object) -> list[WireObject]:
-    """The objects in a list, or the one that stands in its place."""
-    if isinstance(value, dict):
-        return [cast(WireObject, value)]
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast(WireObject, item) for item in items if isinstance(item, dict)]

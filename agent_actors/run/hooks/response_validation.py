@@ -12,7 +12,7 @@ import attrs
 from agent_actors.codec.blocks import dump_block, load_block
 from agent_actors.codec.json_values import to_json
 from agent_actors.domain.blocks import AssistantBlock
-from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.model import FinishReason, ModelFinished, StopDetails
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import MessageError
 
@@ -47,6 +47,8 @@ def sound_answer(answer: ModelFinished) -> ModelFinished:
         ("response_id", str),
         ("output", str | None),
         ("done", bool),
+        ("stop_details", StopDetails | None),
+        ("damaged_lines", int),
     ):
         if not isinstance(found[name], kinds):
             raise TypeError(f"{name} cannot be {type(found[name]).__name__}")

@@ -20,6 +20,7 @@ from agent_actors.domain.events import (
     UserMessage,
 )
 from agent_actors.domain.limits import Prices, Spent
+from agent_actors.domain.model import StopDetails
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.protocol.turn import AnswerEntry, CallEntry, Entry, ResultEntry, UserEntry
@@ -34,12 +35,16 @@ class Ledger:
         model_calls: Model calls begun.
         usage: Tokens of the model calls that have ended, and of attempts that were given up.
         text: The text of the last answer.
+        stop_details: The endpoint's own words about the last answer, if it was refused or filtered.
+        damaged_lines: Data lines of all answers that could not be read completely.
     """
 
     prices: Prices | None = None
     model_calls: int = 0
     usage: Usage = NO_TOKENS
     text: str = ""
+    stop_details: StopDetails | None = None
+    damaged_lines: int = 0
     _cost: float = 0.0
     _requests: int = 0
     _begun_calls: int = 0
@@ -137,12 +142,16 @@ class Ledger:
                 return [partial(UserMessage, text=text, blocks=blocks)]
             case AnswerEntry(answer=answer):
                 self.text = answer.text
+                self.stop_details = answer.stop_details
+                self.damaged_lines += answer.damaged_lines
                 message: Draft = partial(
                     AssistantMessage,
                     blocks=answer.blocks,
                     finish_reason=answer.finish_reason,
                     usage=answer.usage,
                     model=answer.model,
+                    stop_details=answer.stop_details,
+                    damaged_lines=answer.damaged_lines,
                 )
                 return [message, self.enter_usage(answer.usage)]
             case CallEntry(call=call):

@@ -359,6 +359,11 @@ def _expected(turn: Turn, protocol: Protocol, traits: Traits) -> _Expected:
         blocks = _joined(blocks)
     calls = [one for one in blocks if isinstance(one, ToolUseBlock | ToolUseError)]
     told = [_told(one, traits.hides, traits.extra) for one in blocks]
+    if answer.refused:  # none of its calls may run
+        told = [
+            ("fault", block.name) if isinstance(block, ToolUseBlock) else one
+            for block, one in zip(blocks, told, strict=True)
+        ]
     if traits.outcome == "fault" and calls:
         at = blocks.index(calls[-1])
         told[at] = ("fault", calls[-1].name)

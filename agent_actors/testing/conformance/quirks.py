@@ -26,7 +26,7 @@ import attrs
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing.replies import Protocol
-from agent_actors.testing.script import Call, Interleave, Step, Turn, steps_of
+from agent_actors.testing.script import Call, Interleave, Step, Think, Turn, steps_of
 
 Events: TypeAlias = list[JsonObject]
 Frames: TypeAlias = list[bytes]
@@ -289,6 +289,17 @@ def map_calls(steps: Steps, change: Callable[[int, Call], Call]) -> Steps:
         else:
             found.append(step)
     return tuple(found)
+
+
+def without_calls(steps: Steps) -> Steps:
+    """The steps without calls, and thoughts without their signatures.
+
+    Neither survives a stream in which something may be lost.
+    """
+    kept = (step for step in steps if not isinstance(step, Call | Interleave))
+    return tuple(
+        attrs.evolve(step, signature="") if isinstance(step, Think) else step for step in kept
+    )
 
 
 def _with_ids(steps: Steps) -> Steps:

@@ -24,6 +24,7 @@ from agent_actors.testing.conformance.quirks import (
     book_of,
     in_order,
     one_of,
+    without_calls,
 )
 from agent_actors.testing.script import Call, Interleave, Say, Step, Think
 
@@ -283,6 +284,8 @@ _BESIDE: Final = (
         name="junk_lines",
         about="Between the chunks come data lines that are no JSON.",
         write=stream.before_each(b"data: {no json\n\n"),
+        shape=without_calls,
+        turns="without calls, which could be incomplete, and without signatures",
     ),
     Quirk(
         name="event_names",

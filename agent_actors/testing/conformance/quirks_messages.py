@@ -18,6 +18,7 @@ from agent_actors.testing.conformance.quirks import (
     book_of,
     in_order,
     one_of,
+    without_calls,
 )
 
 _RAW: Final[frozenset[Hidden]] = frozenset({"raw"})
@@ -234,6 +235,8 @@ _LINES: Final = (
         name="junk_lines",
         about="Between the events come data lines that are no JSON.",
         write=events.before_each(b"data: {no json\n\n"),
+        shape=without_calls,
+        turns="without calls, which could be incomplete, and without signatures",
     ),
     Quirk(
         name="comments",

@@ -180,7 +180,7 @@ def test_a_declared_endpoint_needs_no_proof() -> None:
 
 
 @pytest.mark.feature("OAS-063", "OAS-068")
-@pytest.mark.parametrize("hint", ["stop", "tool_calls", "unknown", "refused"])
+@pytest.mark.parametrize("hint", ["stop", "tool_calls", "unknown"])
 def test_whole_calls_are_calls_whatever_the_endpoint_says_of_the_end(hint: FinishReason) -> None:
     answer = finished(call("a", "f", '{"x":'), call("", "", "1}"), FinishDelta(hint))
     assert answer.blocks == (ToolUseBlock("a", "f", {"x": 1}, '{"x":1}'),)
@@ -356,7 +356,8 @@ def test_a_broken_call_before_the_cut_is_told_as_what_it_is() -> None:
         (["tool_calls"], False, "stop"),
         (["tool_calls", "stop"], True, "tool_calls"),
         (["length", "stop"], True, "length"),
-        (["refused", "stop"], False, "refused"),
+        (["refusal", "stop"], False, "refusal"),
+        (["content_filter", "length"], False, "content_filter"),
         (["stop", "unknown"], False, "stop"),
         (["stop", "length"], False, "length"),
         (["unknown"], False, "unknown"),

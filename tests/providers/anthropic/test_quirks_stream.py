@@ -257,7 +257,7 @@ def test_a_call_that_ended_before_the_stream_broke_off_is_whole() -> None:
 def test_a_refusal_cuts_the_call_that_it_comes_in() -> None:
     (block,) = answer(begin(), *call_block("{"), *end("refusal")).blocks
     assert isinstance(block, ToolUseError)
-    assert block.error.startswith("the answer was refused before")
+    assert block.error.startswith("the response was refused")
 
 
 def test_thoughts_alone_are_an_answer_if_it_is_told_that_it_ended() -> None:

@@ -398,7 +398,9 @@ def test_quirk_48_surrogates_split_across_arguments() -> None:
     [
         ("length", "length"),
         ("max_tokens", "length"),
-        ("content_filter", "refused"),
+        ("content_filter", "content_filter"),
+        ("PROHIBITED_CONTENT", "content_filter"),
+        ("refusal", "refusal"),
         ("stop", "stop"),
         ("something_new", "unknown"),
     ],
@@ -409,4 +411,4 @@ def test_finish_reasons_are_told_in_neutral_words(finish: str, reason: str) -> N
 
 def test_a_refusal_is_text_and_says_so() -> None:
     found = answer(chunk({"refusal": "I ca"}), chunk({"refusal": "n't."}), chunk({}, "stop"))
-    assert (found.text, found.finish_reason) == ("I can't.", "refused")
+    assert (found.text, found.finish_reason) == ("I can't.", "refusal")

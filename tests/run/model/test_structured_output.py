@@ -133,9 +133,9 @@ async def test_with_no_retries_the_first_answer_is_the_last() -> None:
 @pytest.mark.parametrize(
     ("turn", "stop_reason", "fault"),
     [
-        ([say("I will not."), finish("refused")], "refused", "before the model gave one"),
+        ([say("I will not."), finish("refusal")], "refusal", "before the model gave one"),
         ([say('{"name": "Pa'), finish("length")], "length", "the answer is no JSON"),
-        ([say(PARIS), finish("refused")], "refused", "before the model gave one"),
+        ([say(PARIS), finish("refusal")], "refusal", "before the model gave one"),
     ],
 )
 async def test_a_refusal_or_a_cut_answer_is_not_asked_for_again(

@@ -1,0 +1,68 @@
+"""What is sent of a history: without refused responses, valid, and acceptable to both encoders."""
+
+import json
+from itertools import pairwise
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors.context.resume_window import Recall
+from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.messages import Message, Messages
+from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.providers.anthropic.encode import EncodeOptions
+from agent_actors.providers.anthropic.encode import encode_request as encode_messages
+from agent_actors.providers.openai_chat.encode import encode_request as encode_chat
+from agent_actors.sessions.sending import messages_to_send
+from agent_actors.testing import strategies
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Messages:
+    """Valid conversations in which any response may have been refused."""
+    found: list[Message] = []
+    for message in draw(strategies.messages(with_system=False)):
+        refused = message.role == "assistant" and draw(st.booleans())
+        found.append(Message(message.role, message.blocks, refused=refused))
+    return Messages([*found, Message("user", Messages().user("Go on.")[0].blocks)])
+
+
+WINDOWS = st.builds(Recall, st.integers(1, 12) | st.just(float("inf")))
+
+
+@given(histories(), WINDOWS)
+def test_sent_history_is_valid_without_refusals(history: Messages, window: Recall) -> None:
+    sent = messages_to_send(history, window, MessageMemo())
+    assert not any(message.refused for message in sent)
+    assert sent[-1] is history[-1]
+    if window.max_events == float("inf"):
+        assert sent.user_messages() == history.user_messages()
+    body = json.loads(encode_messages(request(sent), EncodeOptions()))
+    roles = [turn["role"] for turn in cast("list[dict[str, str]]", body["messages"])]
+    assert all(one != other for one, other in pairwise(roles))
+    assert roles[0] == "user"
+    assert_chat(json.loads(encode_chat(request(sent)))["messages"])
+
+
+def assert_chat(messages: list[dict[str, object]]) -> None:
+    """Each call is answered directly after it, and nothing else is a result."""
+    open_calls: set[object] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            open_calls.remove(message["tool_call_id"])
+            continue
+        assert not open_calls
+        calls = cast("list[dict[str, object]]", message.get("tool_calls") or [])
+        open_calls = {one["id"] for one in calls}
+    assert not open_calls
+
+
+@given(histories())
+def test_profile_may_have_refusals_sent(history: Messages) -> None:
+    sent = messages_to_send(history, Recall(float("inf")), MessageMemo(), resend_refused=True)
+    assert sent is history
+
+
+def request(messages: Messages) -> ModelRequest:
+    return ModelRequest(messages, ModelSettings("m"))
