@@ -26,8 +26,8 @@ from agent_actors.domain.limits import Prices as Prices
 from agent_actors.domain.limits import UsageLimits as UsageLimits
 from agent_actors.domain.messages import Message as Message
 from agent_actors.domain.messages import Messages as Messages
-from agent_actors.domain.questions import Question as Question
 from agent_actors.domain.run import CancelReason as CancelReason
+from agent_actors.domain.run import Question as Question
 from agent_actors.domain.run import RunInfo as RunInfo
 from agent_actors.domain.run import RunResult as RunResult
 from agent_actors.domain.run import StopReason as StopReason
@@ -36,7 +36,6 @@ from agent_actors.domain.session import SessionInfo as SessionInfo
 from agent_actors.domain.session import SessionPage as SessionPage
 from agent_actors.domain.session import SessionSnapshot as SessionSnapshot
 from agent_actors.domain.usage import Usage as Usage
-from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError
 from agent_actors.errors import ClientError as ClientError
 from agent_actors.errors import OutputError as OutputError
@@ -67,6 +66,7 @@ from agent_actors.tools import ToolOutput as ToolOutput
 from agent_actors.tools import tool as tool
 from agent_actors.tools.ask import ask_user_question as ask_user_question
 from agent_actors.tools.output_spec import OutputSpec as OutputSpec
+from agent_actors.version import __version__ as __version__
 
 __all__ = [
     "HOOK_POST_TOOL_USE",

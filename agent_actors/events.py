@@ -31,4 +31,4 @@ from agent_actors.domain.events import UnknownEvent as UnknownEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
-from agent_actors.domain.todos import Todo as Todo
+from agent_actors.domain.session import Todo as Todo

@@ -16,8 +16,8 @@ from agent_actors.domain.model import ProgressDelta as ProgressDelta
 from agent_actors.domain.model import TextDelta as TextDelta
 from agent_actors.domain.model import ThinkingDelta as ThinkingDelta
 from agent_actors.domain.model import ToolCallDelta as ToolCallDelta
+from agent_actors.domain.model import ToolSpec as ToolSpec
 from agent_actors.domain.model import UsageDelta as UsageDelta
-from agent_actors.domain.tool_spec import ToolSpec as ToolSpec
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.profiles.dialect import ChatDialect as ChatDialect
 from agent_actors.profiles.profile import ModelRule as ModelRule

@@ -26,7 +26,8 @@ from agent_actors.abc import (
     ModelSink,
 )
 from agent_actors.actors.admission_queue import Line, RefusesAll
-from agent_actors.actors.stream_watchdog import Deadlines, Sweeper, Watch
+from agent_actors.actors.stream_watchdog import Sweeper, Watch
+from agent_actors.domain.limits import Timeouts
 from agent_actors.domain.model import (
     ModelDelta,
     ModelFinished,
@@ -190,7 +191,7 @@ class ModelStream:
         self,
         request: ModelRequest,
         sink: ModelSink,
-        deadlines: Deadlines,
+        deadlines: Timeouts,
         which: Try = _FIRST,
     ) -> ModelFinished:
         """Ask the model once; pieces go to `sink` as they come, the whole answer is returned.
@@ -234,7 +235,7 @@ class ModelStream:
         )
 
     async def _stream(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, which: Try
+        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, which: Try
     ) -> ModelFinished:
         await self._slots.acquire(first=which.retry)
         try:
@@ -260,7 +261,7 @@ class ModelStream:
         self,
         request: ModelRequest,
         sink: ModelSink,
-        deadlines: Deadlines,
+        deadlines: Timeouts,
         which: Try,
         ticket: Ticket,
     ) -> ModelFinished:
@@ -287,7 +288,7 @@ class ModelStream:
         self._attempts += 1
 
     async def _watched(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, ticket: Ticket
+        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, ticket: Ticket
     ) -> ModelFinished:
         watch = self._sweeper.watch(deadlines)
         begun = partial(self._line.answered, ticket)

@@ -28,8 +28,8 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.messages import ROLES, Message, Messages, Role
+from agent_actors.domain.model import ToolSpec
 from agent_actors.domain.provenance import MarkedBlock, Origin
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import MessageError
 
 

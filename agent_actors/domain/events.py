@@ -8,14 +8,14 @@ the commit. An event of a type from the future survives as `UnknownEvent`. The J
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, cast, get_args
 
 import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import FinishReason
-from agent_actors.domain.todos import Todo
+from agent_actors.domain.session import Todo
 from agent_actors.domain.usage import Usage
 
 EVENT_VERSION: Final = 1
@@ -399,6 +399,33 @@ class UnknownEvent:
 
 
 AnyEvent: TypeAlias = Event | UnknownEvent
+
+if TYPE_CHECKING:
+    # A plain `EventBuilder` builds any event. `typing.TypeVar` has no defaults before Python 3.13.
+    from typing_extensions import TypeVar
+
+    EventT_co = TypeVar("EventT_co", bound=Event, covariant=True, default=Event)
+else:
+    from typing import TypeVar
+
+    EventT_co = TypeVar("EventT_co", bound=Event, covariant=True)
+
+
+class EventBuilder(Protocol[EventT_co]):
+    """Build an event from its header, for example `functools.partial(UserMessage, text="Hi")`."""
+
+    def __call__(
+        self,
+        scope: EventScope,
+        id: str,  # noqa: A002 - the header field's own name
+        ts: float,
+        /,
+        *,
+        seq: int | None = None,
+    ) -> EventT_co:
+        """Return the event with this header."""
+        ...
+
 
 RunEvent: TypeAlias = (
     SystemInit

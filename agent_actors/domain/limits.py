@@ -1,4 +1,4 @@
-"""Limits on what a run or a session may use, what tokens cost, and when a limit is used up.
+"""Limits on what a run or a session may use, what tokens cost, and deadlines of requests.
 
 Owns the arithmetic, and knows nothing of runs: who counts stands in
 `run/model/usage_accounting.py` and
@@ -13,6 +13,7 @@ by far more than a float does; a record of it stays a JSON number, and a caller'
 conversion. What rounding does to a sum is made up for where it is compared.
 """
 
+import math
 import sys
 from typing import Final, TypeGuard
 
@@ -37,6 +38,30 @@ def _is_number(value: object) -> TypeGuard[float]:
         and not isinstance(value, bool)
         and abs(value) <= sys.float_info.max
     )
+
+
+DEFAULT_TOOL_TIMEOUT: Final = 300.0
+"""Seconds for one tool call, unless the tool or the options set another deadline.
+
+Long enough for a build or a crawl, short enough that somebody notices a hung tool.
+"""
+
+
+@attrs.frozen
+class Timeouts:
+    """Deadlines of one model request, in seconds; `math.inf` means no deadline.
+
+    Attributes:
+        connect: To open a connection.
+        first_token: From the start of the request to the first delta of the response.
+        idle: Between two deltas; comments, pings and empty deltas do not count.
+        total: From the start of the request to the end of the response.
+    """
+
+    connect: float = 10.0
+    first_token: float = 120.0
+    idle: float = 60.0
+    total: float = math.inf
 
 
 @attrs.frozen(kw_only=True)

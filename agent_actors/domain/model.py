@@ -16,7 +16,6 @@ from agent_actors.domain.blocks import AssistantBlock
 from agent_actors.domain.encoded_message_cache import MessageMemo
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 
 # How an answer ended. `stop` and `tool_calls` are hints of the endpoint; whether there are calls
@@ -26,6 +25,21 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refused", "un
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
 
 _EMPTY: Final[Mapping[str, JsonValue]] = MappingProxyType({})
+
+
+@attrs.frozen
+class ToolSpec:
+    """A tool as it is offered to a model.
+
+    Attributes:
+        name: Letters, digits, `_` and `-`, 64 at most.
+        description: What it does and when to use it.
+        input_schema: A JSON Schema of type `object`; None: any object is taken.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, JsonValue] | None = None
 
 
 @attrs.frozen

@@ -6,14 +6,13 @@ and the like, and a caller adds keys of its own. How it is kept is a matter of `
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 
 # Ids are written into messages, file names and keys of caches: longer ones are some mistake.
@@ -28,6 +27,13 @@ JsonScalar: TypeAlias = str | int | float | bool | None
 
 # Newest first, by the time of the first or of the last record.
 SessionOrder: TypeAlias = Literal["created", "updated"]
+
+TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
+TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
+
+# Keys of the metadata of a child run's session: its parent session, and the call that started it.
+PARENT_SESSION: Final = "parent_session_id"
+PARENT_CALL: Final = "parent_tool_use_id"
 
 
 def session_id_fault(session_id: object) -> str | None:
@@ -78,6 +84,21 @@ class SessionPage:
 
     sessions: tuple[SessionInfo, ...]
     next: str | None = None
+
+
+@attrs.frozen
+class Todo:
+    """An item of the list of tasks that an agent keeps in its session.
+
+    Attributes:
+        id: Tells it apart within its list.
+        title: What is to be done.
+        status: `pending`, `in_progress` or `completed`.
+    """
+
+    id: str
+    title: str
+    status: TodoStatus = "pending"
 
 
 @attrs.frozen

@@ -23,14 +23,18 @@ from typing import (
 
 import attrs
 
-from agent_actors.actors.stream_watchdog import Deadlines
-from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
 from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, Recall
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits
-from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
+from agent_actors.domain.limits import (
+    DEFAULT_TOOL_TIMEOUT,
+    NO_LIMITS,
+    Prices,
+    Timeouts,
+    UsageLimits,
+)
+from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice, ToolSpec
 from agent_actors.domain.run import OutputT_co
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import ConfigError
 from agent_actors.hooks.registry import NO_HOOKS, HookChain, Hooks, compile_hooks
 from agent_actors.options.converters import as_items, as_path, as_policy, as_stop, as_tools
@@ -42,7 +46,6 @@ from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
-from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
     import httpx
@@ -197,10 +200,10 @@ class AgentOptions(Generic[OutputT_co]):
     max_tool_iterations: int = 5
     max_turns: int | None = None
     run_timeout: float = math.inf
-    connect_timeout: float = Deadlines().connect
-    first_token_timeout: float = Deadlines().first_token
-    idle_timeout: float = Deadlines().idle
-    total_timeout: float = Deadlines().total
+    connect_timeout: float = Timeouts().connect
+    first_token_timeout: float = Timeouts().first_token
+    idle_timeout: float = Timeouts().idle
+    total_timeout: float = Timeouts().total
     tool_timeout: float = DEFAULT_TOOL_TIMEOUT
     max_retries: int = RetryPolicy().max_retries
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
@@ -230,7 +233,7 @@ class AgentOptions(Generic[OutputT_co]):
     tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
-    deadlines: Deadlines = attrs.field(init=False, repr=False)
+    deadlines: Timeouts = attrs.field(init=False, repr=False)
     recall: Recall = attrs.field(init=False, repr=False)
     retry_policy: RetryPolicy = attrs.field(init=False, repr=False)
     hook_chain: HookChain = attrs.field(init=False, repr=False)
@@ -258,7 +261,7 @@ class AgentOptions(Generic[OutputT_co]):
         _set(
             self,
             "deadlines",
-            Deadlines(
+            Timeouts(
                 connect=self.connect_timeout,
                 first_token=self.first_token_timeout,
                 idle=self.idle_timeout,

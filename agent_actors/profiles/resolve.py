@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import ConfigError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.profiles.profile import ProviderProfile
-from agent_actors.transport.request import public_url
 
 BASE_URL_ENV: Final = "AGENT_ACTORS_BASE_URL"
 MODEL_ENV: Final = "AGENT_ACTORS_MODEL"

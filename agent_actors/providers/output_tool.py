@@ -24,8 +24,8 @@ from agent_actors.domain.model import (
     TextDelta,
     ToolCallDelta,
     ToolChoice,
+    ToolSpec,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 
 _NAME: Final = "final_answer"
 _ABOUT: Final = (

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from agent_actors.actors.run_tree import current_call, current_run
-from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
 from agent_actors.domain.events import (
     AssistantDelta,
     ErrorEvent,
+    EventBuilder,
     EventScope,
     ResultEvent,
     SessionRewind,
@@ -29,7 +29,6 @@ from agent_actors.domain.events import (
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
-from agent_actors.domain.version import __version__
 from agent_actors.errors import (
     RunDeadlineExceeded,
     RuntimeShutdown,
@@ -69,9 +68,11 @@ from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions.metadata import metadata_of
 from agent_actors.sessions.records import opening_of
 from agent_actors.sessions.skills import with_skills
+from agent_actors.version import __version__
 
 if TYPE_CHECKING:
     from agent_actors.actors.session_gate import Lease
+    from agent_actors.actors.session_log import OpenSession
 
 
 class Driver:
@@ -180,7 +181,7 @@ class Driver:
                 held.callback(self._session.close)
             held.callback(self.inbox.end, None)
 
-    def _beside(self) -> list[Draft]:
+    def _beside(self) -> list[EventBuilder]:
         drafts = [] if self._hooked is None else self._hooked.drafts()
         return [*drafts, *self._toolset.drafts()]
 
@@ -223,7 +224,7 @@ class Driver:
 
     async def _turns(self) -> str:
         machine = self._machine
-        init: Draft = partial(
+        init: EventBuilder = partial(
             SystemInit,
             cwd=str(self._options.cwd),
             sdk_version=__version__,
@@ -281,7 +282,7 @@ class Driver:
         return begun
 
     async def _carry_out(
-        self, commands: Sequence[Command], *first: Draft, answer: ModelFinished | None = None
+        self, commands: Sequence[Command], *first: EventBuilder, answer: ModelFinished | None = None
     ) -> str | None:
         if self._face is not None:
             commands = self._face.bound(self._machine, commands)
@@ -418,7 +419,7 @@ class Driver:
             commands += machine.feed(Interrupted(stop_reason, why))
         return _split(commands)[0]
 
-    def _last_draft(self, stop_reason: str, failure: Exception | None) -> Draft:
+    def _last_draft(self, stop_reason: str, failure: Exception | None) -> EventBuilder:
         if failure is not None:
             return partial(ErrorEvent, error=type(failure).__name__, message=str(failure))
         return partial(

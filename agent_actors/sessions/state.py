@@ -44,7 +44,7 @@ from agent_actors.domain.events import (
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
-from agent_actors.domain.todos import Todo
+from agent_actors.domain.session import Todo
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.rewind_index import Trail
 

@@ -10,8 +10,8 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 
 from agent_actors.abc import ModelSink
 from agent_actors.actors.model_stream import ModelStream
-from agent_actors.actors.stream_watchdog import Deadlines
 from agent_actors.domain.blocks import TextBlock
+from agent_actors.domain.limits import Timeouts
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishDelta,
@@ -28,7 +28,7 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderConnectError, ProviderDeadlineError, ProviderError
 from tests.actors.helpers import Attempt, Bug
 
-DEADLINES = Deadlines(first_token=20, idle=5, total=100)
+DEADLINES = Timeouts(first_token=20, idle=5, total=100)
 DONE = ModelFinished((TextBlock("done"),))
 
 Play = Callable[[ModelSink], Awaitable[None]]

@@ -32,8 +32,7 @@ from agent_actors.domain.events import (
     UserMessage,
     UserQuestion,
 )
-from agent_actors.domain.session import SessionInfo, SessionSnapshot
-from agent_actors.domain.todos import Todo
+from agent_actors.domain.session import SessionInfo, SessionSnapshot, Todo
 from agent_actors.domain.usage import Usage
 
 HEAD = (EventScope("s", "r", "q"), "id", 1.0)

@@ -22,9 +22,8 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.ids import Uuid7Ids
 from agent_actors.domain.json import JsonObject, copy_json, copy_object, is_deeper, same_json
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelSettings
+from agent_actors.domain.model import ModelFinished, ModelSettings, ToolSpec
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 
 # --- blocks ---------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from agent_actors.domain.model import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolSpec,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.openai_chat.structured import ask_for_output
 from agent_actors.providers.output_tool import OutputTool

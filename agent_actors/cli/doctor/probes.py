@@ -16,8 +16,7 @@ from agent_actors.cli.doctor.recommendations import Remedy, at_home, in_text, se
 from agent_actors.cli.doctor.report import CHECKS, Check, Figures, Report, Status
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelFinished, ToolSpec
 from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
 from agent_actors.profiles.registry import builtin_profiles
 from agent_actors.profiles.resolve import OPENAI_COMPATIBLE

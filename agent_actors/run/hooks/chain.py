@@ -14,9 +14,8 @@ from typing import Final, TypeVar, cast
 import attrs
 import trio
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import HookEvent
+from agent_actors.domain.events import EventBuilder, HookEvent
 from agent_actors.domain.json import (
     JsonObject,
     JsonValue,
@@ -107,14 +106,14 @@ class Ring:
         self._chain = chain
         self._timeout = timeout
         self._context = _Context(info, tools=tools)
-        self._unrecorded: list[Draft] = []
+        self._unrecorded: list[EventBuilder] = []
         self.stopped: tuple[Phase, Refusal] | None = None
 
     def takes_part(self, *phases: Phase) -> bool:
         """Whether anybody takes part in one of these phases."""
         return any(self._chain.row(phase) for phase in phases)
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What hooks did since the last look, as records to commit with the next ones."""
         drafts, self._unrecorded = self._unrecorded, []
         return drafts
@@ -175,7 +174,7 @@ class Ring:
                 return refusal
         return None
 
-    async def overrule(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[Draft]]:
+    async def overrule(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[EventBuilder]]:
         """Ask `before_tool` about a call of a run that a tool of this one started.
 
         Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
@@ -187,7 +186,7 @@ class Ring:
         Raises:
             HookError: As `decide`.
         """
-        drafts: list[Draft] = []
+        drafts: list[EventBuilder] = []
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
             if any(ring is self and one is hook for ring, one in _deciding.get()):
                 continue
@@ -388,7 +387,7 @@ class Ring:
         self._unrecorded.append(_draft(hook, action, started, reason))
 
 
-def _draft(hook: BoundHook, action: str, started: float, reason: str) -> Draft:
+def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBuilder:
     return partial(
         HookEvent,
         hook=hook.name,

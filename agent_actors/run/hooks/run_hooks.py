@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import trio
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
@@ -116,7 +116,7 @@ class HookedRun:
         admitted = await self.ring.guard(call, tool, messages)
         return refused(admitted) if isinstance(admitted, Refusal) else admitted
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What hooks did since the last look, as records."""
         return self.ring.drafts()
 

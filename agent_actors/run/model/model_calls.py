@@ -15,8 +15,7 @@ import attrs
 import trio
 
 from agent_actors.actors.model_stream import ModelStream, Try
-from agent_actors.actors.session_log import Draft
-from agent_actors.domain.events import AttemptRestarted
+from agent_actors.domain.events import AttemptRestarted, EventBuilder
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import AgentError, ProviderError
@@ -68,7 +67,7 @@ class Attempts:
         limits: Budget,
         *,
         make_sink: Callable[[], RunSink],
-        record: Callable[[list[Draft]], Awaitable[None]],
+        record: Callable[[list[EventBuilder]], Awaitable[None]],
     ) -> None:
         self._actors = actors
         self._ledger = ledger
@@ -125,7 +124,7 @@ class Attempts:
                 await self._restart(f"{error}; going on with {self._models[self._at].model}")
                 self._ledger.go_over_to(self._models[self._at].prices)
 
-    def cut_off(self) -> list[Draft]:
+    def cut_off(self) -> list[EventBuilder]:
         """The tokens of an answer that was cut off, as a record; none if nothing had come."""
         tokens, self._sink = self._shown_tokens(), None
         return [] if tokens is NO_TOKENS else [self._ledger.enter_usage(tokens)]

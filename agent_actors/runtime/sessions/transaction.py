@@ -6,8 +6,7 @@ So that no two writers meet, and every record is on file before it is shown. No 
 from collections.abc import Callable, Sequence
 
 from agent_actors.actors.session_gate import OnBusy
-from agent_actors.actors.session_log import Draft
-from agent_actors.domain.events import EventScope
+from agent_actors.domain.events import EventBuilder, EventScope
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
 
@@ -15,7 +14,7 @@ from agent_actors.sessions import SessionState
 async def committed(
     actors: Actors,
     scope: EventScope,
-    make: Callable[[SessionState], Sequence[Draft]],
+    make: Callable[[SessionState], Sequence[EventBuilder]],
     *,
     on_busy: OnBusy = "reject",
 ) -> SessionState:

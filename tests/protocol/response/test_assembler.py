@@ -15,9 +15,9 @@ from agent_actors.domain.model import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolSpec,
     UsageDelta,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 from agent_actors.protocol.response.assembler import Assembler, estimate_prompt_tokens
 from agent_actors.protocol.response.tool_call_fragments import Slot

@@ -18,8 +18,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Message, Messages, Role
-from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings, ToolSpec
 from agent_actors.errors import ProviderStatusError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.error_body import refuses_tools

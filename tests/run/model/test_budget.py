@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors import AgentOptions, Prices, UsageLimits
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.events import Event, EventScope, UsageEvent
+from agent_actors.domain.events import Event, EventBuilder, EventScope, UsageEvent
 from agent_actors.domain.limits import NO_LIMITS, Spent
 from agent_actors.domain.model import ModelFinished
 from agent_actors.domain.run import ToolCallResult
@@ -114,7 +113,7 @@ class Play:
             elif isinstance(command, Finish):
                 self.stop_reason = command.stop_reason
 
-    def record(self, drafts: Sequence[Draft]) -> list[Event]:
+    def record(self, drafts: Sequence[EventBuilder]) -> list[Event]:
         events = [draft(SCOPE, "id", 1.0, seq=next(self._seq)) for draft in drafts]
         for event in events:
             self.session.apply(event)

@@ -20,8 +20,7 @@ from agent_actors.domain.events import (
     UserMessage,
 )
 from agent_actors.domain.messages import user
-from agent_actors.domain.session import SessionInfo
-from agent_actors.domain.todos import Todo
+from agent_actors.domain.session import SessionInfo, Todo
 from agent_actors.errors import (
     ConfigError,
     InvalidEventError,
