@@ -217,18 +217,13 @@ def output_left(limits: UsageLimits, spent: Spent) -> int | None:
     return max(0, limits.output_tokens - spent.usage.output_tokens)
 
 
-def fault_of(limits: object, session_limits: object, prices: object) -> str:
-    """Why these cannot be an agent's, naming field and value; empty if they can."""
+def find_price_error(
+    limits: UsageLimits, session_limits: UsageLimits, prices: Prices | None
+) -> str:
+    """Return which limit needs prices that are missing; empty if none does."""
     for name, value in (("limits", limits), ("session_limits", session_limits)):
-        if not isinstance(value, UsageLimits):
-            return (
-                f"{name} must be a UsageLimits, as in UsageLimits(requests=20); got {value!r:.80}"
-            )
         if value.cost is not None and prices is None:
             return f"{name}.cost is {value.cost}, and prices is missing; pass Prices(...)"
-    if prices is not None and not isinstance(prices, Prices):
-        example = "Prices(input=1.0, output=2.0)"
-        return f"prices must be a Prices, as in {example}, or None; got {prices!r:.80}"
     return ""
 
 
