@@ -76,7 +76,10 @@ def test_a_shell_shows_the_fields_and_not_what_checks_them() -> None:
         ({"max_tokens": 10.5}, "max_tokens must be a whole number, or None; got 10.5"),
         ({"max_iterations": None}, "max_iterations must be a whole number; got None"),
         ({"max_retries": "3"}, "max_retries must be a whole number; got '3'"),
-        ({"run_timeout": None}, "run_timeout must be a number of seconds; got None; math.inf means"),
+        (
+            {"run_timeout": None},
+            "run_timeout must be a number of seconds; got None; math.inf means",
+        ),
         ({"run_timeout": "5s"}, "run_timeout must be a number of seconds; got '5s'"),
         ({"include_usage": 1}, "include_usage must be True or False; got 1"),
         ({"parallel_tool_calls": "no"}, "parallel_tool_calls must be True, False or None"),

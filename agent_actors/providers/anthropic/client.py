@@ -42,9 +42,9 @@ from agent_actors.providers.base_url import (
 from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.forwarding_sink import DroppingSink
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
 from agent_actors.providers.output_tool import OutputTool
 from agent_actors.providers.response_sink import AnswerSink, Reading
+from agent_actors.providers.wire_json import NotJsonError, read_json
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 

@@ -44,8 +44,8 @@ from agent_actors.providers.anthropic.wire import (
     WireObject,
     read_events,
 )
-from agent_actors.providers.openai_chat.wire import NotJsonError
 from agent_actors.providers.token_counts import count_in
+from agent_actors.providers.wire_json import NotJsonError
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",

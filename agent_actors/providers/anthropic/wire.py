@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from agent_actors.providers.openai_chat.wire import read_json
+from agent_actors.providers.wire_json import read_json
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]

@@ -34,7 +34,6 @@ from agent_actors.providers.openai_chat.wire import (
     Content,
     Delta,
     Function,
-    NotJsonError,
     PlainField,
     ToolCall,
     WireObject,
@@ -42,6 +41,7 @@ from agent_actors.providers.openai_chat.wire import (
     read_plain,
 )
 from agent_actors.providers.token_counts import count_in, is_told
+from agent_actors.providers.wire_json import NotJsonError
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",

@@ -37,9 +37,9 @@ from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
 from agent_actors.providers.response_body import AnswerBody, Words
 from agent_actors.providers.response_sink import CUT_SHORT
+from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _DONE: Final = "[DONE]"
 _WORDS: Final = Words(

@@ -1,6 +1,6 @@
 """The chunks of a chat completion as they stand on the wire.
 
-`read_json` gives the plain value of one data line. `read_chunks` gives it as a `Chunk`: at once if
+`read_chunks` reads one data line as `Chunk` values: at once if
 every field has the type that OpenAI documents, which is nearly always; else by hand, field by
 field, so that one odd field costs nothing but itself. What the fields mean is decided in `decode`.
 """
@@ -11,16 +11,12 @@ from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from agent_actors.domain.json import JsonValue
+from agent_actors.providers.wire_json import read_json
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]
 # Text; or parts of it, or one part, where an endpoint is odd.
 Content: TypeAlias = str | list[object] | WireObject | None
-
-
-class NotJsonError(ValueError):
-    """A data line that is no JSON."""
 
 
 class Function(msgspec.Struct, gc=False):
@@ -154,22 +150,6 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     return texts
-
-
-def read_json(data: str | bytes) -> JsonValue:
-    """The JSON value of a data line; surrogates that stand alone are kept for assembly to join.
-
-    Raises:
-        NotJsonError: It is none.
-    """
-    try:
-        return cast(JsonValue, msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    try:
-        return cast(JsonValue, json.loads(data))
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(str(error)) from error
 
 
 def read_chunks(data: str | bytes) -> list[Chunk]:
