@@ -19,6 +19,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.usage import estimate_tokens
 from agent_actors.errors import MessageError
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -26,8 +27,6 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
 
-# The common rule of thumb for English text; FEATURES calls for exactly this heuristic.
-_CHARACTERS_PER_TOKEN: Final = 4
 # About what providers count for an image of a megapixel. A file that is no text counts as one too:
 # how many pages it has is not known here.
 TOKENS_PER_IMAGE: Final = 1000
@@ -96,9 +95,9 @@ class Message:
         Images and files, which the content leaves out, count a thousand each; a file of text, a
         quarter of its characters.
         """
-        calls = sum(len(c.arguments_text) // _CHARACTERS_PER_TOKEN for c in self.tool_calls)
+        calls = sum(estimate_tokens(len(c.arguments_text)) for c in self.tool_calls)
         media = sum(map(_media_tokens, self.blocks))
-        return len(self.content) // _CHARACTERS_PER_TOKEN + calls + media
+        return estimate_tokens(len(self.content)) + calls + media
 
     def pretty(self) -> str:
         """For a person's eye: a heading by role, the content, and each call on a line."""
@@ -161,7 +160,7 @@ def _media_tokens(block: ContentBlock) -> int:
         return TOKENS_PER_IMAGE
     if isinstance(block, FileBlock):
         text = block.text
-        return TOKENS_PER_IMAGE if text is None else len(text) // _CHARACTERS_PER_TOKEN
+        return TOKENS_PER_IMAGE if text is None else estimate_tokens(len(text))
     if isinstance(block, ToolResultBlock) and isinstance(block.content, list):
         shown = [part for part in block.content if isinstance(part, dict)]
         return TOKENS_PER_IMAGE * sum(part.get("type") in {"image", "file"} for part in shown)

@@ -14,7 +14,7 @@ Example:
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import Final, TypeAlias, assert_never, cast
+from typing import TypeAlias, assert_never, cast
 
 import attrs
 import trio
@@ -37,10 +37,7 @@ from agent_actors.domain.model import (
     ToolCallDelta,
     UsageDelta,
 )
-from agent_actors.domain.usage import Usage
-
-# The usual rule of thumb for English text, for turns that do not say what they used.
-_CHARACTERS_PER_TOKEN: Final = 4
+from agent_actors.domain.usage import Usage, estimate_tokens
 
 
 @attrs.frozen
@@ -333,7 +330,7 @@ class Player:
         """The finish and the usage; nothing once the turn has ended."""
         if self.ended:
             return ()
-        tokens = self._characters // _CHARACTERS_PER_TOKEN
+        tokens = estimate_tokens(self._characters)
         used = self._used or Usage(self.input_tokens, tokens, estimated=True)
         reason = self._reason or ("tool_calls" if self._slots else "stop")
         return (FinishDelta(reason), UsageDelta(used))

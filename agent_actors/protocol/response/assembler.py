@@ -46,7 +46,7 @@ from agent_actors.domain.model import (
     ToolCallDelta,
     UsageDelta,
 )
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import Usage, estimate_tokens
 from agent_actors.protocol.response.arguments import (
     BadArguments,
     GoodArguments,
@@ -58,9 +58,6 @@ from agent_actors.protocol.response.call_ids import CallIds
 from agent_actors.protocol.response.inline_tool_calls import Found, TextCalls
 from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surrogates
 from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
-
-_CHARACTERS_PER_TOKEN: Final = 4
-"""The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 # What is held back is shown to nobody yet; but a stream that brings it is not silent.
@@ -435,8 +432,8 @@ class Assembler:
         arguments = sum(len(slot.arguments) for slot in self._slots)
         return Usage(
             input_tokens=estimate_prompt_tokens(self._prompt) if self._prompt else 0,
-            output_tokens=(thinking + text + arguments) // _CHARACTERS_PER_TOKEN,
-            reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
+            output_tokens=estimate_tokens(thinking + text + arguments),
+            reasoning_tokens=estimate_tokens(thinking),
             estimated=True,
         )
 
@@ -450,7 +447,7 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
         len(tool.name) + len(tool.description) + len(dump_object(tool.input_schema or {}))
         for tool in request.tools
     )
-    around = (len(request.system_prompt) + tools) // _CHARACTERS_PER_TOKEN
+    around = estimate_tokens(len(request.system_prompt) + tools)
     each = request.memo.each("tokens", request.messages, Message.estimate_tokens)
     said = tools or request.system_prompt or any(message.blocks for message in request.messages)
     return max(sum(each) + around, 1 if said else 0)

@@ -32,7 +32,7 @@ from agent_actors.domain.model import (
     NoticeDelta,
     UsageDelta,
 )
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import Usage, estimate_tokens
 from agent_actors.errors import ProviderProtocolError
 from agent_actors.protocol.response.assembler import estimate_prompt_tokens
 from agent_actors.providers.anthropic.block_list import BlockTable
@@ -79,9 +79,6 @@ _CUT: Final[Mapping[FinishReason, str]] = {
     "refused": "the answer was refused",
 }
 _BROKEN: Final = "the stream broke off"
-
-_CHARACTERS_PER_TOKEN: Final = 4
-"""The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
 """What the count of the answer's tokens is called."""
@@ -297,10 +294,10 @@ class MessageDecoder:
         characters = thinking + text + self._blocks.arguments_size()
         return Usage(
             input_tokens=self._usage.input_tokens or estimate_prompt_tokens(self._request),
-            output_tokens=max(self._usage.output_tokens, characters // _CHARACTERS_PER_TOKEN),
+            output_tokens=max(self._usage.output_tokens, estimate_tokens(characters)),
             cache_read_tokens=self._usage.cache_read_tokens,
             cache_creation_tokens=self._usage.cache_creation_tokens,
-            reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
+            reasoning_tokens=estimate_tokens(thinking),
             estimated=True,
         )
 

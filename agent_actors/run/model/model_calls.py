@@ -17,7 +17,7 @@ import trio
 from agent_actors.actors.model_stream import ModelStream, Try
 from agent_actors.domain.events import AttemptRestarted, EventBuilder
 from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.domain.usage import NO_TOKENS, Usage
+from agent_actors.domain.usage import NO_TOKENS, Usage, estimate_tokens
 from agent_actors.errors import AgentError, ProviderError
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
@@ -25,9 +25,6 @@ from agent_actors.run.model.budget import Budget, NoRoom
 from agent_actors.run.model.usage_accounting import Ledger
 from agent_actors.run.output.event_mailbox import RunSink
 from agent_actors.runtime.lifecycle import Actors
-
-# For the tokens of an answer that was cut off before the endpoint could count them.
-_CHARACTERS_PER_TOKEN = 4
 
 # Refusals of a call that waits its turn before its pauses grow: in a burst of sessions few calls
 # are refused more often by chance, and those who are need not wait for seconds.
@@ -133,7 +130,7 @@ class Attempts:
         """What came of the try under way, or of the one that failed, as far as can be told."""
         if self._sink is None or not self._sink.characters:
             return NO_TOKENS
-        tokens = self._sink.characters // _CHARACTERS_PER_TOKEN
+        tokens = estimate_tokens(self._sink.characters)
         return Usage(output_tokens=tokens, estimated=True)
 
     def _is_used_up(self, error: ProviderError) -> bool:
