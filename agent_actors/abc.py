@@ -275,7 +275,7 @@ class SessionStore(Protocol):
     its first `load` or `append` until `released`, others meet `SessionBusy`.
 
     Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for a
-    session id that is none (`domain.sessions.session_id_fault`), and for a store that is not open.
+    session id that is none (`domain.sessions.find_session_id_error`), and for a store that is not open.
 
     Cancellation: a call that is cancelled stops waiting; what it began may still be carried out,
     and whole, before any later call.

@@ -266,11 +266,11 @@ def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
 def _message(index: int, item: Mapping[str, object]) -> Message:
     # Whoever builds a history by hand may put anything there.
     if not isinstance(cast(object, item), Mapping):
-        raise _fault(index, f"expected a dict with role and content; got {item!r:.80}")
+        raise _error(index, f"expected a dict with role and content; got {item!r:.80}")
     role = item.get("role")
     role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
     if role not in ROLES:
-        raise _fault(index, f"unknown role {role!r:.80}; expected one of {', '.join(ROLES)}")
+        raise _error(index, f"unknown role {role!r:.80}; expected one of {', '.join(ROLES)}")
     if role == "tool":
         return Message("tool", (_result(index, item),))
     parts: list[ContentBlock] = [*_parts(index, item.get("content"))]
@@ -311,7 +311,7 @@ def _part(index: int, part: Mapping[str, object]) -> _Part:
         case {"type": str(kind)} if kind in _OWN_PARTS:
             return OpaqueBlock(copy_object(cast(Mapping[str, JsonValue], part)), PROVIDER)
         case _:
-            raise _fault(index, f"a content part of type {part.get('type')!r:.80} is not known")
+            raise _error(index, f"a content part of type {part.get('type')!r:.80} is not known")
 
 
 def _source(data: str) -> str:
@@ -345,7 +345,7 @@ def _sequence(index: int, value: object, name: str) -> list[Mapping[str, object]
         return []
     items = cast(list[object], value) if isinstance(value, list | tuple) else [None]
     if not all(isinstance(item, Mapping) for item in items):
-        raise _fault(index, f"{name} must be a list of objects")
+        raise _error(index, f"{name} must be a list of objects")
     return cast(list[Mapping[str, object]], items)
 
 
@@ -354,11 +354,11 @@ def _text(index: int, item: Mapping[str, object], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _fault(index, f"{name} must be text; got {value!r:.80}")
+        raise _error(index, f"{name} must be text; got {value!r:.80}")
     return value
 
 
-def _fault(index: int, what: str) -> MessageError:
+def _error(index: int, what: str) -> MessageError:
     return MessageError(f"message {index}: {what}", index=index)
 
 

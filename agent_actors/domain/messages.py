@@ -84,10 +84,10 @@ class Message:
         Raises:
             MessageError: Naming the rule that is broken and, if given, the index.
         """
-        fault = _fault_of(self)
-        if fault:
+        error = _find_error(self)
+        if error:
             where = "" if index is None else f"message {index}: "
-            raise MessageError(where + fault, index=index)
+            raise MessageError(where + error, index=index)
 
     def estimate_tokens(self) -> int:
         """A rough count: a quarter of the content's characters, and of the raw arguments'.
@@ -119,13 +119,13 @@ _HEADINGS: Final[dict[Role, str]] = {
 }
 
 
-def _fault_of(message: Message) -> str:
+def _find_error(message: Message) -> str:
     if not valid_role(message.role):
         return f"unknown role {message.role!r}; expected one of {', '.join(ROLES)}"
     if message.role == "tool":
-        return _fault_of_tool(message)
+        return _find_tool_error(message)
     if message.role == "assistant":
-        return _fault_of_assistant(message)
+        return _find_assistant_error(message)
     has_part = any(
         isinstance(block, ImageBlock | FileBlock | OpaqueBlock) for block in message.blocks
     )
@@ -134,7 +134,7 @@ def _fault_of(message: Message) -> str:
     return ""
 
 
-def _fault_of_tool(message: Message) -> str:
+def _find_tool_error(message: Message) -> str:
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     if not results or not all(result.tool_use_id for result in results):
         return "a tool message needs the id of the call that it answers (tool_call_id)"
@@ -143,7 +143,7 @@ def _fault_of_tool(message: Message) -> str:
     return ""
 
 
-def _fault_of_assistant(message: Message) -> str:
+def _find_assistant_error(message: Message) -> str:
     has_opaque = any(isinstance(block, OpaqueBlock) for block in message.blocks)
     if not message.content and not message.tool_calls and not has_opaque:
         return "an assistant message needs content or tool calls, and this one has neither"

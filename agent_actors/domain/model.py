@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from agent_actors.domain.blocks import AssistantBlock
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
@@ -120,7 +120,7 @@ class ModelRequest:
     known_call_ids: AbstractSet[str] = frozenset()
     output: OutputSchema | None = None
     idempotency_key: str = ""
-    memo: MessageMemo = attrs.field(factory=MessageMemo, eq=False, repr=False)
+    memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache, eq=False, repr=False)
 
 
 # These three are Structs and no attrs classes: one is made for each token of each stream, and a

@@ -36,7 +36,7 @@ PARENT_SESSION: Final = "parent_session_id"
 PARENT_CALL: Final = "parent_tool_use_id"
 
 
-def session_id_fault(session_id: object) -> str | None:
+def find_session_id_error(session_id: object) -> str | None:
     """Why this cannot name a session; None if it can.
 
     Any text of 1 to 256 characters will do, `../x`, `CON` and `Ä` included: stores see to it that

@@ -24,7 +24,7 @@ from typing import (
 
 import attrs
 
-from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, Recall
+from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, ResumeWindow
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import (
     DEFAULT_TOOL_TIMEOUT,
@@ -329,7 +329,7 @@ class AgentOptions(Generic[OutputT_co]):
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
     deadlines: Timeouts = attrs.field(init=False, repr=False)
-    recall: Recall = attrs.field(init=False, repr=False)
+    resume_window: ResumeWindow = attrs.field(init=False, repr=False)
     retry_policy: RetryPolicy = attrs.field(init=False, repr=False)
     hook_chain: HookChain = attrs.field(init=False, repr=False)
     fallback_options: "tuple[AgentOptions, ...]" = attrs.field(init=False, repr=False)
@@ -351,7 +351,7 @@ class AgentOptions(Generic[OutputT_co]):
         _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
         _set(self, "settings", _settings_of(self))
         _set(self, "output", as_output_spec(self.output_type))
-        _set(self, "recall", Recall(self.resume_max_events, self.resume_max_bytes))
+        _set(self, "resume_window", ResumeWindow(self.resume_max_events, self.resume_max_bytes))
         _set(
             self,
             "deadlines",

@@ -67,7 +67,7 @@ from agent_actors.run.tools.toolset import Toolset
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions.metadata import metadata_of
 from agent_actors.sessions.records import opening_of
-from agent_actors.sessions.skills import with_skills
+from agent_actors.sessions.skills import append_skills_prompt
 from agent_actors.version import __version__
 
 if TYPE_CHECKING:
@@ -304,9 +304,9 @@ class Driver:
         self._stamp.next_iteration(self._ledger.model_calls)
         hooked, state = self._hooked, self._session.state
         request = ModelRequest(
-            messages=self._options.recall.of(self._session.history(), state.memo),
+            messages=self._options.resume_window.apply(self._session.history(), state.memo),
             settings=self._options.settings,
-            system_prompt=with_skills(self._options.system_prompt, state.skills),
+            system_prompt=append_skills_prompt(self._options.system_prompt, state.skills),
             tools=self._toolset.specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,

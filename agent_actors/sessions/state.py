@@ -26,7 +26,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
@@ -79,7 +79,7 @@ class SessionState:
     usage: Usage = Usage()
     requests: int = 0
     tool_calls: int = 0
-    memo: MessageMemo = attrs.field(factory=MessageMemo)
+    memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache)
     suspended: dict[str, str] = attrs.field(factory=dict[str, str])
     # One for all: of most sessions it is empty.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS

@@ -23,7 +23,7 @@ import msgspec
 from agent_actors.abc import AppendOutcome
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.session import SessionInfo, SessionPage, session_id_fault
+from agent_actors.domain.session import SessionInfo, SessionPage, find_session_id_error
 from agent_actors.errors import SessionError, SessionStoreError
 from agent_actors.stores.disk.append_batch import Entry, merged, read_records, stale, used_elsewhere
 from agent_actors.stores.disk.file_names import directory_name
@@ -365,7 +365,7 @@ class JsonlCore:
                     continue
                 session_id = _meta(text, "").session_id
                 info = None
-                if session_id_fault(session_id) is None and directory_name(session_id) == name:
+                if find_session_id_error(session_id) is None and directory_name(session_id) == name:
                     info = self._info(found, session_id)
                 if info is not None:
                     yield info

@@ -448,7 +448,7 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
         for tool in request.tools
     )
     around = estimate_tokens(len(request.system_prompt) + tools)
-    each = request.memo.each("tokens", request.messages, Message.estimate_tokens)
+    each = request.memo.map("tokens", request.messages, Message.estimate_tokens)
     said = tools or request.system_prompt or any(message.blocks for message in request.messages)
     return max(sum(each) + around, 1 if said else 0)
 

@@ -27,7 +27,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError, ToolArgumentsError
-from agent_actors.hooks.decision import HookDecision, Refusal
+from agent_actors.hooks.decision import Denial, HookDecision
 from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
@@ -107,7 +107,7 @@ class Ring:
         self._timeout = timeout
         self._context = _Context(info, tools=tools)
         self._unrecorded: list[EventBuilder] = []
-        self.stopped: tuple[Phase, Refusal] | None = None
+        self.stopped: tuple[Phase, Denial] | None = None
 
     def takes_part(self, *phases: Phase) -> bool:
         """Whether anybody takes part in one of these phases."""
@@ -118,7 +118,7 @@ class Ring:
         drafts, self._unrecorded = self._unrecorded, []
         return drafts
 
-    async def decide(self, event: E) -> tuple[E, Refusal | None]:
+    async def decide(self, event: E) -> tuple[E, Denial | None]:
         """Ask everybody in a phase, in order: a rewrite goes on to the next, a refusal ends it.
 
         Raises:
@@ -134,7 +134,7 @@ class Ring:
 
     async def guard(
         self, call: ToolUseBlock, tool: Tool, messages: Messages
-    ) -> ToolUseBlock | Refusal:
+    ) -> ToolUseBlock | Denial:
         """Ask `before_tool`: first as rewriters, in order, then whoever saw other arguments.
 
         Everybody who may refuse a call has so seen the arguments that it runs with.
@@ -161,7 +161,7 @@ class Ring:
                     return refusal
         return attrs.evolve(call, input=event.tool_input)
 
-    async def recheck(self, call: ToolUseBlock, messages: Messages) -> Refusal | None:
+    async def recheck(self, call: ToolUseBlock, messages: Messages) -> Denial | None:
         """Ask `before_tool` about arguments that somebody else wrote: only a refusal counts.
 
         Raises:
@@ -174,7 +174,7 @@ class Ring:
                 return refusal
         return None
 
-    async def overrule(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[EventBuilder]]:
+    async def overrule(self, event: PreToolUseEvent) -> tuple[Denial | None, list[EventBuilder]]:
         """Ask `before_tool` about a call of a run that a tool of this one started.
 
         Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
@@ -197,7 +197,7 @@ class Ring:
             if decision.stop or not decision.continue_:
                 action = "stop" if decision.stop else "deny"
                 drafts.append(_draft(hook, action, started, decision.reason))
-                return Refusal(hook.name, decision.reason, decision.stop), drafts
+                return Denial(hook.name, decision.reason, decision.stop), drafts
             for field, action in _IGNORED.items():
                 if getattr(decision, field) is not None:
                     why = decision.reason or f"{field} does not count in a run below"
@@ -273,7 +273,7 @@ class Ring:
             step = partial(self._wrapped, hook, step, ToolOutput)
         return await step(call)
 
-    async def _each(self, event: E) -> tuple[E, Refusal | None]:
+    async def _each(self, event: E) -> tuple[E, Denial | None]:
         for hook in self._chain.row(event.phase):
             if hook.matches(event.tool):
                 event, refusal = await self._one(hook, event)
@@ -285,13 +285,13 @@ class Ring:
 
     async def _one(
         self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True
-    ) -> tuple[E, Refusal | None]:
+    ) -> tuple[E, Denial | None]:
         started = trio.current_time()
         decision = await self._decision(hook, event if shown is None else shown)
         if decision is None:
             return event, None
         if decision.stop or not decision.continue_:
-            refusal = Refusal(hook.name, decision.reason, decision.stop)
+            refusal = Denial(hook.name, decision.reason, decision.stop)
             self._record(hook, "stop" if decision.stop else "deny", started, decision.reason)
             if decision.stop and self.stopped is None:
                 self.stopped = (hook.phase, refusal)

@@ -21,7 +21,7 @@ from agent_actors.domain.model import ModelFinished, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError
-from agent_actors.hooks.decision import Refusal
+from agent_actors.hooks.decision import Denial
 from agent_actors.hooks.events import (
     AfterAgentEvent,
     AfterModelEvent,
@@ -114,7 +114,7 @@ class HookedRun:
         if not self.ring.takes_part(Phase.BEFORE_TOOL):
             return call
         admitted = await self.ring.guard(call, tool, messages)
-        return refused(admitted) if isinstance(admitted, Refusal) else admitted
+        return refused(admitted) if isinstance(admitted, Denial) else admitted
 
     def drafts(self) -> list[EventBuilder]:
         """What hooks did since the last look, as records."""
@@ -273,13 +273,13 @@ class HookedRun:
         return partial(kind, session_id=run.session_id, run_id=run.run_id)(**fields)
 
 
-def refused(refusal: Refusal) -> ToolOutput:
+def refused(refusal: Denial) -> ToolOutput:
     """What the model is told of a call that a hook refused."""
     reason = refusal.reason or "no reason was given"
     return ToolOutput(f"the call was refused: {reason}", is_error=True)
 
 
-def _blocked(phase: Phase, refusal: Refusal) -> Blocked:
+def _blocked(phase: Phase, refusal: Denial) -> Blocked:
     return Blocked(phase.value, refusal.hook, refusal.reason)
 
 

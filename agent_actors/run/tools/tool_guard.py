@@ -25,7 +25,7 @@ from agent_actors.domain.json import (
 )
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
-from agent_actors.hooks.decision import Refusal
+from agent_actors.hooks.decision import Denial
 from agent_actors.permissions import (
     Allow,
     Ask,
@@ -169,7 +169,7 @@ class RunGuard:
             return _denied(f"its arguments were rewritten, and do not fit: {error}")
         if self.hooked is not None:
             refusal = await self.hooked.ring.recheck(call, self.messages())
-            if isinstance(refusal, Refusal):
+            if isinstance(refusal, Denial):
                 return refused(refusal)
         if self.above is not None:
             refusal = await self.above.judge(call, self.messages(), again=True)
