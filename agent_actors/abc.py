@@ -274,8 +274,8 @@ class SessionStore(Protocol):
     by anybody. A store that others can open too gives a session to one opening at a time: from
     its first `load` or `append` until `released`, others meet `SessionBusy`.
 
-    Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for a
-    session id that is none (`domain.sessions.find_session_id_error`), and for a store that is not open.
+    Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for an
+    invalid session id (`domain.session.find_session_id_error`), and for a store that is not open.
 
     Cancellation: a call that is cancelled stops waiting; what it began may still be carried out,
     and whole, before any later call.
