@@ -297,7 +297,7 @@ def _unquoted(field: FieldType[object], value: object) -> object:
 
 def _structured(cls: type, name: str, table: dict[str, object]) -> object:
     try:
-        return _TABLES.structure(table, cls)
+        return cast(object, _TABLES.structure(table, cls))
     except cattrs.ForbiddenExtraKeysError as error:
         known = [field.name for field in attrs.fields(cls) if field.name != "above"]
         unknown = sorted(error.extra_fields, key=str)
