@@ -11,7 +11,7 @@ import attrs
 
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelDelta, ModelRequest
 from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import SessionError
@@ -84,7 +84,7 @@ class ModelProvider(Protocol):
         """What errors and statistics call it: usually the endpoint's URL."""
         ...
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
@@ -94,7 +94,7 @@ class ModelProvider(Protocol):
         """
         ...
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Ask the model and wait for the whole answer.
 
         Raises:

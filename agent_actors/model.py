@@ -1,13 +1,15 @@
 """Public: what is asked of a model and what comes back; for providers of your own."""
 
+from typing import TypeAlias
+
 from agent_actors.abc import ByteExchange as ByteExchange
 from agent_actors.abc import ByteSink as ByteSink
 from agent_actors.abc import HttpRequest as HttpRequest
 from agent_actors.abc import ModelProvider as ModelProvider
 from agent_actors.abc import ModelSink as ModelSink
 from agent_actors.domain.model import FinishDelta as FinishDelta
+from agent_actors.domain.model import ModelCompleted as ModelCompleted
 from agent_actors.domain.model import ModelDelta as ModelDelta
-from agent_actors.domain.model import ModelFinished as ModelFinished
 from agent_actors.domain.model import ModelRequest as ModelRequest
 from agent_actors.domain.model import ModelSettings as ModelSettings
 from agent_actors.domain.model import NoticeDelta as NoticeDelta
@@ -25,3 +27,6 @@ from agent_actors.profiles.profile import ProviderProfile as ProviderProfile
 from agent_actors.profiles.registry import load_profiles as load_profiles
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
 from agent_actors.providers.openai_chat.client import OpenAIChat as OpenAIChat
+
+# The old name of `ModelCompleted`.
+ModelFinished: TypeAlias = ModelCompleted

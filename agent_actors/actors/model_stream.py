@@ -29,8 +29,8 @@ from agent_actors.actors.admission_queue import Line, RefusesAll
 from agent_actors.actors.stream_watchdog import Sweeper, Watch
 from agent_actors.domain.limits import Timeouts
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     TextDelta,
@@ -193,7 +193,7 @@ class ModelStream:
         sink: ModelSink,
         deadlines: Timeouts,
         which: Try = _FIRST,
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         """Ask the model once; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
@@ -236,7 +236,7 @@ class ModelStream:
 
     async def _stream(
         self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, which: Try
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         await self._slots.acquire(first=which.retry)
         try:
             ticket = await self._turn(which)
@@ -264,7 +264,7 @@ class ModelStream:
         deadlines: Timeouts,
         which: Try,
         ticket: Ticket,
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         self._count_attempt()
         self._retries += which.retry
         self._fallbacks += which.fallback
@@ -289,7 +289,7 @@ class ModelStream:
 
     async def _watched(
         self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, ticket: Ticket
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         watch = self._sweeper.watch(deadlines)
         begun = partial(self._line.answered, ticket)
         watched = _WatchedSink(sink, watch, begun, self._count_attempt)

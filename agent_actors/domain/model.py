@@ -213,7 +213,7 @@ ModelDelta: TypeAlias = AnswerDelta | NoticeDelta | ProgressDelta
 
 
 @attrs.frozen
-class ModelFinished:
+class ModelCompleted:
     """One whole answer of a model.
 
     Attributes:

@@ -27,7 +27,7 @@ from agent_actors.domain.events import (
     ToolProgress,
 )
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
 from agent_actors.errors import (
     RunDeadlineExceeded,
@@ -282,7 +282,10 @@ class Driver:
         return begun
 
     async def _carry_out(
-        self, commands: Sequence[Command], *first: EventBuilder, answer: ModelFinished | None = None
+        self,
+        commands: Sequence[Command],
+        *first: EventBuilder,
+        answer: ModelCompleted | None = None,
     ) -> str | None:
         if self._face is not None:
             commands = self._face.bound(self._machine, commands)
@@ -298,7 +301,7 @@ class Driver:
                 await self._calls.start(command.call, self._make_tools)
         return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
 
-    async def _call_model(self) -> ModelFinished:
+    async def _call_model(self) -> ModelCompleted:
         assert self._session is not None
         self._ledger.model_calls += 1
         self._stamp.next_iteration(self._ledger.model_calls)
@@ -320,7 +323,7 @@ class Driver:
             answer = await self._inside_hooks(hooked, request)
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
-    async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelFinished:
+    async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelCompleted:
         answer = await hooked.call_model(request, self._attempts.answer)
         if isinstance(answer, Blocked):
             raise _Ended(answer)

@@ -31,7 +31,7 @@ from agent_actors.domain.model import (
     AnswerDelta,
     FinishDelta,
     FinishReason,
-    ModelFinished,
+    ModelCompleted,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -374,7 +374,7 @@ def finished(
     input_tokens: int = 0,
     model: str = "",
     response_id: str = "",
-) -> ModelFinished:
+) -> ModelCompleted:
     """The whole answer of a turn, as whoever assembles its fragments must give it.
 
     Text that is not parted by something else is one block. A call whose arguments are no JSON
@@ -400,7 +400,7 @@ def finished(
     *_, finish_delta, usage_delta = play(turn, call_id=call_id, input_tokens=input_tokens)
     if not (isinstance(finish_delta, FinishDelta) and isinstance(usage_delta, UsageDelta)):
         raise ValueError("a turn that hangs or fails has no whole answer")
-    return ModelFinished(tuple(blocks), finish_delta.reason, usage_delta.usage, model, response_id)
+    return ModelCompleted(tuple(blocks), finish_delta.reason, usage_delta.usage, model, response_id)
 
 
 def _use(call: Call, id_: str) -> AssistantBlock:

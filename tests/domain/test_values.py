@@ -22,7 +22,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.ids import Uuid7Ids
 from agent_actors.domain.json import JsonObject, copy_json, copy_object, is_deeper, same_json
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelSettings, ToolSpec
+from agent_actors.domain.model import ModelCompleted, ModelSettings, ToolSpec
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
 from agent_actors.domain.usage import Usage
 
@@ -190,7 +190,7 @@ def test_ids_taken_together_are_those_made_one_by_one(seed: int, counts: list[in
 
 def test_an_answer_s_text_is_its_text_blocks() -> None:
     blocks = (TextBlock("a"), ThinkingBlock("x"), ToolUseBlock("c", "n", {}), TextBlock("b"))
-    assert ModelFinished(blocks).text == "ab"
+    assert ModelCompleted(blocks).text == "ab"
 
 
 @pytest.mark.feature("WICK-082", "ASDK-015")

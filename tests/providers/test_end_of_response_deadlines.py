@@ -20,7 +20,7 @@ from agent_actors.abc import (
 )
 from agent_actors.actors.model_stream import ModelStream
 from agent_actors.domain.limits import Timeouts
-from agent_actors.domain.model import ModelDelta, ModelFinished
+from agent_actors.domain.model import ModelCompleted, ModelDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import (
     ProviderConnectError,
@@ -125,12 +125,12 @@ async def ask(
     provider: ModelProvider,
     deadlines: Timeouts,
     sink: CollectingSink | None = None,
-) -> tuple[ModelFinished | ProviderError, float]:
+) -> tuple[ModelCompleted | ProviderError, float]:
     """Ask as the runtime does; the answer or the failure, and after how many seconds."""
     stream = ModelStream(provider)
     await nursery.start(stream.owner.serve)
     began = trio.current_time()
-    found: ModelFinished | ProviderError
+    found: ModelCompleted | ProviderError
     try:
         found = await stream.stream(openai.REQUEST, sink or CollectingSink.roomy(), deadlines)
     except ProviderError as error:
@@ -265,7 +265,7 @@ async def test_a_finished_answer_is_given_when_time_runs_out(
 ) -> None:
     exchange = Lingering([wire.whole])
     answer, after = await ask(nursery, wire.make(exchange), limit[0])
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, answer.finish_reason, after) == ("Hello", "stop", limit[1])
     assert exchange.cancelled == 1
 
@@ -281,7 +281,7 @@ async def test_a_finished_answer_without_content_misses_no_first_token(
     nursery: trio.Nursery, autojump_clock: MockClock, make: Make, body: bytes
 ) -> None:
     answer, after = await ask(nursery, make(Lingering([body])), Timeouts(first_token=1, idle=1))
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.blocks, answer.finish_reason, after) == ((), "length", 1.0)
 
 
@@ -305,7 +305,7 @@ async def test_an_answer_that_goes_on_after_its_reason_is_waited_for(
 ) -> None:
     script: list[Step] = [wire.whole, 1.0, wire.more, 10 * GRACE, wire.more, wire.end]
     answer, after = await ask(nursery, wire.make(Lingering(script)), LONG)
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, after) == ("Hello!!", 1.0 + 10 * GRACE)
 
 
@@ -323,7 +323,7 @@ async def test_a_finished_answer_is_given_to_a_reader_without_room_when_time_run
     script: list[Step] = [wire.whole, b": ping\n\n"]
     deadlines = Timeouts(first_token=9, idle=9, total=30)
     answer, after = await ask(nursery, wire.make(Lingering(script)), deadlines, OncePerRead.roomy())
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, after) == ("Hello", 30.0)
 
 
@@ -335,7 +335,7 @@ async def test_a_pause_is_gone_on_with_after_the_grace_and_is_late_before_it(
     )
     provider = AnthropicMessages(base_url=BASE, exchange=Lingering([paused]), max_continuations=2)
     answer, after = await ask(nursery, provider, LONG)
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, after) == ("...", 3 * GRACE)
     error, after = await ask(nursery, provider, Timeouts(first_token=60, idle=1))
     assert isinstance(error, ProviderDeadlineError)
@@ -349,7 +349,7 @@ async def test_a_provider_that_does_not_end_when_told_to_is_cancelled(
         name = BASE
         told = 0
 
-        async def stream(self, request: object, sink: object) -> ModelFinished:
+        async def stream(self, request: object, sink: object) -> ModelCompleted:
             assert isinstance(sink, DeadlineSink)
             sink.enough(self.tell)
             await trio.sleep_forever()
@@ -358,7 +358,7 @@ async def test_a_provider_that_does_not_end_when_told_to_is_cancelled(
         def tell(self) -> None:
             self.told += 1
 
-        async def complete(self, request: object) -> ModelFinished:
+        async def complete(self, request: object) -> ModelCompleted:
             raise NotImplementedError
 
         async def aclose(self) -> None:
@@ -380,5 +380,5 @@ async def test_counts_that_come_within_the_grace_count_though_time_is_short(
     answer, after = await ask(
         nursery, make_chat(Lingering(script)), Timeouts(first_token=9, idle=1)
     )
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.usage, after) == (Usage(3, 4), 0.5)

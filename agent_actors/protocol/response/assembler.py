@@ -1,6 +1,6 @@
 """Pieces of an answer become its blocks.
 
-Owns one answer of a model from its first piece to the `ModelFinished`. It knows no vendor: what is
+Owns one answer of a model from its first piece to the `ModelCompleted`. It knows no vendor: what is
 shaped by one is undone in `providers/<name>/`, which feeds neutral `ModelDelta`s. How text is told
 from repeated text stands in `text`, which fragment belongs to which call in `slots`, what argument
 text means in `arguments`, and how ids are made in `call_ids`.
@@ -36,8 +36,8 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import (
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     ProgressDelta,
@@ -273,7 +273,7 @@ class Assembler:
 
     def finish(
         self, *, truncated: bool = False, model: str = "", response_id: str = ""
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         """The whole answer; `flush` was called before.
 
         Args:
@@ -290,7 +290,7 @@ class Assembler:
                 blocks += self._calls_of(part, cut if part is self._last_touched else "")
             elif (block := part.block()) is not None:
                 blocks.append(block)
-        return ModelFinished(
+        return ModelCompleted(
             blocks=tuple(blocks),
             finish_reason=self._reason(blocks),
             usage=self._counted(blocks),

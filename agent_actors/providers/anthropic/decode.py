@@ -26,8 +26,8 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.model import (
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     UsageDelta,
@@ -182,12 +182,12 @@ class MessageDecoder:
             shown += self._take_blocks(self._opening)
         return [*shown, *self._blocks.flush()]
 
-    def finish(self) -> ModelFinished:
+    def finish(self) -> ModelCompleted:
         """The whole answer; `flush` was called before."""
         broken = self._finish is None and not self.ended
         cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
         blocks = self._blocks.blocks(cut, broken=broken)
-        return ModelFinished(
+        return ModelCompleted(
             blocks=tuple(blocks),
             finish_reason=_reason(self._finish or "unknown", blocks),
             usage=self._whole_usage(blocks),

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     TextDelta,
@@ -148,7 +148,7 @@ class AnswerReader:
         told = self._done or self._assembler.finish_hint is not None
         return told or self._body.kind == "document"
 
-    def finish(self) -> ModelFinished:
+    def finish(self) -> ModelCompleted:
         """The whole answer; `close` was called before.
 
         Raises:

@@ -24,7 +24,7 @@ from agent_actors.domain.json import (
     same_json,
 )
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError, ToolArgumentsError
 from agent_actors.hooks.decision import Denial, HookDecision
@@ -253,14 +253,14 @@ class Ring:
             request = found
         return request
 
-    async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelFinished:
+    async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
         """Make a model call inside everybody who wraps it, the first registered outermost.
 
         Raises:
             HookError: As `decide`; what the call itself raises passes, if the hooks let it.
         """
         for hook in reversed(self._chain.row(Phase.WRAP_MODEL_CALL)):
-            step = partial(self._wrapped, hook, step, ModelFinished)
+            step = partial(self._wrapped, hook, step, ModelCompleted)
         return await step(request)
 
     async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
@@ -428,7 +428,7 @@ def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
             # Written in place, a result is the same object as before.
             plain = not replaced and isinstance(found.content, str) and found.data is None
             return found if plain else cast(T, to_output(found))
-        if replaced and isinstance(found, ModelFinished):
+        if replaced and isinstance(found, ModelCompleted):
             what = "answer"
             return cast(T, sound_answer(found))
     except TypeError as error:

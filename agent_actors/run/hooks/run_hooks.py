@@ -17,7 +17,7 @@ from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
 from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError
@@ -166,8 +166,8 @@ class HookedRun:
         return said if submitted.prompt == said.text else _reworded(said, submitted.prompt)
 
     async def call_model(
-        self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelFinished]]
-    ) -> ModelFinished | Blocked:
+        self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelCompleted]]
+    ) -> ModelCompleted | Blocked:
         """One model call, with everything around it."""
         ring = self.ring
         request = await ring.modify_request(request)
@@ -291,7 +291,7 @@ def _reworded(said: UserInput, text: str) -> UserInput:
     return UserInput(text, (TextBlock(text), *others))
 
 
-def _retold(answer: ModelFinished, text: str) -> ModelFinished:
+def _retold(answer: ModelCompleted, text: str) -> ModelCompleted:
     """The same answer with another text, in the place of the first one."""
     blocks: list[AssistantBlock] = []
     told = False

@@ -16,7 +16,7 @@ import trio
 
 from agent_actors.actors.model_stream import ModelStream, Try
 from agent_actors.domain.events import AttemptRestarted, EventBuilder
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.usage import NO_TOKENS, Usage, estimate_tokens
 from agent_actors.errors import AgentError, ProviderError
 from agent_actors.options.agent_options import AgentOptions
@@ -84,7 +84,7 @@ class Attempts:
         self._number = 0
         self._first_key = ""
 
-    async def answer(self, request: ModelRequest) -> ModelFinished:
+    async def answer(self, request: ModelRequest) -> ModelCompleted:
         """Ask until there is an answer.
 
         Args:
@@ -154,7 +154,7 @@ class Attempts:
         settings = self._limits.bounded(request.settings)
         return request if settings is request.settings else attrs.evolve(request, settings=settings)
 
-    async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelFinished:
+    async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelCompleted:
         call = _Call(trio.current_time(), self._actors.endpoints.get(options).answers)
         while True:
             # Anew for each try: an endpoint is given up when nobody has asked it for a minute.

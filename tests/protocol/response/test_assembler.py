@@ -7,8 +7,8 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishDelta,
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     ProgressDelta,
@@ -27,7 +27,7 @@ LENGTH = FinishDelta("length")
 HIGH, LOW = "\ud83d", "\ude00"
 
 
-def finished(*deltas: ModelDelta, truncated: bool = False) -> ModelFinished:
+def finished(*deltas: ModelDelta, truncated: bool = False) -> ModelCompleted:
     assembler = Assembler()
     for delta in deltas:
         assembler.feed(delta)
