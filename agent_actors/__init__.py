@@ -1,7 +1,9 @@
 """A typed, actor-style runtime for LLM agents on trio.
 
-This module is the public face: it holds imports only, and knows nothing of its own.
+This module is the public API: it holds imports and aliases only.
 """
+
+from typing import TypeAlias
 
 from agent_actors.actors.hook_bus import Subscription as Subscription
 from agent_actors.actors.hook_bus import SubscriptionOptions as SubscriptionOptions
@@ -9,8 +11,8 @@ from agent_actors.client.client import Client as Client
 from agent_actors.client.client_messages import ClientMessages as ClientMessages
 from agent_actors.client.content_stream import AnswerRestarted as AnswerRestarted
 from agent_actors.client.content_stream import FaceBlock as FaceBlock
-from agent_actors.client.query import AssistantMessage as AssistantMessage
 from agent_actors.client.query import Query as Query
+from agent_actors.client.query import QueryMessage as QueryMessage
 from agent_actors.client.query import query as query
 from agent_actors.client.query import run as run
 from agent_actors.client.query import run_sync as run_sync
@@ -68,6 +70,9 @@ from agent_actors.tools.ask import ask_user_question as ask_user_question
 from agent_actors.tools.output_spec import OutputSpec as OutputSpec
 from agent_actors.version import __version__ as __version__
 
+# The old name of `QueryMessage`, for programs that come from other SDKs.
+AssistantMessage: TypeAlias = QueryMessage
+
 __all__ = [
     "HOOK_POST_TOOL_USE",
     "HOOK_PRE_TOOL_USE",
@@ -101,6 +106,7 @@ __all__ = [
     "Prompt",
     "PromptBlocked",
     "Query",
+    "QueryMessage",
     "Question",
     "QuestionClosed",
     "RunInfo",
