@@ -3,14 +3,16 @@
 This module re-exports the public API, and protects what it loads from `KeyboardInterrupt`.
 """
 
+from typing import TypeAlias
+
 from agent_actors.actors.hook_bus import Subscription as Subscription
 from agent_actors.actors.hook_bus import SubscriptionOptions as SubscriptionOptions
 from agent_actors.client.client import Client as Client
 from agent_actors.client.client_messages import ClientMessages as ClientMessages
 from agent_actors.client.content_stream import AnswerRestarted as AnswerRestarted
 from agent_actors.client.content_stream import FaceBlock as FaceBlock
-from agent_actors.client.query import AssistantMessage as AssistantMessage
 from agent_actors.client.query import Query as Query
+from agent_actors.client.query import QueryMessage as QueryMessage
 from agent_actors.client.query import query as query
 from agent_actors.client.query import run as run
 from agent_actors.client.query import run_sync as run_sync
@@ -26,8 +28,8 @@ from agent_actors.domain.limits import Prices as Prices
 from agent_actors.domain.limits import UsageLimits as UsageLimits
 from agent_actors.domain.messages import Message as Message
 from agent_actors.domain.messages import Messages as Messages
-from agent_actors.domain.questions import Question as Question
 from agent_actors.domain.run import CancelReason as CancelReason
+from agent_actors.domain.run import Question as Question
 from agent_actors.domain.run import RunInfo as RunInfo
 from agent_actors.domain.run import RunResult as RunResult
 from agent_actors.domain.run import StopReason as StopReason
@@ -36,7 +38,6 @@ from agent_actors.domain.session import SessionInfo as SessionInfo
 from agent_actors.domain.session import SessionPage as SessionPage
 from agent_actors.domain.session import SessionSnapshot as SessionSnapshot
 from agent_actors.domain.usage import Usage as Usage
-from agent_actors.domain.version import __version__ as __version__
 from agent_actors.errors import AgentError as AgentError
 from agent_actors.errors import ClientError as ClientError
 from agent_actors.errors import OutputError as OutputError
@@ -68,6 +69,10 @@ from agent_actors.tools import ToolOutput as ToolOutput
 from agent_actors.tools import tool as tool
 from agent_actors.tools.ask import ask_user_question as ask_user_question
 from agent_actors.tools.output_spec import OutputSpec as OutputSpec
+from agent_actors.version import __version__ as __version__
+
+# The old name of `QueryMessage`, for programs that come from other SDKs.
+AssistantMessage: TypeAlias = QueryMessage
 
 __all__ = [
     "HOOK_POST_TOOL_USE",
@@ -102,6 +107,7 @@ __all__ = [
     "Prompt",
     "PromptBlocked",
     "Query",
+    "QueryMessage",
     "Question",
     "QuestionClosed",
     "RunInfo",

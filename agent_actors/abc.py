@@ -11,7 +11,7 @@ import attrs
 
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelDelta, ModelRequest
 from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import SessionError
@@ -85,7 +85,7 @@ class ModelProvider(Protocol):
         """What errors and statistics call it: usually the endpoint's URL."""
         ...
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
@@ -95,7 +95,7 @@ class ModelProvider(Protocol):
         """
         ...
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Ask the model and wait for the whole answer.
 
         Raises:
@@ -275,8 +275,8 @@ class SessionStore(Protocol):
     by anybody. A store that others can open too gives a session to one opening at a time: from
     its first `load` or `append` until `released`, others meet `SessionBusy`.
 
-    Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for a
-    session id that is none (`domain.sessions.session_id_fault`), and for a store that is not open.
+    Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for an
+    invalid session id (`domain.session.find_session_id_error`), and for a store that is not open.
 
     Cancellation: a call that is cancelled stops waiting; what it began may still be carried out,
     and whole, before any later call.

@@ -42,10 +42,8 @@ A message says what was expected, what came, where, and what to do. Tool failure
 (a tool result with `is_error`), never exceptions of a run.
 """
 
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from agent_actors.domain.messages import Messages
+from collections.abc import Sequence
+from typing import Final, Literal
 
 DeadlineKind = Literal["connect", "first_token", "idle", "total", "turn"]
 
@@ -293,11 +291,17 @@ class OutputError(AgentError):
         fault: What the last answer lacked, and at which path, or why there was none to look at.
         stop_reason: How the run ended: `output_invalid` if the retries were used up.
         text: The text of the last answer.
-        messages: The session's whole history after the run.
+        messages: The session's complete history after the run, a `Messages`. `result.messages` is
+            the same history with its precise type.
     """
 
     def __init__(
-        self, fault: str, *, stop_reason: str, text: str = "", messages: "Messages | None" = None
+        self,
+        fault: str,
+        *,
+        stop_reason: str,
+        text: str = "",
+        messages: Sequence[object] | None = None,
     ) -> None:
         super().__init__(f"the run ended with {str(stop_reason)!r} and has no output: {fault}")
         self.fault = fault

@@ -22,6 +22,7 @@ from agent_actors.domain.events import SessionRewind as SessionRewind
 from agent_actors.domain.events import SkillActivated as SkillActivated
 from agent_actors.domain.events import StreamNotice as StreamNotice
 from agent_actors.domain.events import SystemInit as SystemInit
+from agent_actors.domain.events import Todo as Todo
 from agent_actors.domain.events import TodosChanged as TodosChanged
 from agent_actors.domain.events import ToolDelta as ToolDelta
 from agent_actors.domain.events import ToolProgress as ToolProgress
@@ -32,4 +33,3 @@ from agent_actors.domain.events import UnreadableEvent as UnreadableEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
-from agent_actors.domain.todos import Todo as Todo

@@ -1,13 +1,15 @@
 """Public: what is asked of a model and what comes back; for providers of your own."""
 
+from typing import TypeAlias
+
 from agent_actors.abc import ByteExchange as ByteExchange
 from agent_actors.abc import ByteSink as ByteSink
 from agent_actors.abc import HttpRequest as HttpRequest
 from agent_actors.abc import ModelProvider as ModelProvider
 from agent_actors.abc import ModelSink as ModelSink
 from agent_actors.domain.model import FinishDelta as FinishDelta
+from agent_actors.domain.model import ModelCompleted as ModelCompleted
 from agent_actors.domain.model import ModelDelta as ModelDelta
-from agent_actors.domain.model import ModelFinished as ModelFinished
 from agent_actors.domain.model import ModelRequest as ModelRequest
 from agent_actors.domain.model import ModelSettings as ModelSettings
 from agent_actors.domain.model import NoticeDelta as NoticeDelta
@@ -16,8 +18,8 @@ from agent_actors.domain.model import ProgressDelta as ProgressDelta
 from agent_actors.domain.model import TextDelta as TextDelta
 from agent_actors.domain.model import ThinkingDelta as ThinkingDelta
 from agent_actors.domain.model import ToolCallDelta as ToolCallDelta
+from agent_actors.domain.model import ToolSpec as ToolSpec
 from agent_actors.domain.model import UsageDelta as UsageDelta
-from agent_actors.domain.tool_spec import ToolSpec as ToolSpec
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.profiles.dialect import ChatDialect as ChatDialect
 from agent_actors.profiles.profile import ModelRule as ModelRule
@@ -25,3 +27,6 @@ from agent_actors.profiles.profile import ProviderProfile as ProviderProfile
 from agent_actors.profiles.registry import load_profiles as load_profiles
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages
 from agent_actors.providers.openai_chat.client import OpenAIChat as OpenAIChat
+
+# The old name of `ModelCompleted`.
+ModelFinished: TypeAlias = ModelCompleted

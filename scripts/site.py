@@ -26,6 +26,7 @@ MODULES: Final = (
     "agent_actors.permissions",
     "agent_actors.context",
     "agent_actors.media",
+    "agent_actors.audit",
     "agent_actors.errors",
     "agent_actors.testing",
 )

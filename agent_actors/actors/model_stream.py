@@ -26,10 +26,11 @@ from agent_actors.abc import (
     ModelSink,
 )
 from agent_actors.actors.admission_queue import Line, RefusesAll
-from agent_actors.actors.stream_watchdog import Deadlines, Sweeper, Watch
+from agent_actors.actors.stream_watchdog import Sweeper, Watch
+from agent_actors.domain.limits import Timeouts
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     TextDelta,
@@ -190,9 +191,9 @@ class ModelStream:
         self,
         request: ModelRequest,
         sink: ModelSink,
-        deadlines: Deadlines,
+        deadlines: Timeouts,
         which: Try = _FIRST,
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         """Ask the model once; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
@@ -234,8 +235,8 @@ class ModelStream:
         )
 
     async def _stream(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, which: Try
-    ) -> ModelFinished:
+        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, which: Try
+    ) -> ModelCompleted:
         await self._slots.acquire(first=which.retry)
         try:
             ticket = await self._turn(which)
@@ -260,10 +261,10 @@ class ModelStream:
         self,
         request: ModelRequest,
         sink: ModelSink,
-        deadlines: Deadlines,
+        deadlines: Timeouts,
         which: Try,
         ticket: Ticket,
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         self._count_attempt()
         self._retries += which.retry
         self._fallbacks += which.fallback
@@ -287,8 +288,8 @@ class ModelStream:
         self._attempts += 1
 
     async def _watched(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Deadlines, ticket: Ticket
-    ) -> ModelFinished:
+        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, ticket: Ticket
+    ) -> ModelCompleted:
         watch = self._sweeper.watch(deadlines)
         begun = partial(self._line.answered, ticket)
         watched = _WatchedSink(sink, watch, begun, self._count_attempt)

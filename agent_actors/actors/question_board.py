@@ -11,7 +11,7 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from agent_actors.domain.questions import Question
+from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 import attrs
 import trio
@@ -35,7 +35,7 @@ from agent_actors.actors.session_cache import (
     unreadable,
 )
 from agent_actors.actors.session_gate import Lease
-from agent_actors.domain.events import AnyEvent, Event, EventScope
+from agent_actors.domain.events import AnyEvent, Event, EventBuilder, EventScope
 from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
@@ -54,14 +54,6 @@ SWEEP_EVERY: Final = 300.0
 _LOOKS: Final = 32
 # Seconds for one commit or one load.
 STORE_TIMEOUT: Final = 10.0
-
-
-class Draft(Protocol):
-    """An event but for its header; `functools.partial(UserMessage, text=...)` is one."""
-
-    def __call__(self, scope: EventScope, id: str, ts: float, *, seq: int | None) -> Event:  # noqa: A002 - the header's own name
-        """The event under this header."""
-        ...
 
 
 @attrs.frozen
@@ -112,7 +104,7 @@ class OpenSession:
         """The conversation so far; always valid."""
         return self.state.history()
 
-    async def append(self, scope: EventScope, drafts: Sequence[Draft]) -> tuple[Event, ...]:
+    async def append(self, scope: EventScope, drafts: Sequence[EventBuilder]) -> tuple[Event, ...]:
         """Commit these records together, all or none, and fold them.
 
         Returns:
@@ -246,7 +238,7 @@ class SessionLog:
         return loaded.state if loaded else None
 
     async def append(
-        self, loaded: Loaded, fence: int, scope: EventScope, drafts: Sequence[Draft]
+        self, loaded: Loaded, fence: int, scope: EventScope, drafts: Sequence[EventBuilder]
     ) -> tuple[Event, ...]:
         """Commit records; for `OpenSession.append`."""
         if not drafts:

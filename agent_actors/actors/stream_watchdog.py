@@ -13,34 +13,18 @@ from typing import Final
 import attrs
 import trio
 
+from agent_actors.domain.limits import Timeouts
 from agent_actors.errors import DeadlineKind
 
 _STOPPING: Final = 5.0
 """Seconds in which a stream has to end that was told to: closing a connection takes no longer."""
 
 
-@attrs.frozen
-class Deadlines:
-    """How long to wait for what, in seconds; `math.inf` for no deadline.
-
-    Attributes:
-        connect: For a connection.
-        first_token: From the start of the request to the first piece of the answer.
-        idle: Between two pieces; comments, pings and empty pieces do not count.
-        total: From the start of the request to the end of the answer.
-    """
-
-    connect: float = 10.0
-    first_token: float = 120.0
-    idle: float = 60.0
-    total: float = math.inf
-
-
 @attrs.define(eq=False)
 class Watch:
     """One watched stream. Times are those of `trio.current_time`."""
 
-    deadlines: Deadlines
+    deadlines: Timeouts
     started: float
     _last: float
     _begun: bool = attrs.field(default=False, init=False)
@@ -120,7 +104,7 @@ class Sweeper:
         self._sleep: trio.CancelScope | None = None
         self._sweeping = False
 
-    def watch(self, deadlines: Deadlines) -> Watch:
+    def watch(self, deadlines: Timeouts) -> Watch:
         """Begin to watch a stream, from now."""
         now = trio.current_time()
         watch = Watch(deadlines, now, now)

@@ -30,6 +30,7 @@ import trio
 from agent_actors.actors.run_tree import HeldSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue, copy_json
+from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.kernel.actor_loop import Owner
@@ -46,8 +47,6 @@ TOOLS_PER_RUNTIME: Final = 256
 # Threads cost memory and switching; more of them make Python no faster.
 THREADS_PER_RUNTIME: Final = 64
 ABANDONED_THREADS: Final = 64
-# Seconds; long enough for a build or a crawl, short enough that a hung tool is noticed.
-DEFAULT_TOOL_TIMEOUT: Final = 300.0
 
 # Threads are bounded by slots of our own, which are fair by run; trio's limiter stays out of it.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)

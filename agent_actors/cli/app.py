@@ -26,8 +26,8 @@ from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, inter
 from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
 from agent_actors.errors import ConfigError
-from agent_actors.options.agent_options import NO_API_KEY
 from agent_actors.permissions import PermissionMode
+from agent_actors.profiles.resolve import NO_API_KEY
 
 _Text = Annotated[str, Parameter(show_default=False)]
 _Url = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_BASE_URL")]

@@ -28,7 +28,7 @@ from agent_actors.domain.events import (
     ToolUse,
 )
 from agent_actors.errors import SessionBusy
-from agent_actors.options.agent_options import NO_API_KEY
+from agent_actors.profiles.resolve import NO_API_KEY
 from agent_actors.testing import ScriptedEndpoint, demo_script
 
 # Every so many sessions one tries a second run while it is busy.

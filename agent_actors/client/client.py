@@ -28,7 +28,7 @@ from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.run import RunResult
-from agent_actors.domain.session import session_id_fault
+from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimitReached
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
@@ -89,7 +89,7 @@ class Client:
                 f"resume={resume!r} and session_id={session_id!r} name two sessions; pass one"
             )
         named = resume or session_id  # an empty one is a new session, as everywhere
-        if named and (fault := session_id_fault(named)) is not None:
+        if named and (fault := find_session_id_error(named)) is not None:
             raise ConfigError(fault)
         self._options = as_agent(options)
         self._given = runtime

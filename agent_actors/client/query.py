@@ -40,8 +40,10 @@ def _as_tuple(blocks: Iterable[FaceBlock]) -> tuple[FaceBlock, ...]:
 
 
 @attrs.frozen
-class AssistantMessage:
-    """A piece of the model's answer, as `query()` yields it.
+class QueryMessage:
+    """A part of the model's response, as `query()` yields it.
+
+    The old name `AssistantMessage` stays as an alias, for programs that come from other SDKs.
 
     Attributes:
         role: Always `assistant`.
@@ -176,7 +178,7 @@ class _Messages:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> AssistantMessage:
+    async def __anext__(self) -> QueryMessage:
         """The next message.
 
         Raises:
@@ -187,12 +189,12 @@ class _Messages:
         """
         block = await self._turn.next()
         if block is not None:
-            return AssistantMessage(content=(block,))
+            return QueryMessage(content=(block,))
         result = self._turn.result
         if self._ended or result is None:
             raise StopAsyncIteration
         self._ended = True
-        return AssistantMessage(usage=result.usage, stop_reason=result.stop_reason)
+        return QueryMessage(usage=result.usage, stop_reason=result.stop_reason)
 
 
 class _DroppableMessages(_Messages):
@@ -203,7 +205,7 @@ class _DroppableMessages(_Messages):
         self._token = trio.lowlevel.current_trio_token()
         self._begun = False
 
-    async def __anext__(self) -> AssistantMessage:
+    async def __anext__(self) -> QueryMessage:
         """The next message; the first one starts the run.
 
         Raises:

@@ -11,10 +11,9 @@ from typing import TypeAlias
 import attrs
 
 from agent_actors.actors.session_gate import OnBusy
-from agent_actors.actors.session_log import Draft
 from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventScope, ToolResult
+from agent_actors.domain.events import EventBuilder, EventScope, ToolResult
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import PromptBlocked
@@ -117,14 +116,14 @@ class FaceSession:
         if hooked is None and chain:
             info = RunInfo(self.session_id, run_id, request_id, 0, self._actors.wall_clock())
             hooked = HookedRun(chain, options, lambda: info)
-        beside: list[Draft] = []
+        beside: list[EventBuilder] = []
         if hooked is not None:
             seen = self.view()
             messages = Messages() if seen is None else seen.messages
             output = await hooked.ring.after_tool(call, output, messages)
             beside = hooked.drafts()
         now = self._actors.wall_clock()
-        result: Draft = partial(
+        result: EventBuilder = partial(
             ToolResult,
             tool_use_id=call.id,
             name=call.name,
@@ -134,7 +133,7 @@ class FaceSession:
             completed_at=now,
         )
 
-        def drafts(state: SessionState) -> list[Draft]:
+        def drafts(state: SessionState) -> list[EventBuilder]:
             first = [] if replaces is None else replacing(state, replaces)
             return [*first, *beside, result]
 
@@ -153,8 +152,8 @@ class FaceSession:
         Cancellation: safe.
         """
 
-        def drafts(state: SessionState) -> list[Draft]:
-            first: list[Draft] = []
+        def drafts(state: SessionState) -> list[EventBuilder]:
+            first: list[EventBuilder] = []
             if replaces is not None:
                 first, state = replacing(state, replaces), seen_after(replaces)
             return [*first, *(closing(call, why) for call in state.open_calls)]
@@ -163,6 +162,6 @@ class FaceSession:
         return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
 
     async def _commit(
-        self, scope: EventScope, make: Callable[[SessionState], Sequence[Draft]]
+        self, scope: EventScope, make: Callable[[SessionState], Sequence[EventBuilder]]
     ) -> SessionView:
         return view_of(await committed(self._actors, scope, make, on_busy=self._on_busy))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import attrs
 import msgspec
 
-from agent_actors.schema.type_hints import resolved_hints
+from agent_actors.codec.hints import resolved_hints
 
 
 class Mirror(msgspec.Struct, kw_only=True, tag_field="type"):

@@ -36,8 +36,8 @@ from agent_actors.domain.json import (
     nests_deeper,
 )
 from agent_actors.domain.messages import ROLES, Message, Messages, Role
+from agent_actors.domain.model import ToolSpec
 from agent_actors.domain.provenance import MarkedBlock, Origin
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.errors import MessageError
 
 
@@ -274,15 +274,15 @@ def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
 def _message(index: int, item: Mapping[str, object]) -> Message:
     # Whoever builds a history by hand may put anything there.
     if not isinstance(cast(object, item), Mapping):
-        raise _fault(index, f"expected a dict with role and content; got {item!r:.80}")
+        raise _error(index, f"expected a dict with role and content; got {item!r:.80}")
     if is_deeper(cast(JsonValue, item), MAX_MESSAGE_DEPTH):
-        raise _fault(
+        raise _error(
             index, f"expected at most {MAX_MESSAGE_DEPTH} levels of nested lists and dicts"
         )
     role = item.get("role")
     role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
     if role not in ROLES:
-        raise _fault(index, f"unknown role {role!r:.80}; expected one of {', '.join(ROLES)}")
+        raise _error(index, f"unknown role {role!r:.80}; expected one of {', '.join(ROLES)}")
     if role == "tool":
         return Message("tool", (_result(index, item),))
     parts: list[ContentBlock] = [*_parts(index, item.get("content"))]
@@ -323,7 +323,7 @@ def _part(index: int, part: Mapping[str, object]) -> _Part:
         case {"type": str(kind)} if kind in _OWN_PARTS:
             return OpaqueBlock(copy_object(cast(Mapping[str, JsonValue], part)), PROVIDER)
         case _:
-            raise _fault(index, f"a content part of type {part.get('type')!r:.80} is not known")
+            raise _error(index, f"a content part of type {part.get('type')!r:.80} is not known")
 
 
 def _source(data: str) -> str:
@@ -357,7 +357,7 @@ def _sequence(index: int, value: object, name: str) -> list[Mapping[str, object]
         return []
     items = cast(list[object], value) if isinstance(value, list | tuple) else [None]
     if not all(isinstance(item, Mapping) for item in items):
-        raise _fault(index, f"{name} must be a list of objects")
+        raise _error(index, f"{name} must be a list of objects")
     return cast(list[Mapping[str, object]], items)
 
 
@@ -366,11 +366,11 @@ def _text(index: int, item: Mapping[str, object], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _fault(index, f"{name} must be text; got {value!r:.80}")
+        raise _error(index, f"{name} must be text; got {value!r:.80}")
     return value
 
 
-def _fault(index: int, what: str) -> MessageError:
+def _error(index: int, what: str) -> MessageError:
     return MessageError(f"message {index}: {what}", index=index)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from agent_actors.codec.session_lines import size_of
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 
 # Messages, and bytes of their JSON: about half a million tokens, beyond what models take today.
@@ -25,8 +25,8 @@ _SIZE: Final = "recall.size"
 
 
 @attrs.frozen
-class Recall:
-    """How much of a session is sent; the system prompt does not count.
+class ResumeWindow:
+    """The part of a session that a request sends; the system prompt does not count.
 
     Attributes:
         max_events: The most messages; `math.inf` for any number.
@@ -36,8 +36,8 @@ class Recall:
     max_events: float = RESUME_MAX_EVENTS
     max_bytes: float = RESUME_MAX_BYTES
 
-    def of(self, messages: Messages, memo: MessageMemo) -> Messages:
-        """What of this conversation is sent.
+    def apply(self, messages: Messages, memo: EncodedMessageCache) -> Messages:
+        """Return the part of this conversation that a request sends.
 
         Args:
             messages: The conversation, valid and without a system prompt.
@@ -48,7 +48,7 @@ class Recall:
         """
         sizes: Sequence[int] = ()
         if not math.isinf(self.max_bytes):
-            sizes = memo.each(_SIZE, messages, size_of)
+            sizes = memo.map(_SIZE, messages, size_of)
         if len(messages) <= self.max_events and sum(sizes) <= self.max_bytes:
             return messages
         return Messages(self._kept(messages.as_tuple(), sizes or [0] * len(messages)))

@@ -1,8 +1,7 @@
-"""What was made of each message of a session, to be used again when the session goes on.
+"""A cache of encoded messages of one session, for the next turn of that session.
 
-A conversation is sent anew with each turn, and grows at its end only: what a provider has encoded
-of a message, and what it counted in it, holds for the next turn. A memo belongs to one session,
-which forgets it when it is idle. It knows nothing of what is kept.
+Each turn sends the complete conversation, which only grows at its end. Encoded messages and token
+counts therefore stay valid for the next turn. An idle session drops its cache.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -23,12 +22,12 @@ class _Kept:
 
 
 @attrs.define(eq=False)
-class MessageMemo:
-    """Values made of messages, one each, as long as the conversation only grows."""
+class EncodedMessageCache:
+    """A cache of one value per message, for as long as the conversation only grows."""
 
     _kept: dict[Hashable, _Kept] = attrs.field(factory=dict[Hashable, _Kept], init=False)
 
-    def each(
+    def map(
         self, key: Hashable, messages: Iterable[Message], make: Callable[[Message], T]
     ) -> list[T]:
         """`make(message)` of every message; made only of those that were not there before.

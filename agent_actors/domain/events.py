@@ -9,19 +9,36 @@ is an `UnreadableEvent`. The JSON form lives in `codec/events.py`.
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import ClassVar, Final, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias, cast, get_args
 
 import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import FinishReason, StopDetails
-from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 
 EVENT_VERSION: Final = 1
 
 _NO_CALLS: Final[Mapping[str, JsonObject]] = {}
+
+TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
+TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
+
+
+@attrs.frozen
+class Todo:
+    """An item of the list of tasks that an agent keeps in its session.
+
+    Attributes:
+        id: Tells it apart within its list.
+        title: What is to be done.
+        status: `pending`, `in_progress` or `completed`.
+    """
+
+    id: str
+    title: str
+    status: TodoStatus = "pending"
 
 
 @attrs.frozen
@@ -448,6 +465,33 @@ class UnreadableEvent:
 
 
 AnyEvent: TypeAlias = Event | UnknownEvent | UnreadableEvent
+
+if TYPE_CHECKING:
+    # A plain `EventBuilder` builds any event. `typing.TypeVar` has no defaults before Python 3.13.
+    from typing_extensions import TypeVar
+
+    EventT_co = TypeVar("EventT_co", bound=Event, covariant=True, default=Event)
+else:
+    from typing import TypeVar
+
+    EventT_co = TypeVar("EventT_co", bound=Event, covariant=True)
+
+
+class EventBuilder(Protocol[EventT_co]):
+    """Build an event from its header, for example `functools.partial(UserMessage, text="Hi")`."""
+
+    def __call__(
+        self,
+        scope: EventScope,
+        id: str,  # noqa: A002 - the header field's own name
+        ts: float,
+        /,
+        *,
+        seq: int | None = None,
+    ) -> EventT_co:
+        """Return the event with this header."""
+        ...
+
 
 RunEvent: TypeAlias = (
     SystemInit

@@ -1,4 +1,4 @@
-"""Limits on what a run or a session may use, what tokens cost, and when a limit is used up.
+"""Limits on what a run or a session may use, what tokens cost, and deadlines of requests.
 
 Owns the arithmetic, and knows nothing of runs: who counts stands in
 `run/model/usage_accounting.py` and
@@ -13,6 +13,7 @@ by far more than a float does; a record of it stays a JSON number, and a caller'
 conversion. What rounding does to a sum is made up for where it is compared.
 """
 
+import math
 import sys
 from typing import Final, TypeGuard
 
@@ -37,6 +38,30 @@ def _is_number(value: object) -> TypeGuard[float]:
         and not isinstance(value, bool)
         and abs(value) <= sys.float_info.max
     )
+
+
+DEFAULT_TOOL_TIMEOUT: Final = 300.0
+"""Seconds for one tool call, unless the tool or the options set another deadline.
+
+Long enough for a build or a crawl, short enough that somebody notices a hung tool.
+"""
+
+
+@attrs.frozen
+class Timeouts:
+    """Deadlines of one model request, in seconds; `math.inf` means no deadline.
+
+    Attributes:
+        connect: To open a connection.
+        first_token: From the start of the request to the first delta of the response.
+        idle: Between two deltas; comments, pings and empty deltas do not count.
+        total: From the start of the request to the end of the response.
+    """
+
+    connect: float = 10.0
+    first_token: float = 120.0
+    idle: float = 60.0
+    total: float = math.inf
 
 
 @attrs.frozen(kw_only=True)
@@ -192,18 +217,13 @@ def output_left(limits: UsageLimits, spent: Spent) -> int | None:
     return max(0, limits.output_tokens - spent.usage.output_tokens)
 
 
-def fault_of(limits: object, session_limits: object, prices: object) -> str:
-    """Why these cannot be an agent's, naming field and value; empty if they can."""
+def find_price_error(
+    limits: UsageLimits, session_limits: UsageLimits, prices: Prices | None
+) -> str:
+    """Return which limit needs prices that are missing; empty if none does."""
     for name, value in (("limits", limits), ("session_limits", session_limits)):
-        if not isinstance(value, UsageLimits):
-            return (
-                f"{name} must be a UsageLimits, as in UsageLimits(requests=20); got {value!r:.80}"
-            )
         if value.cost is not None and prices is None:
             return f"{name}.cost is {value.cost}, and prices is missing; pass Prices(...)"
-    if prices is not None and not isinstance(prices, Prices):
-        example = "Prices(input=1.0, output=2.0)"
-        return f"prices must be a Prices, as in {example}, or None; got {prices!r:.80}"
     return ""
 
 

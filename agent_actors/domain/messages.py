@@ -19,6 +19,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.usage import estimate_tokens
 from agent_actors.errors import MessageError
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -26,8 +27,6 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
 
-# The common rule of thumb for English text; FEATURES calls for exactly this heuristic.
-_CHARACTERS_PER_TOKEN: Final = 4
 # About what providers count for an image of a megapixel. A file that is no text counts as one too:
 # how many pages it has is not known here.
 TOKENS_PER_IMAGE: Final = 1000
@@ -88,10 +87,10 @@ class Message:
         Raises:
             MessageError: Naming the rule that is broken and, if given, the index.
         """
-        fault = _fault_of(self)
-        if fault:
+        error = _find_error(self)
+        if error:
             where = "" if index is None else f"message {index}: "
-            raise MessageError(where + fault, index=index)
+            raise MessageError(where + error, index=index)
 
     def estimate_tokens(self) -> int:
         """A rough count: a quarter of the content's characters, and of the raw arguments'.
@@ -99,9 +98,9 @@ class Message:
         Images and files, which the content leaves out, count a thousand each; a file of text, a
         quarter of its characters.
         """
-        calls = sum(len(c.arguments_text) // _CHARACTERS_PER_TOKEN for c in self.tool_calls)
+        calls = sum(estimate_tokens(len(c.arguments_text)) for c in self.tool_calls)
         media = sum(map(_media_tokens, self.blocks))
-        return len(self.content) // _CHARACTERS_PER_TOKEN + calls + media
+        return estimate_tokens(len(self.content)) + calls + media
 
     def pretty(self) -> str:
         """For a person's eye: a heading by role, the content, and each call on a line."""
@@ -123,13 +122,13 @@ _HEADINGS: Final[dict[Role, str]] = {
 }
 
 
-def _fault_of(message: Message) -> str:
+def _find_error(message: Message) -> str:
     if not valid_role(message.role):
         return f"unknown role {message.role!r}; expected one of {', '.join(ROLES)}"
     if message.role == "tool":
-        return _fault_of_tool(message)
+        return _find_tool_error(message)
     if message.role == "assistant":
-        return _fault_of_assistant(message)
+        return _find_assistant_error(message)
     has_part = any(
         isinstance(block, ImageBlock | FileBlock | OpaqueBlock) for block in message.blocks
     )
@@ -138,7 +137,7 @@ def _fault_of(message: Message) -> str:
     return ""
 
 
-def _fault_of_tool(message: Message) -> str:
+def _find_tool_error(message: Message) -> str:
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     if not results or not all(result.tool_use_id for result in results):
         return "a tool message needs the id of the call that it answers (tool_call_id)"
@@ -147,7 +146,7 @@ def _fault_of_tool(message: Message) -> str:
     return ""
 
 
-def _fault_of_assistant(message: Message) -> str:
+def _find_assistant_error(message: Message) -> str:
     has_opaque = any(isinstance(block, OpaqueBlock) for block in message.blocks)
     if not message.content and not message.tool_calls and not has_opaque:
         return "an assistant message needs content or tool calls, and this one has neither"
@@ -164,7 +163,7 @@ def _media_tokens(block: ContentBlock) -> int:
         return TOKENS_PER_IMAGE
     if isinstance(block, FileBlock):
         text = block.text
-        return TOKENS_PER_IMAGE if text is None else len(text) // _CHARACTERS_PER_TOKEN
+        return TOKENS_PER_IMAGE if text is None else estimate_tokens(len(text))
     if isinstance(block, ToolResultBlock) and isinstance(block.content, list):
         shown = [part for part in block.content if isinstance(part, dict)]
         return TOKENS_PER_IMAGE * sum(part.get("type") in {"image", "file"} for part in shown)

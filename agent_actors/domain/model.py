@@ -13,10 +13,9 @@ import attrs
 import msgspec
 
 from agent_actors.domain.blocks import AssistantBlock
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 
 # How a response ended. `stop` and `tool_calls` are hints of the endpoint; whether there are calls
@@ -36,6 +35,21 @@ REFUSED_CALL: Final = "the response was refused or filtered, so this call did no
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
 
 _EMPTY: Final[Mapping[str, JsonValue]] = MappingProxyType({})
+
+
+@attrs.frozen
+class ToolSpec:
+    """A tool as it is offered to a model.
+
+    Attributes:
+        name: Letters, digits, `_` and `-`, 64 at most.
+        description: What it does and when to use it.
+        input_schema: A JSON Schema of type `object`; None: any object is taken.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, JsonValue] | None = None
 
 
 @attrs.frozen
@@ -116,7 +130,7 @@ class ModelRequest:
     known_call_ids: AbstractSet[str] = frozenset()
     output: OutputSchema | None = None
     idempotency_key: str = ""
-    memo: MessageMemo = attrs.field(factory=MessageMemo, eq=False, repr=False)
+    memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache, eq=False, repr=False)
 
 
 # These three are Structs and no attrs classes: one is made for each token of each stream, and a
@@ -227,7 +241,7 @@ ModelDelta: TypeAlias = AnswerDelta | NoticeDelta | ProgressDelta
 
 
 @attrs.frozen
-class ModelFinished:
+class ModelCompleted:
     """One whole answer of a model.
 
     Attributes:

@@ -34,7 +34,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 
 MarkedBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolUseError
 
@@ -98,7 +98,7 @@ class Origin:
         return {key: value for key, value in block.extra.items() if key in shared}
 
 
-def marked(answer: ModelFinished, origin: Origin) -> ModelFinished:
+def marked(answer: ModelCompleted, origin: Origin) -> ModelCompleted:
     """The answer, each block that has something to echo with the mark of who gave it.
 
     Others stay as they are, and so does an answer without any. A mark that is there holds.

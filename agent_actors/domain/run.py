@@ -10,7 +10,6 @@ from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import StopDetails
-from agent_actors.domain.questions import Question
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import OutputError
 
@@ -53,6 +52,38 @@ class CancelReason(StrEnum):
     SHUTDOWN = "shutdown"
     DEADLINE = "deadline"
     LEASE_LOST = "lease_lost"
+
+
+@attrs.frozen
+class Question:
+    """A question that a run waits with.
+
+    Attributes:
+        id: What it is answered by.
+        session_id: The session.
+        run_id: The run.
+        prompt: The question, on one line.
+        choices: What may be answered; empty: any text.
+        tool_use_id: The call that waits.
+        tool_name: Its tool.
+        tool_input: Its arguments.
+        reason: Why it is asked.
+        asked_at: Wall clock, in seconds since the epoch.
+        permission: True: whether the call may run; False: something that the call itself asks, as
+            those of `AskUserQuestion` do.
+    """
+
+    id: str
+    session_id: str
+    run_id: str
+    prompt: str
+    choices: tuple[str, ...] = ()
+    tool_use_id: str = ""
+    tool_name: str = ""
+    tool_input: JsonObject = attrs.field(factory=dict[str, JsonValue])
+    reason: str = ""
+    asked_at: float = 0.0
+    permission: bool = True
 
 
 @attrs.frozen

@@ -11,10 +11,9 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import UnreadableEvent
+from agent_actors.domain.events import Todo, UnreadableEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 
 # Ids are written into messages, file names and keys of caches: longer ones are some mistake.
@@ -30,8 +29,12 @@ JsonScalar: TypeAlias = str | int | float | bool | None
 # Newest first, by the time of the first or of the last record.
 SessionOrder: TypeAlias = Literal["created", "updated"]
 
+# Keys of the metadata of a child run's session: its parent session, and the call that started it.
+PARENT_SESSION: Final = "parent_session_id"
+PARENT_CALL: Final = "parent_tool_use_id"
 
-def session_id_fault(session_id: object) -> str | None:
+
+def find_session_id_error(session_id: object) -> str | None:
     """Why this cannot name a session; None if it can.
 
     Any text of 1 to 256 characters will do, `../x`, `CON` and `Ä` included: stores see to it that

@@ -42,3 +42,10 @@ class Usage:
 
 
 NO_TOKENS: Final = Usage()
+
+_CHARACTERS_PER_TOKEN: Final = 4  # of English prose, in the tokenisers of current models
+
+
+def estimate_tokens(characters: int) -> int:
+    """Return a rough number of tokens for a text of this length."""
+    return characters // _CHARACTERS_PER_TOKEN

@@ -26,13 +26,13 @@ _Output: TypeAlias = str | JsonObject | list[JsonValue]
 def _flag(value: bool) -> bool:
     # Of a text such as "no" nobody can tell whether it lets the step be taken.
     if not isinstance(value, bool):
-        raise _fault("continue_ and stop", "True or False", value)
+        raise _error("continue_ and stop", "True or False", value)
     return value
 
 
 def _reason(value: str) -> str:
     if not isinstance(value, str):
-        raise _fault("reason", "text", value)
+        raise _error("reason", "text", value)
     return clean_text(value)
 
 
@@ -41,7 +41,7 @@ def _prompt(value: str | None) -> str | None:
         return None
     found: object = value
     if not isinstance(found, str) or not value.strip():
-        raise _fault("modified_prompt", "text that is not blank", value)
+        raise _error("modified_prompt", "text that is not blank", value)
     return clean_text(value)
 
 
@@ -49,7 +49,7 @@ def _input(value: JsonObject | None) -> JsonObject | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise _fault("modified_input", "an object of JSON", value)
+        raise _error("modified_input", "an object of JSON", value)
     try:
         return to_json_object(value)
     except TypeError as error:
@@ -62,7 +62,7 @@ def _messages(value: MessageDicts | None) -> MessageDicts | None:
     found: object = value
     whole = isinstance(found, list | tuple)
     if not whole or not all(isinstance(message, Mapping) for message in value):
-        raise _fault("modified_messages", "a list of messages as dicts", value)
+        raise _error("modified_messages", "a list of messages as dicts", value)
     return tuple(dict(message) for message in value)
 
 
@@ -73,7 +73,7 @@ def _output(value: _Output | None) -> _Output | None:
         raise ConfigError(f"HookDecision: modified_output: {error}") from error
 
 
-def _fault(name: str, wanted: str, found: object) -> ConfigError:
+def _error(name: str, wanted: str, found: object) -> ConfigError:
     return ConfigError(f"HookDecision: {name} must be {wanted}; got {found!r:.80}")
 
 
@@ -110,7 +110,7 @@ class HookDecision:
 
 
 @attrs.frozen
-class Refusal:
+class Denial:
     """What was under way is refused.
 
     Attributes:

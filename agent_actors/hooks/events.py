@@ -11,7 +11,7 @@ import attrs
 from agent_actors.codec.openai_messages import MessageDict, messages_from_openai, messages_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.errors import ConfigError, MessageError
 from agent_actors.hooks.decision import HookDecision, MessageDicts
 from agent_actors.hooks.phases import Phase
@@ -150,7 +150,7 @@ class AfterModelEvent(PhaseEvent):
     """
 
     phase: ClassVar[Phase] = Phase.AFTER_MODEL
-    answer: ModelFinished
+    answer: ModelCompleted
     text: str
     iteration: int
 

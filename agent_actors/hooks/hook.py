@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import (
@@ -25,7 +25,7 @@ from agent_actors.hooks.events import (
 from agent_actors.tools.output import ToolOutput
 
 # What stands inside a hook that wraps: the next hook, and innermost the step itself.
-ModelCall: TypeAlias = Callable[[ModelRequest], Awaitable[ModelFinished]]
+ModelCall: TypeAlias = Callable[[ModelRequest], Awaitable[ModelCompleted]]
 ToolCall: TypeAlias = Callable[[ToolUseBlock], Awaitable[ToolOutput]]
 
 
@@ -91,7 +91,7 @@ class Hook:
 
     async def wrap_model_call(
         self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         """Stand around a model call.
 
         `call_next` may be called again, one call after the other: what was shown is void then, and

@@ -15,6 +15,7 @@ from typing import (
     Generic,
     Literal,
     TypeAlias,
+    TypedDict,
     TypeVar,
     Unpack,
     cast,
@@ -23,34 +24,46 @@ from typing import (
 
 import attrs
 
-from agent_actors.actors.stream_watchdog import Deadlines
-from agent_actors.actors.tool_executor import DEFAULT_TOOL_TIMEOUT
-from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, Recall
+from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, ResumeWindow
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.limits import NO_LIMITS, Prices, UsageLimits
-from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice
+from agent_actors.domain.limits import (
+    DEFAULT_TOOL_TIMEOUT,
+    NO_LIMITS,
+    Prices,
+    Timeouts,
+    UsageLimits,
+    find_price_error,
+)
+from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice, ToolSpec
 from agent_actors.domain.run import OutputT_co
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import ConfigError
 from agent_actors.hooks.registry import NO_HOOKS, HookChain, Hooks, compile_hooks
+from agent_actors.options import field_types as kinds
 from agent_actors.options.converters import as_items, as_path, as_policy, as_stop, as_tools
-from agent_actors.options.loading import fields_of_environ, fields_of_file, named
-from agent_actors.options.typed_kwargs import OptionFields
-from agent_actors.options.validation import fault_of, fault_of_keywords, fault_of_types
+from agent_actors.options.loading import IN_CODE, fields_of_environ, fields_of_file, named
+from agent_actors.options.validation import (
+    find_key_error,
+    find_keyword_error,
+    find_model_error,
+    find_tool_choice_error,
+    find_url_error,
+)
 from agent_actors.permissions import CanUseTool, PermissionPolicy
+from agent_actors.profiles.resolve import (
+    NO_API_KEY,
+    ResolvedProvider,
+    default_model,
+    resolve_provider,
+)
 from agent_actors.protocol.retry import RetryPolicy
-from agent_actors.runtime.wiring import NOT_GIVEN, Resolved, default_model, resolve_provider
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
-from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
     import httpx
 
-# What local servers expect: some refuse an empty key, none looks at it.
-NO_API_KEY: Final = NOT_GIVEN
-
-# What a run does where a person has to be asked.
+# How a run behaves when a person has to decide.
 OnAsk: TypeAlias = Literal["wait", "suspend"]
 OnSuspended: TypeAlias = Literal["raise", "deny"]
 
@@ -77,6 +90,67 @@ def _as_fallbacks(
                 f"got {item!r:.80}"
             )
     return cast("tuple[str | AgentOptions[object], ...]", found)
+
+
+class OptionFields(TypedDict, total=False):
+    """The fields of `AgentOptions` as keywords, for type checkers; nothing here runs.
+
+    `output_type` is missing, because it decides the type of the options. A test compares this table
+    with the fields.
+    """
+
+    model: str
+    base_url: str
+    provider: object | None
+    system_prompt: str
+    tools: Iterable[object]
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    stop: str | Iterable[str]
+    seed: int | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    tool_choice: ToolChoice | None
+    parallel_tool_calls: bool | None
+    extra_body: Mapping[str, JsonValue]
+    api_key: str
+    api_key_header: str | None
+    headers: Mapping[str, str]
+    include_usage: bool
+    http_client: "httpx.AsyncClient | None"
+    cwd: str | os.PathLike[str] | None
+    agent_name: str | None
+    max_iterations: int
+    auto_execute_tools: bool
+    max_tool_iterations: int
+    max_turns: int | None
+    run_timeout: float
+    connect_timeout: float
+    first_token_timeout: float
+    idle_timeout: float
+    total_timeout: float
+    tool_timeout: float
+    max_retries: int
+    fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
+    hooks: Hooks
+    hook_timeout: float
+    permissions: PermissionPolicy | str | None
+    can_use_tool: CanUseTool | None
+    on_ask: OnAsk
+    on_suspended: OnSuspended
+    question_timeout: float
+    allow_message_rewrite: bool
+    withhold_deltas: bool
+    resume_max_events: float
+    resume_max_bytes: float
+    reader_stall: float
+    tool_deltas: bool
+    allow_lenient_tool_json: bool
+    output_retries: int
+    limits: UsageLimits
+    session_limits: UsageLimits
+    prices: Prices | None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -170,72 +244,96 @@ class AgentOptions(Generic[OutputT_co]):
             in which a key is missing.
     """
 
-    model: str = ""
-    base_url: str = attrs.field(default="", repr=_shown)
-    provider: object | None = None
-    system_prompt: str = ""
-    tools: tuple[Tool, ...] = attrs.field(default=(), converter=as_tools)
-    max_tokens: int | None = 4096
-    temperature: float | None = 0.7
-    top_p: float | None = None
-    stop: tuple[str, ...] = attrs.field(default=(), converter=as_stop)
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    extra_body: Mapping[str, JsonValue] = _NO_BODY
-    api_key: str = attrs.field(default=NO_API_KEY, repr=False)
-    api_key_header: str | None = None
-    headers: Mapping[str, str] = attrs.field(default=_NO_HEADERS, repr=False)
-    include_usage: bool = True
-    http_client: "httpx.AsyncClient | None" = None
-    cwd: Path = attrs.field(default=None, converter=as_path)
-    agent_name: str | None = None
-    max_iterations: int = 25
-    auto_execute_tools: bool = False
-    max_tool_iterations: int = 5
-    max_turns: int | None = None
-    run_timeout: float = math.inf
-    connect_timeout: float = Deadlines().connect
-    first_token_timeout: float = Deadlines().first_token
-    idle_timeout: float = Deadlines().idle
-    total_timeout: float = Deadlines().total
-    tool_timeout: float = DEFAULT_TOOL_TIMEOUT
-    max_retries: int = RetryPolicy().max_retries
+    # The one table of the fields. Validators check types and ranges; `__attrs_post_init__` checks
+    # what depends on several fields. Fields with `IN_CODE` cannot come from a file.
+    model: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT)
+    base_url: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT, repr=_shown)
+    provider: object | None = attrs.field(default=None, validator=kinds.PROVIDER)
+    system_prompt: str = attrs.field(default="", validator=kinds.TEXT)
+    tools: tuple[Tool, ...] = attrs.field(default=(), converter=as_tools, metadata=IN_CODE)
+    max_tokens: int | None = attrs.field(
+        default=4096, validator=kinds.whole_or_none(1, ", or None to send none")
+    )
+    temperature: float | None = attrs.field(default=0.7, validator=kinds.number_or_none(0, 2))
+    top_p: float | None = attrs.field(default=None, validator=kinds.number_or_none(0, 1))
+    stop: tuple[str, ...] = attrs.field(default=(), converter=as_stop, validator=kinds.STOP)
+    seed: int | None = attrs.field(default=None, validator=kinds.WHOLE_OR_NONE)
+    presence_penalty: float | None = attrs.field(
+        default=None, validator=kinds.number_or_none(-2, 2)
+    )
+    frequency_penalty: float | None = attrs.field(
+        default=None, validator=kinds.number_or_none(-2, 2)
+    )
+    tool_choice: ToolChoice | None = attrs.field(default=None, validator=kinds.TEXT_OR_NONE)
+    parallel_tool_calls: bool | None = attrs.field(default=None, validator=kinds.SWITCH_OR_NONE)
+    extra_body: Mapping[str, JsonValue] = attrs.field(default=_NO_BODY, validator=kinds.MAPPING)
+    api_key: str = attrs.field(default=NO_API_KEY, validator=kinds.KEY, repr=False)
+    api_key_header: str | None = attrs.field(default=None, validator=kinds.TEXT_OR_NONE)
+    headers: Mapping[str, str] = attrs.field(
+        default=_NO_HEADERS, validator=kinds.HEADERS, repr=False
+    )
+    include_usage: bool = attrs.field(default=True, validator=kinds.SWITCH)
+    http_client: "httpx.AsyncClient | None" = attrs.field(
+        default=None, validator=kinds.HTTP_CLIENT, metadata=IN_CODE
+    )
+    cwd: Path = attrs.field(default=None, converter=as_path, validator=kinds.PATH)
+    agent_name: str | None = attrs.field(default=None, validator=kinds.TEXT_OR_NONE)
+    max_iterations: int = attrs.field(default=25, validator=kinds.whole(1))
+    auto_execute_tools: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    max_tool_iterations: int = attrs.field(default=5, validator=kinds.whole(0))
+    max_turns: int | None = attrs.field(
+        default=None, validator=kinds.whole_or_none(1, ", or None for any number")
+    )
+    run_timeout: float = attrs.field(default=math.inf, validator=kinds.SECONDS)
+    connect_timeout: float = attrs.field(default=Timeouts().connect, validator=kinds.SECONDS)
+    first_token_timeout: float = attrs.field(
+        default=Timeouts().first_token, validator=kinds.SECONDS
+    )
+    idle_timeout: float = attrs.field(default=Timeouts().idle, validator=kinds.SECONDS)
+    total_timeout: float = attrs.field(default=Timeouts().total, validator=kinds.SECONDS)
+    tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
+    max_retries: int = attrs.field(default=RetryPolicy().max_retries, validator=kinds.WHOLE)
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
         default=(), converter=_as_fallbacks
     )
-    hooks: Hooks = ()
-    hook_timeout: float = 60.0
-    permissions: PermissionPolicy | None = attrs.field(default=None, converter=as_policy)
-    can_use_tool: CanUseTool | None = None
-    on_ask: OnAsk = "wait"
-    on_suspended: OnSuspended = "raise"
-    question_timeout: float = 300.0
-    allow_message_rewrite: bool = False
-    withhold_deltas: bool = False
-    resume_max_events: float = RESUME_MAX_EVENTS
-    resume_max_bytes: float = RESUME_MAX_BYTES
-    reader_stall: float = 60.0
-    tool_deltas: bool = False
-    allow_lenient_tool_json: bool = False
-    output_type: type[OutputT_co] | OutputSpec[OutputT_co] | None = None
-    output_retries: int = 2
-    limits: UsageLimits = NO_LIMITS
-    session_limits: UsageLimits = NO_LIMITS
-    prices: Prices | None = None
+    hooks: Hooks = attrs.field(default=(), metadata=IN_CODE)
+    hook_timeout: float = attrs.field(default=60.0, validator=kinds.SECONDS)
+    permissions: PermissionPolicy | None = attrs.field(
+        default=None, converter=as_policy, validator=kinds.POLICY
+    )
+    can_use_tool: CanUseTool | None = attrs.field(
+        default=None, validator=kinds.FUNCTION, metadata=IN_CODE
+    )
+    on_ask: OnAsk = attrs.field(default="wait", validator=kinds.choice("wait", "suspend"))
+    on_suspended: OnSuspended = attrs.field(
+        default="raise", validator=kinds.choice("raise", "deny")
+    )
+    question_timeout: float = attrs.field(default=300.0, validator=kinds.SECONDS)
+    allow_message_rewrite: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    withhold_deltas: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    resume_max_events: float = attrs.field(default=RESUME_MAX_EVENTS, validator=kinds.AMOUNT)
+    resume_max_bytes: float = attrs.field(default=RESUME_MAX_BYTES, validator=kinds.AMOUNT)
+    reader_stall: float = attrs.field(default=60.0, validator=kinds.SECONDS)
+    tool_deltas: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    allow_lenient_tool_json: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    output_type: type[OutputT_co] | OutputSpec[OutputT_co] | None = attrs.field(
+        default=None, metadata=IN_CODE
+    )
+    output_retries: int = attrs.field(default=2, validator=kinds.whole(0))
+    limits: UsageLimits = attrs.field(default=NO_LIMITS, validator=kinds.LIMITS)
+    session_limits: UsageLimits = attrs.field(default=NO_LIMITS, validator=kinds.LIMITS)
+    prices: Prices | None = attrs.field(default=None, validator=kinds.PRICES)
 
     # Made once here, since every run and every request needs them.
     tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
-    deadlines: Deadlines = attrs.field(init=False, repr=False)
-    recall: Recall = attrs.field(init=False, repr=False)
+    deadlines: Timeouts = attrs.field(init=False, repr=False)
+    resume_window: ResumeWindow = attrs.field(init=False, repr=False)
     retry_policy: RetryPolicy = attrs.field(init=False, repr=False)
     hook_chain: HookChain = attrs.field(init=False, repr=False)
     fallback_options: "tuple[AgentOptions, ...]" = attrs.field(init=False, repr=False)
-    resolved: Resolved | None = attrs.field(init=False, repr=False)
+    resolved: ResolvedProvider | None = attrs.field(init=False, repr=False)
     output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
 
     if not TYPE_CHECKING:  # there, the fields themselves say what may be given
@@ -243,22 +341,21 @@ class AgentOptions(Generic[OutputT_co]):
         def __new__(cls, *args: object, **fields: object) -> "AgentOptions[object]":
             """Refuse what is no field, before attrs does so with a bare `TypeError`."""
             if args or not fields.keys() <= _FIELDS:
-                raise ConfigError(f"AgentOptions: {_fault_of_call(args, fields)}")
+                raise ConfigError(f"AgentOptions: {_find_call_error(args, fields)}")
             return object.__new__(cls)
 
     def __attrs_post_init__(self) -> None:
-        _check(fault_of_types(self))
         _set(self, "tools_by_name", {tool.name: tool for tool in self.tools})
         _resolve(self)
-        _check(fault_of(self))
+        _check(self)
         _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
         _set(self, "settings", _settings_of(self))
         _set(self, "output", as_output_spec(self.output_type))
-        _set(self, "recall", Recall(self.resume_max_events, self.resume_max_bytes))
+        _set(self, "resume_window", ResumeWindow(self.resume_max_events, self.resume_max_bytes))
         _set(
             self,
             "deadlines",
-            Deadlines(
+            Timeouts(
                 connect=self.connect_timeout,
                 first_token=self.first_token_timeout,
                 idle=self.idle_timeout,
@@ -318,7 +415,7 @@ class AgentOptions(Generic[OutputT_co]):
             ConfigError: A variable cannot be read as its field, cannot hold it, or is nearly the
                 name of one; or as for new options.
         """
-        return _made({**fields_of_environ(os.environ), **fields})
+        return _made({**fields_of_environ(os.environ, AgentOptions), **fields})
 
     @overload
     @classmethod
@@ -350,7 +447,7 @@ class AgentOptions(Generic[OutputT_co]):
             ConfigError: Naming the file: it cannot be read, is of another form, has a field that
                 there is none of, or holds what cannot work.
         """
-        found = fields_of_file(path, os.environ, _made)
+        found = fields_of_file(path, AgentOptions, os.environ, _made)
         with named(os.fspath(path)):
             return _made({**found, **fields})
 
@@ -397,15 +494,27 @@ def _show_fields() -> None:
 _show_fields()
 
 
-def _fault_of_call(args: tuple[object, ...], fields: Iterable[str]) -> str:
+def _find_call_error(args: tuple[object, ...], fields: Iterable[str]) -> str:
     if args:
-        return f"its fields are named, as in AgentOptions(model='qwen3-32b'); got {args[0]!r:.80}"
-    return fault_of_keywords(fields, _FIELDS)
+        return f"fields need names, as in AgentOptions(model='qwen3-32b'); got {args[0]!r:.80}"
+    return find_keyword_error(fields, _FIELDS)
 
 
-def _check(fault: str) -> None:
-    if fault:
-        raise ConfigError(f"AgentOptions: {fault}")
+def _check(options: AgentOptions[object]) -> None:
+    """Check what depends on several fields; the validators of the fields have passed."""
+    resolved = options.resolved
+    error = find_model_error(options.model) or find_key_error(
+        options.api_key if resolved is None else resolved.api_key
+    )
+    if not error and resolved is not None:
+        error = find_url_error(resolved, passed=bool(options.base_url))
+    error = (
+        error
+        or find_tool_choice_error(options.tool_choice, options.tools_by_name)
+        or find_price_error(options.limits, options.session_limits, options.prices)
+    )
+    if error:
+        raise ConfigError(f"AgentOptions: {error}")
 
 
 def _made(fields: Mapping[str, object]) -> AgentOptions[object]:
@@ -423,12 +532,20 @@ _set: Final = object.__setattr__
 
 def _resolve(options: AgentOptions[object]) -> None:
     try:
-        resolved = resolve_provider(options)
+        resolved = resolve_provider(
+            options.provider,
+            os.environ,
+            base_url=options.base_url,
+            model=options.model,
+            api_key=options.api_key,
+            api_key_header=options.api_key_header,
+            headers=options.headers,
+        )
     except ConfigError as error:
         raise ConfigError(f"AgentOptions: {error}") from error
     _set(options, "resolved", resolved)
     if not options.model.strip():
-        _set(options, "model", default_model() if resolved is None else resolved.model)
+        _set(options, "model", default_model(os.environ) if resolved is None else resolved.model)
 
 
 def _retry_policy(options: AgentOptions[object]) -> RetryPolicy:

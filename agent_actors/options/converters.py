@@ -38,7 +38,7 @@ def as_path(cwd: str | os.PathLike[str] | None) -> Path:
 
 def as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
     """Texts at which an answer ends, or one."""
-    found = (stop,) if isinstance(stop, str) else as_items("stop", "texts", stop)
+    found = (stop,) if isinstance(stop, str) else as_items("stop", "strings", stop)
     return cast("tuple[str, ...]", found)
 
 

@@ -1,12 +1,11 @@
-"""An agent's options from a file or from the environment, as plain fields.
+"""An agent's options from a file or from the environment, as plain field values.
 
-Owns the forms (YAML, TOML, JSON, variables) and what is said of a mistake in them: where it stands,
-which field, what was expected, and the nearest name. Knows nothing of what a field's value may be
-beyond its form: the options judge that themselves, and `named` puts the file's name before it.
+Reads YAML, TOML, JSON and environment variables. Errors name the file or the variable, the field,
+the expected value and the nearest field name. The options check the values themselves.
 
-A file holds data: functions, tools and clients are passed beside it. Secrets need not stand in it:
-`${NAME}` in the fields that say where requests go and by which key is taken from the environment.
-Nowhere else, so that a system prompt that shows a shell script stays as it is, and shows nothing.
+A file holds data; tools, functions and clients are passed in code. A file needs no secrets: in the
+fields that say where requests go and with which key, `${NAME}` is replaced from the environment.
+Other fields stay as written, so that a system prompt may contain a shell script.
 """
 
 import difflib
@@ -20,12 +19,15 @@ from pathlib import Path
 from typing import Final, cast
 
 import attrs
+import cattrs
 import yaml
+from cattrs.gen import make_dict_structure_fn, override
 
 from agent_actors.domain.json import JsonValue, is_deeper, nests_deeper
 from agent_actors.domain.limits import Prices, UsageLimits
 from agent_actors.errors import ConfigError
-from agent_actors.options.validation import KINDS, fault_of_keywords
+from agent_actors.options.field_types import FieldType
+from agent_actors.options.validation import find_keyword_error
 from agent_actors.permissions import PermissionPolicy
 
 ENV_PREFIX: Final = "AGENT_ACTORS_"
@@ -42,22 +44,64 @@ _DEEPEST: Final = 50
 _EXPANDED: Final = frozenset({"model", "base_url", "api_key", "headers"})
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 
-_TABLES: Final[Mapping[str, type]] = {
-    "limits": UsageLimits,
-    "session_limits": UsageLimits,
-    "prices": Prices,
-    "permissions": PermissionPolicy,
-}
-_IN_CODE: Final = frozenset({"tools", "hooks", "can_use_tool", "http_client", "output_type"})
-_PLAIN: Final = frozenset({*KINDS, *_TABLES, "provider", "stop", "cwd", "fallbacks"})
-FIELDS: Final = _PLAIN | _IN_CODE
-"""Every field of the options."""
-# Fields of a policy that no file can hold.
-_NOT_OF_A_POLICY: Final = frozenset({"above"})
+IN_CODE: Final[Mapping[str, bool]] = {"in_code": True}
+"""The metadata of a field that holds Python objects: no file and no variable can set the field."""
+
+_ANYTHING: Final = FieldType[object]((object,), "a value")
+
+
+@attrs.frozen
+class _Field:
+    """A field of the options, as loading needs it."""
+
+    kind: FieldType[object]
+    in_code: bool
+
+    @property
+    def table(self) -> type | None:
+        """The attrs class that a table fills; None for a plain value."""
+        return next((cls for cls in self.kind.types if attrs.has(cls)), None)
+
+
+def _fields(options: type) -> Mapping[str, _Field]:
+    return {
+        field.name: _Field(
+            _ANYTHING if field.validator is None else cast("FieldType[object]", field.validator),
+            in_code="in_code" in field.metadata,
+        )
+        for field in attrs.fields(options)
+        if field.init
+    }
+
+
+def _table_converter() -> cattrs.Converter:
+    """Return a converter of tables that refuses unknown keys and leaves the values as they are."""
+    converter = cattrs.Converter(detailed_validation=False)
+
+    def keep(value: object, _: object) -> object:
+        return value
+
+    for cls in (UsageLimits, Prices, PermissionPolicy):
+        # `above` holds the policies of parent runs, which no file can name.
+        omitted = {"above": override(omit=True)} if cls is PermissionPolicy else {}
+        kept = {
+            field.name: override(struct_hook=keep)
+            for field in attrs.fields(cls)
+            if field.init and field.name not in omitted
+        }
+        # Type checkers take the overrides for options of the function.
+        make = cast("Callable[..., Callable[[object, object], object]]", make_dict_structure_fn)
+        structure = make(cls, converter, _cattrs_forbid_extra_keys=True, **kept, **omitted)
+        converter.register_structure_hook(cls, structure)
+    return converter
+
+
+_TABLES: Final = _table_converter()
 
 
 def fields_of_file(
     path: str | os.PathLike[str],
+    options: type,
     environ: Mapping[str, str],
     make: Callable[[dict[str, object]], object],
 ) -> dict[str, object]:
@@ -65,6 +109,7 @@ def fields_of_file(
 
     Args:
         path: YAML (`.yaml`, `.yml`), TOML (`.toml`) or JSON (`.json`).
+        options: The class of the options, whose fields are the table.
         environ: For `${NAME}`.
         make: Makes options of fields: for fallbacks that are tables.
 
@@ -75,7 +120,7 @@ def fields_of_file(
     name = os.fspath(path)
     with named(name):
         table = _parsed(Path(name).suffix.lower(), _text(name))
-        return _Reading(Path(name).parent, environ, make).fields(table)
+        return _Reading(Path(name).parent, _fields(options), environ, make).values(table)
 
 
 @contextmanager
@@ -185,28 +230,34 @@ class _Reading:
     """One file on its way to fields."""
 
     folder: Path
+    fields: Mapping[str, _Field]
     environ: Mapping[str, str]
     make: Callable[[dict[str, object]], object]
 
-    def fields(self, table: Mapping[str, object]) -> dict[str, object]:
+    def values(self, table: Mapping[str, object]) -> dict[str, object]:
         for name in table:
-            if name in _IN_CODE:
+            if name in self.fields and self.fields[name].in_code:
                 raise ConfigError(
-                    f"{name} holds objects of Python, which no file can; pass it beside the file, "
-                    f"as in AgentOptions.from_file(…, {name}=…)"
+                    f"{name} holds Python objects, which a file cannot; pass it in code, as in "
+                    f"AgentOptions.from_file(…, {name}=…)"
                 )
-        fault = fault_of_keywords(table, _PLAIN)
-        if fault:
-            raise ConfigError(fault)
+        error = find_keyword_error(table, self._names_in_files())
+        if error:
+            raise ConfigError(error)
         return {name: self._value(name, value) for name, value in table.items()}
 
+    def _names_in_files(self) -> list[str]:
+        return [name for name, field in self.fields.items() if not field.in_code]
+
     def _value(self, name: str, value: object) -> object:
+        field = self.fields[name]
         if name in _EXPANDED:
             value = self._expanded(name, value)
-        if name in _TABLES and isinstance(value, dict):
-            return _made(_TABLES[name], name, cast("dict[str, object]", value))
-        if name in {"limits", "session_limits", "prices"}:
-            raise ConfigError(f"{name} must be a table; got {value!r:.80}")
+        if field.table is not None:
+            if isinstance(value, dict):
+                return _structured(field.table, name, cast("dict[str, object]", value))
+            if not field.kind.takes_text:
+                raise ConfigError(f"{name} must be a table; got {value!r:.80}")
         if name == "provider" and not isinstance(value, str):
             raise ConfigError(f"provider must be the name of a profile; got {value!r:.80}")
         if name == "cwd":
@@ -214,13 +265,13 @@ class _Reading:
                 raise ConfigError(f"cwd must be a path; got {value!r:.80}")
             return self.folder / value
         if name == "fallbacks" and isinstance(value, list):
-            return [self._fallback(one) for one in cast("list[object]", value)]
-        return _unquoted(name, value)
+            return [self._fallback(item) for item in cast("list[object]", value)]
+        return _unquoted(field.kind, value)
 
     def _fallback(self, item: object) -> object:
         if isinstance(item, dict):
             with named("fallbacks"):
-                return self.make(self.fields(cast("dict[str, object]", item)))
+                return self.make(self.values(cast("dict[str, object]", item)))
         return item
 
     def _expanded(self, name: str, value: object) -> object:
@@ -240,58 +291,59 @@ class _Reading:
         return value
 
 
-def _unquoted(name: str, value: object) -> object:
-    """What some forms have no word for: `none` in TOML, `inf` in JSON."""
-    types = KINDS[name][0] if name in KINDS else ()
-    if str in types or not isinstance(value, str):
+def _unquoted(field: FieldType[object], value: object) -> object:
+    """Read `none` and `inf` from text, because TOML has no null and JSON has no infinity."""
+    if str in field.types or not isinstance(value, str):
         return value
-    if type(None) in types and value.lower() == "none":
+    if type(None) in field.types and value.lower() == "none":
         return None
-    if float in types and value.lower() == "inf":
+    if float in field.types and value.lower() == "inf":
         return float("inf")
     return value
 
 
-def _made(of: type, name: str, table: Mapping[str, object]) -> object:
-    fields = {field.name for field in attrs.fields(of) if field.init} - _NOT_OF_A_POLICY
-    fault = fault_of_keywords(table, fields)
-    if fault:
-        raise ConfigError(f"{name}: {fault}")
-    build = cast("Callable[..., object]", of)
+def _structured(cls: type, name: str, table: dict[str, object]) -> object:
     try:
-        return build(**table)
-    except TypeError as error:  # a field that is needed is missing, or a value has no such shape
+        return cast(object, _TABLES.structure(table, cls))
+    except cattrs.ForbiddenExtraKeysError as error:
+        known = [field.name for field in attrs.fields(cls) if field.name != "above"]
+        unknown = sorted(error.extra_fields, key=str)
+        raise ConfigError(f"{name}: {find_keyword_error(unknown, known)}") from error
+    except KeyError as error:
+        raise ConfigError(f"{name}: the field {error.args[0]!r} is missing") from error
+    except TypeError as error:  # a value whose shape a converter of the class cannot take
         raise ConfigError(f"{name}: {error}") from error
 
 
-def fields_of_environ(environ: Mapping[str, str]) -> dict[str, object]:
-    """The fields that the environment names, each as `AGENT_ACTORS_` and its name in capitals.
+def fields_of_environ(environ: Mapping[str, str], options: type) -> dict[str, object]:
+    """Return the fields that variables set: `AGENT_ACTORS_` and the field's name in capitals.
 
-    A variable that is blank is not set. `model`, `base_url` and `api_key` are not among them: they
-    are read wherever options are made.
+    A blank variable counts as not set. `model`, `base_url` and `api_key` are left out: the options
+    read these variables themselves.
 
     Raises:
-        ConfigError: A value cannot be read as what its field holds, a field cannot be put into a
-            variable, or a variable is nearly the name of a field; names the variable.
+        ConfigError: A value cannot be read as the type of its field, a variable cannot set the
+            field, or a variable is nearly the name of a field; names the variable.
     """
-    known = {f"{ENV_PREFIX}{name.upper()}": name for name in FIELDS}
-    found: dict[str, object] = {}
+    fields = _fields(options)
+    known = {f"{ENV_PREFIX}{name.upper()}": name for name in fields}
+    values: dict[str, object] = {}
     for variable, text in environ.items():
         if not variable.startswith(ENV_PREFIX) or not text.strip():
             continue
         name = known.get(variable)
         if name is None:
-            _check_other(variable)
+            _check_other(variable, fields)
         elif name not in _READ_ELSEWHERE:
             with named(variable):
-                found[name] = _of_text(name, text.strip())
-    return found
+                values[name] = _of_text(name, fields[name], text.strip())
+    return values
 
 
-def _check_other(variable: str) -> None:
-    # Others may have variables of this prefix; one that is nearly a field's is a slip of the pen.
+def _check_other(variable: str, fields: Iterable[str]) -> None:
+    # Other programs may use the prefix too; a name that is nearly a field's is a typing error.
     name = variable.removeprefix(ENV_PREFIX).lower()
-    near = difflib.get_close_matches(name, FIELDS, n=1, cutoff=_SLIP)
+    near = difflib.get_close_matches(name, list(fields), n=1, cutoff=_SLIP)
     if near and variable not in _OTHER_VARIABLES:
         meant = f"{ENV_PREFIX}{near[0].upper()}"
         raise ConfigError(f"{variable} is no option; did you mean {meant}?")
@@ -306,17 +358,15 @@ _SWITCHES: Final[Mapping[str, bool]] = {
 }
 
 
-def _of_text(name: str, text: str) -> object:
+def _of_text(name: str, field: _Field, text: str) -> object:
     if name == "fallbacks":
-        return [one.strip() for one in text.split(",") if one.strip()]
-    if name in {"provider", "stop", "cwd", "permissions"}:
-        return text
-    types, kind = KINDS.get(name, ((), ""))
-    if str in types:
+        return [item.strip() for item in text.split(",") if item.strip()]
+    types = field.kind.types
+    if str in types or field.kind.takes_text:
         return text
     if type(None) in types and text.lower() == "none":
         return None
-    if bool in types:
+    if bool in types and not field.in_code:
         switch = _SWITCHES.get(text.lower())
         if switch is None:
             raise ConfigError(f"{name} must be true or false; got {text!r:.80}")
@@ -328,7 +378,7 @@ def _of_text(name: str, text: str) -> object:
     try:
         return _number(text, whole=float not in types)
     except ValueError:
-        raise ConfigError(f"{name} must be {kind}; got {text!r:.80}") from None
+        raise ConfigError(f"{name} must be {field.kind.expected}; got {text!r:.80}") from None
 
 
 def _number(text: str, *, whole: bool) -> float:

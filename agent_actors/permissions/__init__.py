@@ -8,13 +8,13 @@ whitelist)` for a line in the log. For a run: `policy.under(parent)` if another 
 `policy.narrowed(whitelist)` if it has one, and the model gets `policy.offered(tools)`. For a call,
 with nothing awaited between the two:
 
-    verdict = policy.decide(call, tool, Situation(cwd, session_id, remembered, now))
-    remembered = remembered.spent(verdict.grant)    # of an Allow or a Deny
+    verdict = policy.decide(call, tool, DecisionContext(cwd, session_id, grants, now))
+    grants = grants.spent(verdict.grant)    # of an Allow or a Deny
 
 An `Ask` goes to the `can_use_tool` function (`as_decision`), and if that hands it on, to a person
 (`read_answer`). What they say is settled as things stand then, not as they stood when it was asked:
 
-    verdict, remembered = policy.settle(decision, ask, call, tool, Situation(...))
+    verdict, grants = policy.settle(decision, ask, call, tool, DecisionContext(...))
 
 An `Allow` that has an `input` goes back to the schema and the guards with it.
 """
@@ -29,11 +29,12 @@ from agent_actors.permissions.decisions import PermissionRequest as PermissionRe
 from agent_actors.permissions.decisions import Verdict as Verdict
 from agent_actors.permissions.decisions import as_decision as as_decision
 from agent_actors.permissions.decisions import read_answer as read_answer
-from agent_actors.permissions.grants import NOTHING_REMEMBERED as NOTHING_REMEMBERED
+from agent_actors.permissions.grants import NO_GRANTS as NO_GRANTS
+from agent_actors.permissions.grants import DecisionContext as DecisionContext
 from agent_actors.permissions.grants import Grant as Grant
+from agent_actors.permissions.grants import Grants as Grants
+from agent_actors.permissions.grants import GrantStore as GrantStore
 from agent_actors.permissions.grants import Remember as Remember
-from agent_actors.permissions.grants import Remembered as Remembered
-from agent_actors.permissions.grants import Situation as Situation
 from agent_actors.permissions.modes import MODES as MODES
 from agent_actors.permissions.modes import Effect as Effect
 from agent_actors.permissions.modes import PermissionMode as PermissionMode

@@ -32,7 +32,7 @@ class Allow:
     Attributes:
         reason: Which rule, mode or person let it.
         input: The arguments that it has to run with, in place of its own; None: its own.
-        grant: The remembered decision that let it, to be `Remembered.spent`; None: none did.
+        grant: The remembered decision that let it, to be `Grants.spent`; None: none did.
     """
 
     reason: str = ""
@@ -46,7 +46,7 @@ class Deny:
 
     Attributes:
         reason: Why.
-        grant: The remembered decision that refused it, to be `Remembered.spent`; None: none did.
+        grant: The remembered decision that refused it, to be `Grants.spent`; None: none did.
     """
 
     reason: str

@@ -95,8 +95,8 @@ class Grant:
 
 
 @attrs.frozen
-class Remembered:
-    """The decisions that are remembered; `NOTHING_REMEMBERED` is where one begins."""
+class Grants:
+    """An immutable set of remembered decisions; `NO_GRANTS` is the empty one."""
 
     _grants: Mapping[_Place, tuple[Grant, ...]] = _NOTHING
 
@@ -144,29 +144,29 @@ class Remembered:
         return attrs.evolve(self, grants=kept)
 
 
-NOTHING_REMEMBERED: Final = Remembered()
+NO_GRANTS: Final = Grants()
 
 
 @attrs.frozen
-class Situation:
-    """Where and when a call is judged.
+class DecisionContext:
+    """The circumstances in which the policy decides on a call.
 
     Attributes:
         cwd: The run's working directory, absolute: relative paths lie in it.
         session_id: The session.
-        remembered: What was decided before.
+        grants: The decisions that were made before.
         now: The time, by the clock by which that was remembered.
     """
 
     cwd: PurePath
     session_id: str = ""
-    remembered: Remembered = NOTHING_REMEMBERED
+    grants: Grants = NO_GRANTS
     now: float = 0.0
 
     def find(self, tool: Tool, arguments: JsonObject) -> Grant | None:
         """What is remembered of such a call: a denial before an approval; None: nothing."""
         found: Grant | None = None
-        for grant in self.remembered.of(self.session_id, tool.name):
+        for grant in self.grants.of(self.session_id, tool.name):
             if grant.holds(tool, arguments, self.cwd, self.now):
                 if not grant.allowed:
                     return grant
@@ -184,7 +184,7 @@ class Situation:
         allowed: bool = True,
         input: JsonObject | None = None,  # noqa: A002 - as the decision has it
         reason: str = "",
-    ) -> Remembered:
+    ) -> Grants:
         """What is remembered once this is decided of a call.
 
         Args:
@@ -218,7 +218,7 @@ class Situation:
             None if input is None else copy_object(input),
             reason,
         )
-        return self.remembered.with_grant(grant)
+        return self.grants.with_grant(grant)
 
 
 def _rule(text: str, call: ToolUseBlock, tool: Tool, cwd: PurePath, *, allowed: bool) -> Rule:
@@ -247,3 +247,21 @@ def _key(arguments: JsonObject) -> str:
     if is_deeper(arguments, MAX_DEPTH):  # such arguments are like no others
         return ""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+
+
+@attrs.define(eq=False)
+class GrantStore:
+    """The grants of one runtime, replaced by new values as decisions are made and spent.
+
+    Attributes:
+        clock: The clock by which grants end, in seconds.
+        grants: The grants that hold now.
+    """
+
+    clock: Callable[[], float]
+    grants: Grants = NO_GRANTS
+
+    def forget(self, session_id: str) -> None:
+        """Drop the grants of a session that left the runtime, and every grant that has ended."""
+        if self.grants:
+            self.grants = self.grants.forget(session_id).expire(self.clock())

@@ -30,7 +30,7 @@ from agent_actors.permissions.decisions import (
     Verdict,
 )
 from agent_actors.permissions.globs import escaped
-from agent_actors.permissions.grants import Remembered, Situation
+from agent_actors.permissions.grants import DecisionContext, Grants
 from agent_actors.permissions.modes import (
     MODES,
     PermissionMode,
@@ -135,7 +135,7 @@ class PermissionPolicy:
         self,
         call: ToolUseBlock,
         tool: Tool | None,
-        situation: Situation,
+        situation: DecisionContext,
     ) -> Verdict:
         """Whether a call may run, may not, or has to be asked about.
 
@@ -163,7 +163,7 @@ class PermissionPolicy:
         self,
         call: ToolUseBlock,
         tool: Tool | None,
-        situation: Situation,
+        situation: DecisionContext,
     ) -> Allow | Deny:
         """Judge a call that somebody has approved, with the arguments that they approved.
 
@@ -184,8 +184,8 @@ class PermissionPolicy:
         ask: Ask,
         call: ToolUseBlock,
         tool: Tool,
-        situation: Situation,
-    ) -> tuple[Verdict, Remembered]:
+        situation: DecisionContext,
+    ) -> tuple[Verdict, Grants]:
         """What a decision comes to, and what is remembered from now on.
 
         A decision that rewrites is judged again, and nothing is remembered of one that is refused
@@ -202,7 +202,7 @@ class PermissionPolicy:
             ConfigError: The rule to remember cannot be read, or does not match the call.
         """
         if decision.behavior == "ask":
-            return ask, situation.remembered
+            return ask, situation.grants
         allowed = decision.behavior == "allow"
         own = None if decision.input is None else copy_object(decision.input)
         verdict: Verdict = Deny(decision.reason or "it was not approved")
@@ -210,10 +210,10 @@ class PermissionPolicy:
             final = call if own is None else attrs.evolve(call, input=own)
             verdict = self.approved(final, tool, situation)
             if isinstance(verdict, Deny):
-                return verdict, situation.remembered
+                return verdict, situation.grants
             verdict = Allow(decision.reason or verdict.reason, own)
         if decision.remember is None:
-            return verdict, situation.remembered
+            return verdict, situation.grants
         kept = situation.approve(
             call,
             tool,
@@ -284,7 +284,7 @@ class PermissionPolicy:
         self,
         call: ToolUseBlock,
         tool: Tool | None,
-        situation: Situation,
+        situation: DecisionContext,
     ) -> Verdict:
         if tool is None or call.name != tool.name:
             return Deny(f"there is no tool {call.name!r:.80}")
@@ -304,7 +304,7 @@ class PermissionPolicy:
         self,
         call: ToolUseBlock,
         tool: Tool,
-        situation: Situation,
+        situation: DecisionContext,
     ) -> Verdict:
         grant = situation.find(tool, call.input)
         if grant is not None:

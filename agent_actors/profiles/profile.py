@@ -91,16 +91,16 @@ class ProviderProfile:
     resend_refused: bool = False
 
     def __attrs_post_init__(self) -> None:
-        fault = _fault_of(self)
-        if fault:
-            raise ConfigError(f"profile {self.name!r}: {fault}")
+        error = _find_error(self)
+        if error:
+            raise ConfigError(f"profile {self.name!r}: {error}")
 
     def dialect_of(self, model: str) -> ChatDialect:
         """The ways of one of its models."""
         return next((rule.dialect for rule in self.models if rule.covers(model)), self.dialect)
 
 
-def _fault_of(profile: ProviderProfile) -> str:
+def _find_error(profile: ProviderProfile) -> str:
     if not profile.name.strip():
         return "field name must not be blank"
     if profile.protocol not in PROTOCOLS:
@@ -120,11 +120,11 @@ def _fault_of(profile: ProviderProfile) -> str:
             if not name.isidentifier():
                 return f"field {field} must hold names of environment variables; got {name!r}"
     if profile.protocol == "anthropic":
-        return _fault_of_messages(profile)
+        return _find_messages_error(profile)
     return ""
 
 
-def _fault_of_messages(profile: ProviderProfile) -> str:
+def _find_messages_error(profile: ProviderProfile) -> str:
     if profile.api_key_header:
         return "field api_key_header belongs to the protocol 'openai'; the key goes by x-api-key"
     for dialect in (profile.dialect, *(rule.dialect for rule in profile.models)):

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import ConfigError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.profiles.profile import ProviderProfile
-from agent_actors.transport.request import public_url
+from agent_actors.profiles.registry import find_profile, known_profiles
 
 BASE_URL_ENV: Final = "AGENT_ACTORS_BASE_URL"
 MODEL_ENV: Final = "AGENT_ACTORS_MODEL"
@@ -97,6 +98,58 @@ def resolve(
         api_key_header=header,
         dialect=profile.dialect_of(model),
     )
+
+
+def resolve_provider(
+    provider: object,
+    environ: Mapping[str, str],
+    *,
+    base_url: str,
+    model: str,
+    api_key: str,
+    api_key_header: str | None,
+    headers: Collection[str],
+) -> ResolvedProvider | None:
+    """Resolve the `provider` of an agent's options; the other arguments are those of `resolve`.
+
+    Args:
+        provider: The name of a profile, a profile, None for any endpoint that speaks chat
+            completions, or a provider object of the caller.
+        environ: The environment.
+        base_url: The option; blank if not given.
+        model: The option; blank if not given.
+        api_key: The option; `NO_API_KEY` if not given.
+        api_key_header: The option; None if not given.
+        headers: The names of the headers that the caller sends.
+
+    Returns:
+        The endpoint; None if the caller passed a provider object.
+
+    Raises:
+        ConfigError: There is no such profile, a key is missing, or a variable holds no URL.
+    """
+    if isinstance(provider, str):
+        profile = find_profile(provider, known_profiles(environ))
+    elif isinstance(provider, ProviderProfile):
+        profile = provider
+    elif provider is None:
+        profile = OPENAI_COMPATIBLE
+    else:
+        return None
+    return resolve(
+        profile,
+        environ,
+        base_url=base_url,
+        model=model,
+        api_key=None if api_key == NO_API_KEY else api_key,
+        api_key_header=api_key_header,
+        headers=headers,
+    )
+
+
+def default_model(environ: Mapping[str, str]) -> str:
+    """Return the model that the environment names; empty if it names none."""
+    return _first(environ, (MODEL_ENV,))
 
 
 def _first(environ: Mapping[str, str], names: Collection[str]) -> str:

@@ -23,12 +23,12 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.messages import TOKENS_PER_IMAGE, Message
+from agent_actors.domain.usage import estimate_tokens
 from agent_actors.errors import ConfigError
 
 MESSAGE_TOKENS: Final = 4
 """Tokens a message beside its text, for its role and the marks around it: OpenAI's own figure."""
 
-_CHARACTERS_PER_TOKEN: Final = 4  # English prose
 
 # Letters are in words of which tokenisers know the frequent pieces; three letters a token is more
 # tokens than any of them needs for prose. Some have a token for each digit, so each counts.
@@ -86,7 +86,7 @@ def rough_tokens(messages: Iterable[Message]) -> int:
         for block in message.blocks:
             characters += sum(map(len, _texts(block)))
             media += _media_tokens(block)
-    return characters // _CHARACTERS_PER_TOKEN + media
+    return estimate_tokens(characters) + media
 
 
 def message_tokens(message: Message, counter: TokenCounter) -> int:

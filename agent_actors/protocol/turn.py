@@ -6,7 +6,7 @@ driver feeds it and carries out the commands that come back, in order. `TABLE` i
 diagram in the docs is drawn from it, and an event that the table does not have for a state
 raises. What changes here changes in `TABLE` first.
 
-    ready ──UserInput──▶ model ──ModelFinished──▶ tools ──ToolFinished──▶ model … ──▶ done
+    ready ──UserInput──▶ model ──ModelCompleted──▶ tools ──ToolFinished──▶ model … ──▶ done
 
 Where the answer has to be of some type, `model` leads to `output`: the driver says whether it fits,
 and what does not fit is told to the model, which is asked again as often as `output_retries` says.
@@ -27,7 +27,7 @@ import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.model import REFUSED_CALL, FinishReason, ModelFinished
+from agent_actors.domain.model import REFUSED_CALL, FinishReason, ModelCompleted
 from agent_actors.domain.run import StopReason, ToolCallResult
 
 
@@ -124,7 +124,7 @@ class BudgetExceeded:
 TurnEvent: TypeAlias = (
     UserInput
     | Resumed
-    | ModelFinished
+    | ModelCompleted
     | ToolFinished
     | DecisionNeeded
     | Decided
@@ -149,7 +149,7 @@ class UserEntry:
 class AnswerEntry:
     """Record the model's answer."""
 
-    answer: ModelFinished
+    answer: ModelCompleted
 
 
 @attrs.frozen
@@ -179,7 +179,7 @@ class Append:
 
 @attrs.frozen
 class CallModel:
-    """Ask the model; answer with `ModelFinished`."""
+    """Ask the model; answer with `ModelCompleted`."""
 
     iteration: int
 
@@ -304,7 +304,7 @@ class TurnMachine:
         self._waiting.append(event)
         return []
 
-    def take_answer(self, answer: ModelFinished) -> list[Command]:
+    def take_answer(self, answer: ModelCompleted) -> list[Command]:
         """The model answered: record it, answer broken calls, start the others."""
         if answer.refused:
             return self._take_refusal(answer)
@@ -330,7 +330,7 @@ class TurnMachine:
             return [append, *self._look_at(answer)]
         return [append, *self._finish(_STOP_OF[answer.finish_reason])]
 
-    def _take_refusal(self, answer: ModelFinished) -> list[Command]:
+    def _take_refusal(self, answer: ModelCompleted) -> list[Command]:
         # Input that waits is not taken: the caller that left it starts a run of its own.
         blocks = tuple(_refused_call(block) for block in answer.blocks)
         entries: list[Entry] = [AnswerEntry(attrs.evolve(answer, blocks=blocks))]
@@ -409,7 +409,7 @@ class TurnMachine:
         self.iteration += 1
         return [CallModel(self.iteration)]
 
-    def _look_at(self, answer: ModelFinished) -> list[Command]:
+    def _look_at(self, answer: ModelCompleted) -> list[Command]:
         self.state = State.OUTPUT
         self._end_on_misfit = None
         if answer.damaged_lines:
@@ -497,7 +497,7 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
         (
             _on(UserInput, TurnMachine.wait_for_boundary, State.MODEL),
             _on(
-                ModelFinished,
+                ModelCompleted,
                 TurnMachine.take_answer,
                 State.MODEL,
                 State.TOOLS,

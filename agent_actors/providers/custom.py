@@ -13,8 +13,8 @@ from agent_actors.abc import ModelProvider, ModelSink
 from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock
 from agent_actors.domain.model import (
     FinishDelta,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ProgressDelta,
     TextDelta,
@@ -27,9 +27,9 @@ from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.providers.forwarding_sink import DroppingSink
 
 _EXPECTED = (
-    "expected an object with `async def complete(self, request)` that returns a ModelFinished or a "
-    "str, or with `async def stream(self, request, sink)` that returns a ModelFinished, or with an "
-    "async generator `stream(self, request)` that yields deltas (TextDelta, ThinkingDelta, "
+    "expected an object with `async def complete(self, request)` that returns a ModelCompleted or "
+    "a str, or with `async def stream(self, request, sink)` that returns a ModelCompleted, or with "
+    "an async generator `stream(self, request)` that yields deltas (TextDelta, ThinkingDelta, "
     "ToolCallDelta, UsageDelta, FinishDelta, ProgressDelta)"
 )
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta, UsageDelta, FinishDelta, ProgressDelta)
@@ -41,7 +41,7 @@ def adapt_provider(provider: object) -> ModelProvider:
     Args:
         provider: A `ModelProvider`; or an object with only `complete(request)`, whose answer is
             then shown in one piece; or with only `stream`, in one of two forms: a coroutine
-            `stream(request, sink)` that feeds the sink and returns a `ModelFinished`, or an async
+            `stream(request, sink)` that feeds the sink and returns a `ModelCompleted`, or an async
             generator `stream(request)` that yields deltas. `name` and `aclose` may be missing.
 
     Raises:
@@ -82,7 +82,7 @@ class _Adapted:
         name = getattr(self._provider, "name", None)
         return name if isinstance(name, str) and name else type(self._provider).__name__
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Ask the model; pieces go to `sink`, the whole answer is returned."""
         if self._stream is None:
             answer = await self.complete(request)
@@ -95,7 +95,7 @@ class _Adapted:
             return await self._collect(self._stream(request), request, sink)
         return self._finished(await self._awaited(self._stream(request, sink), "stream"), "stream")
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Ask the model and wait for the whole answer."""
         if self._complete is None:
             return await self.stream(request, DroppingSink())
@@ -112,7 +112,7 @@ class _Adapted:
 
     async def _collect(
         self, pieces: object, request: ModelRequest, sink: ModelSink
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         if not isinstance(pieces, AsyncGenerator):
             raise ConfigError(f"{self.name}: stream(request) returned {pieces!r}; {_EXPECTED}")
         assembler = Assembler.for_request(request)
@@ -127,11 +127,11 @@ class _Adapted:
         assembler.feed(FinishDelta("stop"))
         return assembler.finish()
 
-    def _finished(self, answer: object, method: str) -> ModelFinished:
-        if isinstance(answer, ModelFinished):
+    def _finished(self, answer: object, method: str) -> ModelCompleted:
+        if isinstance(answer, ModelCompleted):
             return answer
         raise ProviderProtocolError(
-            f"{method}() returned {answer!r}; expected a ModelFinished", endpoint=self.name
+            f"{method}() returned {answer!r}; expected a ModelCompleted", endpoint=self.name
         )
 
     async def _awaited(self, result: object, method: str) -> object:
@@ -171,14 +171,14 @@ def _takes_no_sink(stream: Callable[..., object]) -> bool:
     return False
 
 
-def _said(text: str, request: ModelRequest) -> ModelFinished:
+def _said(text: str, request: ModelRequest) -> ModelCompleted:
     assembler = Assembler.for_request(request)
     for delta in (TextDelta(text), FinishDelta("stop")):
         assembler.feed(delta)
     return assembler.finish()
 
 
-def _as_deltas(answer: ModelFinished) -> list[ModelDelta]:
+def _as_deltas(answer: ModelCompleted) -> list[ModelDelta]:
     deltas: list[ModelDelta] = []
     calls = 0
     for block in answer.blocks:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from agent_actors.domain.json import JsonValue
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
+from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
 _SHOWN: Final = 500

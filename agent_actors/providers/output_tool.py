@@ -17,15 +17,15 @@ import attrs
 from agent_actors.abc import ModelSink
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     OutputSchema,
     TextDelta,
     ToolCallDelta,
     ToolChoice,
+    ToolSpec,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 
 _NAME: Final = "final_answer"
 _ABOUT: Final = (
@@ -70,7 +70,7 @@ class OutputTool:
         """Whom the pieces go to: the sink, with those of the tool as text."""
         return _TextSink(sink, self.name)
 
-    def answer(self, answer: ModelFinished) -> ModelFinished:
+    def answer(self, answer: ModelCompleted) -> ModelCompleted:
         """The answer with the tool's calls as text, and the first of them as its output."""
         blocks: list[AssistantBlock] = []
         texts: list[str] = []

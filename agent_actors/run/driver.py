@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import trio
 
 from agent_actors.actors.run_tree import current_call, current_run
-from agent_actors.actors.session_log import Draft, OpenSession
 from agent_actors.actors.tool_executor import RunTools
+from agent_actors.context.sending import messages_to_send
 from agent_actors.domain.events import (
     AssistantDelta,
     ErrorEvent,
+    EventBuilder,
     EventScope,
     ResultEvent,
     SessionRewind,
@@ -27,9 +28,8 @@ from agent_actors.domain.events import (
     ToolProgress,
 )
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason, ToolCallResult
-from agent_actors.domain.version import __version__
 from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
 from agent_actors.kernel.pausable_deadline import Home, Standstill
 from agent_actors.kernel.request import RequestCancelled
@@ -65,11 +65,12 @@ from agent_actors.run.tools.toolset import Toolset
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions.metadata import metadata_of
 from agent_actors.sessions.records import opening_of, report_of
-from agent_actors.sessions.sending import messages_to_send
-from agent_actors.sessions.skills import with_skills
+from agent_actors.sessions.skills import append_skills_prompt
+from agent_actors.version import __version__
 
 if TYPE_CHECKING:
     from agent_actors.actors.session_gate import Lease
+    from agent_actors.actors.session_log import OpenSession
 
 
 class Driver:
@@ -178,7 +179,7 @@ class Driver:
                 held.callback(self._session.close)
             held.callback(self.inbox.end, None)
 
-    def _beside(self) -> list[Draft]:
+    def _beside(self) -> list[EventBuilder]:
         drafts = [] if self._hooked is None else self._hooked.drafts()
         return [*drafts, *self._toolset.drafts()]
 
@@ -224,7 +225,7 @@ class Driver:
 
     async def _turns(self) -> str:
         machine = self._machine
-        init: Draft = partial(
+        init: EventBuilder = partial(
             SystemInit,
             cwd=str(self._options.cwd),
             sdk_version=__version__,
@@ -281,7 +282,10 @@ class Driver:
         return begun
 
     async def _carry_out(
-        self, commands: Sequence[Command], *first: Draft, answer: ModelFinished | None = None
+        self,
+        commands: Sequence[Command],
+        *first: EventBuilder,
+        answer: ModelCompleted | None = None,
     ) -> str | None:
         if self._face is not None:
             commands = self._face.bound(self._machine, commands)
@@ -297,7 +301,7 @@ class Driver:
                 await self._calls.start(command.call, self._make_tools)
         return stop_reason  # CallModel: the machine's state says so, and `_turns` looks at that
 
-    async def _call_model(self) -> ModelFinished:
+    async def _call_model(self) -> ModelCompleted:
         assert self._session is not None
         self._ledger.model_calls += 1
         self._stamp.next_iteration(self._ledger.model_calls)
@@ -305,12 +309,12 @@ class Driver:
         request = ModelRequest(
             messages=messages_to_send(
                 self._session.history(),
-                self._options.recall,
+                self._options.resume_window,
                 state.memo,
                 resend_refused=self._options.resends_refused,
             ),
             settings=self._options.settings,
-            system_prompt=with_skills(self._options.system_prompt, state.skills),
+            system_prompt=append_skills_prompt(self._options.system_prompt, state.skills),
             tools=self._toolset.specs,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
@@ -324,7 +328,7 @@ class Driver:
             answer = await self._inside_hooks(hooked, request)
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
-    async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelFinished:
+    async def _inside_hooks(self, hooked: HookedRun, request: ModelRequest) -> ModelCompleted:
         answer = await hooked.call_model(request, self._attempts.answer)
         if isinstance(answer, Blocked):
             raise _Ended(answer)
@@ -423,7 +427,7 @@ class Driver:
             commands += machine.feed(Interrupted(stop_reason, why))
         return _split(commands)[0]
 
-    def _last_draft(self, stop_reason: str, failure: Exception | None) -> Draft:
+    def _last_draft(self, stop_reason: str, failure: Exception | None) -> EventBuilder:
         if failure is not None:
             return partial(ErrorEvent, error=type(failure).__name__, message=str(failure))
         return partial(

@@ -17,7 +17,7 @@ import trio
 
 from agent_actors.actors.session_gate import Lease, Moved, Stop
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.domain.run import StopReason
 from agent_actors.errors import SessionStoreError
 from agent_actors.protocol.turn import TurnMachine, UserInput
@@ -91,7 +91,7 @@ class Inbox:
             self._waiting.remove(note)
         return note not in self._taken()
 
-    def before_answer(self, answer: ModelFinished) -> None:
+    def before_answer(self, answer: ModelCompleted) -> None:
         """The machine is about to be told of an answer: a boundary, if it calls no tool.
 
         After a refused response the run ends, so its inbox keeps the notes, which become void.

@@ -12,13 +12,11 @@ from functools import partial
 import attrs
 
 from agent_actors.actors.question_board import Answer, check_answer
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import RunSuspended
+from agent_actors.domain.events import EventBuilder, RunSuspended
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.questions import Question
-from agent_actors.domain.run import StopReason, ToolCallResult
+from agent_actors.domain.run import Question, StopReason, ToolCallResult
 from agent_actors.errors import CallClosed, QuestionClosed, SessionSuspended
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import (
@@ -141,7 +139,7 @@ class RunSuspension:
         )
         return machine.feed(Interrupted(StopReason.AWAITING_APPROVAL, "", leave_open=True))
 
-    def draft(self) -> Draft:
+    def draft(self) -> EventBuilder:
         """What the run leaves open, as a record."""
         return partial(
             RunSuspended,

@@ -17,7 +17,7 @@ import trio
 
 from agent_actors.actors.question_board import Answer, QuestionWatcher
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.questions import Question
+from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, QuestionClosed, RuntimeClosed, RuntimeFailure
 from agent_actors.permissions import PermissionDecision, Remember
 from agent_actors.permissions.grants import Scope

@@ -22,7 +22,7 @@ from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.interrupts import finish, has_interrupt, without_interrupt
 from agent_actors.kernel.request import Request
-from agent_actors.permissions.grant_store import Memory
+from agent_actors.permissions import GrantStore
 from agent_actors.run.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
@@ -89,7 +89,7 @@ class Actors:
         )
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: Questions = Questions()
-        self.memory: Memory = Memory()
+        self.memory = GrantStore(trio.current_time)
         # Runs that are alive and have hooks, by id: they are told of the runs that they start.
         self.hooked: dict[str, HookedRun] = {}
         # Where to speak to the runs that are alive, by id.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from agent_actors.actors.question_board import Answer, QuestionWatcher
-from agent_actors.domain.questions import Question
+from agent_actors.domain.run import Question
 from agent_actors.runtime.lifecycle import Actors
 
 

@@ -29,7 +29,7 @@ from agent_actors.actors.tool_executor import (
 from agent_actors.client.session import FaceSession
 from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.run import RunResult
-from agent_actors.domain.session import session_id_fault
+from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
 from agent_actors.kernel.interrupts import finish
 from agent_actors.kernel.request import Request
@@ -349,7 +349,7 @@ class Runtime(Observed, Busy, Asked, Stored):
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
-        if session_id and (fault := session_id_fault(session_id)) is not None:
+        if session_id and (fault := find_session_id_error(session_id)) is not None:
             raise ConfigError(fault)
         if isinstance(tool_whitelist, str):
             raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")

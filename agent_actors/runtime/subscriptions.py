@@ -6,29 +6,20 @@ It owns nothing: it fills in what is left blank, and hands on to the runtime's H
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol, TypeVar, cast, overload
+from typing import TypeVar, cast, overload
 
 import attrs
 
 from agent_actors.actors.hook_bus import Handler, Subscription, SubscriptionOptions
 from agent_actors.actors.run_tree import current_run
 from agent_actors.actors.subscriber_queue import Overflow
-from agent_actors.domain.events import Event, EventScope, Notification
+from agent_actors.domain.events import Event, EventBuilder, EventScope, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.runtime.config import RuntimeOptions
 from agent_actors.runtime.lifecycle import Actors
 
 E = TypeVar("E", bound=Event)
-E_co = TypeVar("E_co", bound=Event, covariant=True)
-
-
-class EventDraft(Protocol[E_co]):
-    """An event but for its header; `functools.partial(Notification, text=...)` is one."""
-
-    def __call__(self, scope: EventScope, id: str, ts: float, /) -> E_co:  # noqa: A002 - the header's own name
-        """The event under this header."""
-        ...
 
 
 class Observed(ABC):
@@ -129,7 +120,7 @@ class Observed(ABC):
             cast(Handler, handler), *types, session_id=session_id, options=options
         )
 
-    def publish(self, event: E | EventDraft[E], *, session_id: str | None = None) -> E:
+    def publish(self, event: E | EventBuilder[E], *, session_id: str | None = None) -> E:
         """Tell the observers something of your own; it goes into no log and to no model.
 
         From within a run it belongs to that run, unless it names a session itself.

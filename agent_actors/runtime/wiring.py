@@ -1,37 +1,22 @@
 """Plugs adapters into ports: the only file of this room that names concrete ones."""
 
 import math
-import os
 import random
 import time
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from agent_actors.abc import ModelProvider, SessionStore
 from agent_actors.domain.ids import Ids, Uuid7Ids
-from agent_actors.profiles.profile import ProviderProfile
-from agent_actors.profiles.registry import find_profile, known_profiles
-from agent_actors.profiles.resolve import (
-    MODEL_ENV,
-    NO_API_KEY,
-    OPENAI_COMPATIBLE,
-    ResolvedProvider,
-    resolve,
-)
+from agent_actors.options.agent_options import AgentOptions
+from agent_actors.profiles.resolve import NO_API_KEY
 from agent_actors.providers.anthropic.client import AnthropicMessages
 from agent_actors.providers.custom import adapt_provider
 from agent_actors.providers.openai_chat.client import OpenAIChat
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.transport.backends.httpx_exchange import HttpxExchange
-
-if TYPE_CHECKING:  # it asks this file where an agent's requests go
-    from agent_actors.options.agent_options import AgentOptions
-
-# Rooms of the runtime see adapters through this file alone.
-Resolved: TypeAlias = ResolvedProvider
-NOT_GIVEN: Final = NO_API_KEY
 
 wall_clock: Final[Callable[[], float]] = time.time
 chance: Final[Callable[[], float]] = random.random
@@ -50,38 +35,7 @@ def make_store() -> SessionStore:
     return MemoryStore()
 
 
-def resolve_provider(options: "AgentOptions[object]") -> ResolvedProvider | None:
-    """Where the requests of these options go; None if the caller brought a provider.
-
-    Raises:
-        ConfigError: There is no such profile, or a key is missing.
-    """
-    provider = options.provider
-    if isinstance(provider, str):
-        profile = find_profile(provider, known_profiles(os.environ))
-    elif isinstance(provider, ProviderProfile):
-        profile = provider
-    elif provider is None:
-        profile = OPENAI_COMPATIBLE
-    else:
-        return None
-    return resolve(
-        profile,
-        os.environ,
-        base_url=options.base_url,
-        model=options.model,
-        api_key=None if options.api_key == NO_API_KEY else options.api_key,
-        api_key_header=options.api_key_header,
-        headers=options.headers,
-    )
-
-
-def default_model() -> str:
-    """The model that the environment names; empty if it names none."""
-    return os.environ.get(MODEL_ENV, "").strip()
-
-
-def provider_key(options: "AgentOptions") -> Hashable:
+def provider_key(options: AgentOptions) -> Hashable:
     """What two options must share to share an endpoint: its connections and its admission."""
     resolved = options.resolved
     if resolved is None:
@@ -99,7 +53,7 @@ def provider_key(options: "AgentOptions") -> Hashable:
     )
 
 
-def make_provider(options: "AgentOptions") -> ModelProvider:
+def make_provider(options: AgentOptions) -> ModelProvider:
     """The provider that these options ask for.
 
     Raises:

@@ -12,9 +12,10 @@ from typing import Any, Final, Literal, cast, get_args, get_origin
 import cattrs
 from cattrs import cols
 
+from agent_actors.codec.hints import is_union
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ToolArgumentsError
-from agent_actors.schema.type_hints import Parameter, is_union, type_name
+from agent_actors.schema.type_hints import Parameter, type_name
 
 # Enough to recognise a value by, and little enough not to crowd a model's context.
 _SHOWN_CHARACTERS: Final = 80

@@ -20,11 +20,17 @@ from typing import (
 
 import attrs
 
+from agent_actors.codec.hints import is_union
 from agent_actors.codec.json_values import to_json
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError
-from agent_actors.schema.fields import class_docstring, class_fields
-from agent_actors.schema.type_hints import Parameter, is_union, type_name, unwrapped
+from agent_actors.schema.type_hints import (
+    Parameter,
+    class_docstring,
+    class_fields,
+    type_name,
+    unwrapped,
+)
 
 SUPPORTED: Final = (
     "str, int, float, bool, None, list, dict with str keys, tuple, set, frozenset, Literal, Enum, "

@@ -1,41 +1,39 @@
-"""Type hints, resolved: those of a function's parameters, and of a class's fields.
+"""Parameters of functions and fields of classes that JSON can fill, with resolved type hints.
 
-The schema of a tool and the structuring of its arguments both start here, so that they cannot
-disagree on what a parameter is. `JsonValue` is read as "any JSON".
+Classes are attrs classes, dataclasses and TypedDicts. The schema of a tool and the conversion of
+its arguments both start here, so that they cannot disagree on what a parameter is.
 """
 
+import dataclasses
 import functools
 import inspect
-import sys
-import types
 from collections.abc import Callable, Mapping
 from typing import (
-    Annotated,
     Any,
     Final,
-    Literal,
     NewType,
     NotRequired,
     Required,
-    Union,
     cast,
     get_args,
     get_origin,
-    get_type_hints,
+    is_typeddict,
 )
 
 import attrs
 
-from agent_actors.domain.json import JsonValue
+from agent_actors.codec.hints import resolved_hints
 from agent_actors.errors import SchemaError
-from agent_actors.schema.docstrings import parse_docstring
-
-# What JsonValue comes to when the name within it means "any": the members, one level deep.
-_JSON_UNION: Final = Union[  # noqa: UP007 - compared with what typing itself makes of it
-    None, bool, int, float, str, list[Any], tuple[Any, ...], dict[str, Any]
-]
+from agent_actors.schema.docstrings import Docstring, parse_docstring
 
 REQUIRED: Final = inspect.Parameter.empty
+
+# The default of a field that may be absent and whose default has no value to show: the default of a
+# factory, and a key of a TypedDict.
+_UNTOLD: Final = object()
+
+# For type checkers `attrs.Factory` is a function.
+_FACTORY: Final = type(cast(object, attrs.Factory(list[object])))
 
 
 @attrs.frozen
@@ -101,52 +99,6 @@ def _hint(name: str, hints: Mapping[str, Any], parameter: inspect.Parameter) -> 
     return hints[name]
 
 
-def resolved_hints(owner: Callable[..., object] | type) -> dict[str, Any]:
-    """The hints of a function or class as types, `Annotated` and the like kept.
-
-    Raises:
-        SchemaError: A name in a hint is not there when the program runs.
-    """
-    module = sys.modules.get(getattr(owner, "__module__", ""))
-    known = getattr(owner, "__globals__", vars(module) if module else {})
-    local = {"JsonValue": Any} if known.get("JsonValue", JsonValue) is JsonValue else None
-    try:
-        hints = get_type_hints(owner, localns=local, include_extras=True)
-    except NameError as error:
-        raise SchemaError(
-            f"a type hint of {getattr(owner, '__qualname__', owner)!s} names {error.name!r}, which "
-            "is not there when the program runs; import it outside of TYPE_CHECKING and define it "
-            "outside of functions"
-        ) from None
-    except (TypeError, SyntaxError, AttributeError) as error:
-        raise SchemaError(
-            f"a type hint of {getattr(owner, '__qualname__', owner)!s} is no type: {error}"
-        ) from None
-    return {name: _simplified(hint) for name, hint in hints.items()}
-
-
-def _simplified(hint: Any) -> Any:
-    """The hint with `JsonValue`, and every union that holds "any", as `Any`."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint == _JSON_UNION:
-        return Any
-    if origin is None or origin is Literal:
-        return hint
-    if origin is Annotated:
-        return Annotated[(_simplified(arguments[0]), *arguments[1:])]
-    if not arguments or isinstance(arguments[0], list):
-        return hint
-    simple = tuple(_simplified(argument) for argument in arguments)
-    if is_union(hint):
-        return Any if Any in simple or object in simple else Union[simple]  # noqa: UP007 - built, not written
-    return hint.copy_with(simple) if hasattr(hint, "copy_with") else origin[simple]
-
-
-def is_union(hint: Any) -> bool:
-    """True for `Union`, `Optional` and `X | Y`."""
-    return get_origin(hint) in (Union, types.UnionType)
-
-
 def type_name(hint: Any) -> str:
     """How a hint is written, for messages."""
     if hint is None or hint is type(None):
@@ -167,3 +119,76 @@ def unwrapped(hint: Any) -> Any:
             hint = hint.__value__
         else:
             return hint
+
+
+def class_fields(cls: Any) -> tuple[Parameter, ...] | None:
+    """The fields that the constructor takes, as JSON names them; None for any other class.
+
+    Raises:
+        SchemaError: A name in a hint is not there when the program runs.
+    """
+    if attrs.has(cls):
+        return _attrs_fields(cls)
+    if dataclasses.is_dataclass(cls):
+        return _dataclass_fields(cls)
+    return _typeddict_fields(cls) if is_typeddict(cls) else None
+
+
+def class_docstring(cls: type) -> Docstring:
+    """What the class's own docstring says; the signature that dataclasses write says nothing."""
+    text = vars(cls).get("__doc__")
+    # From Python 3.15 on the class holds an object that writes the signature when it is read.
+    written = not isinstance(text, str) or text.startswith(f"{cls.__name__}(")
+    return parse_docstring(None if written else text)
+
+
+def _attrs_fields(cls: type) -> tuple[Parameter, ...]:
+    fields = [field for field in attrs.fields(cls) if field.init]
+    names = {field.name: field.alias or field.name for field in fields}
+    return _parameters(cls, names, {f.name: _attrs_default(f.default) for f in fields})
+
+
+def _attrs_default(default: object) -> object:
+    if default is attrs.NOTHING:
+        return REQUIRED
+    return _UNTOLD if isinstance(default, _FACTORY) else default
+
+
+def _dataclass_fields(cls: Any) -> tuple[Parameter, ...]:
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    return _parameters(
+        cls, {f.name: f.name for f in fields}, {f.name: _dataclass_default(f) for f in fields}
+    )
+
+
+def _dataclass_default(field: "dataclasses.Field[object]") -> object:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return REQUIRED if field.default_factory is dataclasses.MISSING else _UNTOLD
+
+
+def _typeddict_fields(cls: Any) -> tuple[Parameter, ...]:
+    hints = resolved_hints(cls)
+    defaults = {
+        name: REQUIRED if _key_required(cls, name, hint) else _UNTOLD
+        for name, hint in hints.items()
+    }
+    return _parameters(cls, {name: name for name in hints}, defaults)
+
+
+def _key_required(cls: Any, name: str, hint: Any) -> bool:
+    """`__required_keys__` alone would miss `Required[...]` that was written as a string."""
+    if get_origin(hint) in (Required, NotRequired):
+        return get_origin(hint) is Required
+    return name in cls.__required_keys__
+
+
+def _parameters(
+    cls: type, names: Mapping[str, str], defaults: Mapping[str, object]
+) -> tuple[Parameter, ...]:
+    hints = resolved_hints(cls)
+    described = class_docstring(cls).parameters
+    return tuple(
+        Parameter(names[name], hints[name], default, described.get(name, ""))
+        for name, default in defaults.items()
+    )

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import (
     AssistantBlock,
     OpaqueBlock,
@@ -20,6 +19,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.events import (
     AssistantMessage,
+    EventBuilder,
     EventScope,
     Notification,
     SessionRewind,
@@ -40,7 +40,7 @@ NO_RESULT: Final = "no result was given for this call before the conversation we
 _NOWHERE: Final = EventScope("", "", "")
 
 
-def opening_of(spec: RunSpec, state: SessionState) -> list[Draft]:
+def opening_of(spec: RunSpec, state: SessionState) -> list[EventBuilder]:
     """The records that come before those of this run.
 
     Calls without a result, as a crash leaves them, are closed on record: what the fold would say of
@@ -57,7 +57,9 @@ def opening_of(spec: RunSpec, state: SessionState) -> list[Draft]:
     return opening(state, None, UNFINISHED)
 
 
-def opening(state: SessionState, replaces: Messages | None, why: str = NO_RESULT) -> list[Draft]:
+def opening(
+    state: SessionState, replaces: Messages | None, why: str = NO_RESULT
+) -> list[EventBuilder]:
     """The records that come before a run's own.
 
     Args:
@@ -69,14 +71,14 @@ def opening(state: SessionState, replaces: Messages | None, why: str = NO_RESULT
         MessageError: `replaces` holds what no session can, here and below.
         InvalidEventError: It holds what could not be read back.
     """
-    drafts: list[Draft] = []
+    drafts: list[EventBuilder] = []
     if replaces is not None:
         drafts = [validated(draft) for draft in replacing(state, replaces)]
         state = seen_after(replaces)
     return [*drafts, *(closing(call, why) for call in state.open_calls)]
 
 
-def report_of(state: SessionState) -> list[Draft]:
+def report_of(state: SessionState) -> list[EventBuilder]:
     """The notification of records that cannot be read and were not reported yet; or none."""
     if not state.unreported:
         return []
@@ -94,13 +96,13 @@ def report_of(state: SessionState) -> list[Draft]:
     ]
 
 
-def replacing(state: SessionState, messages: Messages) -> list[Draft]:
+def replacing(state: SessionState, messages: Messages) -> list[EventBuilder]:
     """The records that put this conversation in the place of the session's.
 
     Raises:
         MessageError: It holds a system message, or an empty one of the user's.
     """
-    back: list[Draft] = [partial(SessionRewind, to_seq=0)] if state.last_seq else []
+    back: list[EventBuilder] = [partial(SessionRewind, to_seq=0)] if state.last_seq else []
     return [*back, *as_records(messages)]
 
 
@@ -116,7 +118,7 @@ def seen_after(messages: Messages) -> SessionState:
     return state
 
 
-def as_records(messages: Messages) -> Iterator[Draft]:
+def as_records(messages: Messages) -> Iterator[EventBuilder]:
     """The records that say what this conversation says.
 
     Raises:
@@ -147,7 +149,7 @@ def _said(message: Message) -> tuple[AssistantBlock, ...]:
     return tuple(block for block in message.blocks if isinstance(block, kinds))
 
 
-def _result(block: ToolResultBlock) -> Draft:
+def _result(block: ToolResultBlock) -> EventBuilder:
     return partial(
         ToolResult,
         tool_use_id=block.tool_use_id,
@@ -157,7 +159,7 @@ def _result(block: ToolResultBlock) -> Draft:
     )
 
 
-def closing(call: ToolUseBlock, why: str) -> Draft:
+def closing(call: ToolUseBlock, why: str) -> EventBuilder:
     """The record that answers an open call in its caller's place."""
     return partial(
         ToolResult,

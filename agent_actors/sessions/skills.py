@@ -1,14 +1,14 @@
-"""The skills that are in force in a session, as its model is told of them.
+"""The active skills of a session, as part of the system prompt.
 
-They are not part of any message: they come from the fold of the log, so that a session that goes on
-in another process, or has been taken back, names those that count there and then.
+No message holds the skills. They come from the fold of the log, so that a session that continues in
+another process, or was rewound, names the skills that are active at that point.
 """
 
 from collections.abc import Sequence
 
 
-def with_skills(system_prompt: str, skills: Sequence[str]) -> str:
-    """The system prompt, and below it the skills in force; the same text if there are none."""
+def append_skills_prompt(system_prompt: str, skills: Sequence[str]) -> str:
+    """Return the system prompt with the active skills below; unchanged if there are none."""
     if not skills:
         return system_prompt
     named = f"Active skills: {', '.join(skills)}"

@@ -30,7 +30,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
@@ -40,6 +40,7 @@ from agent_actors.domain.events import (
     SessionRewind,
     SkillActivated,
     SystemInit,
+    Todo,
     TodosChanged,
     ToolResult,
     UnreadableEvent,
@@ -51,7 +52,6 @@ from agent_actors.domain.json import JsonValue, copy_object
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import REFUSALS
-from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.rewind_index import Trail
 
@@ -92,7 +92,7 @@ class SessionState:
     usage: Usage = Usage()
     requests: int = 0
     tool_calls: int = 0
-    memo: MessageMemo = attrs.field(factory=MessageMemo)
+    memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache)
     suspended: dict[str, str] = attrs.field(factory=dict[str, str])
     # One for all: of most sessions it is empty.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS

@@ -23,7 +23,7 @@ import attrs
 from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.session import SessionInfo, SessionPage, session_id_fault
+from agent_actors.domain.session import SessionInfo, SessionPage, find_session_id_error
 from agent_actors.errors import SessionError, SessionStoreError
 from agent_actors.sessions.alignment import Alignment, Damage, aligned
 from agent_actors.stores._jsonl_ends import LogEnd, end_of
@@ -346,7 +346,7 @@ class JsonlCore:
                 meta = None if text is None else meta_of(text)
                 session_id = first_record(found).session_id if meta is None else meta.session_id
                 info = None
-                if session_id_fault(session_id) is None and directory_name(session_id) == name:
+                if find_session_id_error(session_id) is None and directory_name(session_id) == name:
                     info = self._info(found, session_id)
                 if info is not None:
                     yield info

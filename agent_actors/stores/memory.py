@@ -13,7 +13,7 @@ from agent_actors.domain.session import (
     SessionInfo,
     SessionOrder,
     SessionPage,
-    session_id_fault,
+    find_session_id_error,
 )
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores.disk.append_batch import append_fault, merged, plain_metadata, stale
@@ -59,7 +59,7 @@ class MemoryStore:
         """Commit an append whose `expected_seq` and `fence` are current."""
         log = self._logs.get(append.session_id)
         if log is None:
-            fault = session_id_fault(append.session_id)
+            fault = find_session_id_error(append.session_id)
             if fault is not None:
                 return SessionStoreError(fault, session_id=str(append.session_id))
             log = _Log()
@@ -150,7 +150,7 @@ class MemoryStore:
 
     def _log(self, session_id: str) -> _Log | None:
         log = self._logs.get(session_id)
-        if log is None and (fault := session_id_fault(session_id)) is not None:
+        if log is None and (fault := find_session_id_error(session_id)) is not None:
             raise SessionStoreError(fault, session_id=str(session_id))
         return log
 

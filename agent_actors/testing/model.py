@@ -15,8 +15,8 @@ import trio
 
 from agent_actors.abc import ModelSink
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
 )
 from agent_actors.testing.script import (
@@ -93,7 +93,7 @@ class ScriptedModel:
         """What errors and statistics call it."""
         return self._name
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Play the next turn to `sink`.
 
         Raises:
@@ -121,7 +121,7 @@ class ScriptedModel:
         finally:
             self.live -= 1
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Play the next turn to nobody and return the whole answer; raises as `stream` does."""
         return await self.stream(request, _NoSink())
 

@@ -14,7 +14,7 @@ Example:
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import Final, TypeAlias, assert_never, cast
+from typing import TypeAlias, assert_never, cast
 
 import attrs
 import trio
@@ -31,16 +31,13 @@ from agent_actors.domain.model import (
     AnswerDelta,
     FinishDelta,
     FinishReason,
-    ModelFinished,
+    ModelCompleted,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
     UsageDelta,
 )
-from agent_actors.domain.usage import Usage
-
-# The usual rule of thumb for English text, for turns that do not say what they used.
-_CHARACTERS_PER_TOKEN: Final = 4
+from agent_actors.domain.usage import Usage, estimate_tokens
 
 
 @attrs.frozen
@@ -333,7 +330,7 @@ class Player:
         """The finish and the usage; nothing once the turn has ended."""
         if self.ended:
             return ()
-        tokens = self._characters // _CHARACTERS_PER_TOKEN
+        tokens = estimate_tokens(self._characters)
         used = self._used or Usage(self.input_tokens, tokens, estimated=True)
         reason = self._reason or ("tool_calls" if self._slots else "stop")
         return (FinishDelta(reason), UsageDelta(used))
@@ -377,7 +374,7 @@ def finished(
     input_tokens: int = 0,
     model: str = "",
     response_id: str = "",
-) -> ModelFinished:
+) -> ModelCompleted:
     """The whole answer of a turn, as whoever assembles its fragments must give it.
 
     Text that is not parted by something else is one block. A call whose arguments are no JSON
@@ -403,7 +400,7 @@ def finished(
     *_, finish_delta, usage_delta = play(turn, call_id=call_id, input_tokens=input_tokens)
     if not (isinstance(finish_delta, FinishDelta) and isinstance(usage_delta, UsageDelta)):
         raise ValueError("a turn that hangs or fails has no whole answer")
-    return ModelFinished(tuple(blocks), finish_delta.reason, usage_delta.usage, model, response_id)
+    return ModelCompleted(tuple(blocks), finish_delta.reason, usage_delta.usage, model, response_id)
 
 
 def _use(call: Call, id_: str) -> AssistantBlock:

@@ -7,10 +7,11 @@ from typing import Protocol, TypeAlias, Union, get_args, get_origin
 
 import attrs
 
+from agent_actors.codec.hints import resolved_hints
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import ConfigError, SchemaError
 from agent_actors.schema.convert import structure_arguments
-from agent_actors.schema.type_hints import Parameter, callable_target, resolved_hints
+from agent_actors.schema.type_hints import Parameter, callable_target
 from agent_actors.tools.context import ToolContext
 
 Handler: TypeAlias = Callable[..., object]

@@ -42,12 +42,12 @@ _BLANKS: Final = " \t\r\n\ufeff"
 
 
 @attrs.frozen
-class Fits(Generic[T_co]):
-    """The answer is what was asked for.
+class Valid(Generic[T_co]):
+    """A response that has the requested type.
 
     Attributes:
-        value: It, in its type.
-        data: The same as JSON.
+        value: The response in its type.
+        data: The response as JSON.
     """
 
     value: T_co
@@ -55,19 +55,19 @@ class Fits(Generic[T_co]):
 
 
 @attrs.frozen
-class Misfit:
-    """The answer is not what was asked for.
+class Invalid:
+    """A response that does not have the requested type.
 
     Attributes:
-        fault: What is wrong, and at which path.
-        told: The same for the model, with how to mend it.
+        fault: The error, with the path where it occurred.
+        feedback: The error for the model, with a remedy.
     """
 
     fault: str
-    told: str
+    feedback: str
 
 
-Verdict: TypeAlias = Fits[T_co] | Misfit
+OutputVerdict: TypeAlias = Valid[T_co] | Invalid
 
 
 @attrs.frozen(eq=False)
@@ -131,7 +131,7 @@ class OutputSpec(Generic[T_co]):
         form = dict(schema)
         return OutputSpec[JsonValue](form, name=name, description=description, strict=strict)
 
-    def check(self, text: str) -> Verdict[T_co]:
+    def check(self, text: str) -> OutputVerdict[T_co]:
         """See whether an answer's text is what was asked for.
 
         Args:
@@ -152,21 +152,21 @@ class OutputSpec(Generic[T_co]):
             return self._read(answer)
         except ToolArgumentsError as error:
             fault = str(error)
-            return Misfit(fault, f"The answer does not fit: {fault}. Give the whole answer again.")
+            return Invalid(fault, f"The answer does not fit: {fault}. Give the whole answer again.")
 
-    def _read(self, value: JsonObject) -> Fits[T_co]:
+    def _read(self, value: JsonObject) -> Valid[T_co]:
         data = value[FIELD] if self._bare else value
         own = copy_json(data)  # what is made of it may hold parts of it
         if isinstance(self.form, Mapping):
-            return Fits(cast(T_co, own), data)
+            return Valid(cast(T_co, own), data)
         path = FIELD if self._bare else ""
         made = structure_value(own, self.form, tool=self.schema.name, path=path)
-        return Fits(cast(T_co, made), data)
+        return Valid(cast(T_co, made), data)
 
-    def _no_json(self, fault: str) -> Misfit:
+    def _no_json(self, fault: str) -> Invalid:
         # Whoever answers in prose may never have been shown the schema.
         schema = json.dumps(self.schema.schema, ensure_ascii=False)
-        return Misfit(
+        return Invalid(
             fault,
             f"The answer does not fit: {fault}. Answer with one JSON object and nothing else. "
             f"It has to fit this JSON Schema: {schema}",

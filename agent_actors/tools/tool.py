@@ -15,7 +15,7 @@ import attrs
 
 from agent_actors.codec.openai_messages import ToolDict, tool_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ToolSpec
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
 from agent_actors.schema.shorthand import object_schema
 from agent_actors.schema.validate import Check, compile_schema

@@ -114,10 +114,3 @@ def build_request(
         lines.insert(1, b"host: " + target.host)
     lines.append(b"\r\n")
     return WireRequest(target.origin, b"\r\n".join(lines), method == "HEAD", method in _IDEMPOTENT)
-
-
-def public_url(url: str) -> str:
-    """Return the URL for use in errors, without password and query (which may hold a key)."""
-    scheme, _, rest = url.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

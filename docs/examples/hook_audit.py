@@ -7,8 +7,8 @@ from pathlib import Path
 import trio
 
 from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors.audit import AuditFile
 from agent_actors.hooks.builtin import AuditLog, RedactSecrets
-from agent_actors.hooks.builtin.audit_file import AuditFile
 from agent_actors.testing import ScriptedModel, call
 
 

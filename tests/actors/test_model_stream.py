@@ -10,13 +10,13 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 
 from agent_actors.abc import ModelSink
 from agent_actors.actors.model_stream import ModelStream
-from agent_actors.actors.stream_watchdog import Deadlines
 from agent_actors.domain.blocks import TextBlock
+from agent_actors.domain.limits import Timeouts
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishDelta,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     TextDelta,
@@ -28,8 +28,8 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderConnectError, ProviderDeadlineError, ProviderError
 from tests.actors.helpers import Attempt, Bug
 
-DEADLINES = Deadlines(first_token=20, idle=5, total=100)
-DONE = ModelFinished((TextBlock("done"),))
+DEADLINES = Timeouts(first_token=20, idle=5, total=100)
+DONE = ModelCompleted((TextBlock("done"),))
 
 Play = Callable[[ModelSink], Awaitable[None]]
 
@@ -50,7 +50,7 @@ class Played:
     def name(self) -> str:
         return "http://played/v1"
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         self.asked.append(request.settings.model)
         self.live += 1
         try:
@@ -59,7 +59,7 @@ class Played:
             self.live -= 1
         return DONE
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         raise NotImplementedError
 
     async def aclose(self) -> None:
@@ -148,7 +148,7 @@ async def test_streams_are_admitted_first_come_first_served_and_within_the_bound
 
     provider.play = play
     stream = await serving(nursery, provider, max_live=2)
-    attempts: dict[str, Attempt[ModelFinished]] = {}
+    attempts: dict[str, Attempt[ModelCompleted]] = {}
     for name in "abcd":
         ask = partial(stream.stream, request_of(name), Reader(), DEADLINES)
         attempts[name] = Attempt(nursery, ask)

@@ -7,7 +7,8 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors.stream_watchdog import Deadlines, Sweeper, Watch
+from agent_actors.actors.stream_watchdog import Sweeper, Watch
+from agent_actors.domain.limits import Timeouts
 from agent_actors.errors import DeadlineKind
 
 
@@ -44,7 +45,7 @@ def streams(nursery: trio.Nursery) -> Streams:
     return Streams(nursery)
 
 
-DEADLINES = Deadlines(first_token=20, idle=5, total=100)
+DEADLINES = Timeouts(first_token=20, idle=5, total=100)
 
 
 async def test_a_stream_that_never_begins_misses_its_first_token(
@@ -106,7 +107,7 @@ async def test_the_total_deadline_does_not_stand_still(
 async def test_a_first_token_is_missed_in_time_also_after_a_pause_before_it(
     streams: Streams, autojump_clock: MockClock, idle: float
 ) -> None:
-    watch = streams.sweeper.watch(Deadlines(first_token=10, idle=idle))
+    watch = streams.sweeper.watch(Timeouts(first_token=10, idle=idle))
     await trio.sleep(5)
     watch.pause()
     await trio.sleep(8)
@@ -117,7 +118,7 @@ async def test_a_first_token_is_missed_in_time_also_after_a_pause_before_it(
 async def test_an_idle_deadline_shorter_than_the_first_tokens_is_missed_in_time(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
-    watch = streams.sweeper.watch(Deadlines(first_token=1_000, idle=3))
+    watch = streams.sweeper.watch(Timeouts(first_token=1_000, idle=3))
     await trio.sleep(400.5)
     watch.touch()
     assert await streams.expiry(watch) == ("idle", 403.5)
@@ -126,9 +127,9 @@ async def test_an_idle_deadline_shorter_than_the_first_tokens_is_missed_in_time(
 async def test_a_nearer_deadline_of_a_later_stream_wakes_the_sweeper_in_time(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
-    slow = streams.sweeper.watch(Deadlines(first_token=1_000, idle=1_000))
+    slow = streams.sweeper.watch(Timeouts(first_token=1_000, idle=1_000))
     await wait_all_tasks_blocked()
-    fast = streams.sweeper.watch(Deadlines(first_token=2, idle=2))
+    fast = streams.sweeper.watch(Timeouts(first_token=2, idle=2))
     assert await streams.expiry(fast) == ("first_token", 2)
     assert slow.expired is None
     assert await streams.expiry(slow) == ("first_token", 1_000)
@@ -138,8 +139,8 @@ async def test_a_nearer_deadline_of_a_later_stream_wakes_the_sweeper_in_time(
 async def test_a_stream_that_is_late_in_ending_does_not_keep_the_sweeper_busy(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
-    late = streams.sweeper.watch(Deadlines(first_token=1, idle=1))
-    other = streams.sweeper.watch(Deadlines(first_token=9, idle=9))
+    late = streams.sweeper.watch(Timeouts(first_token=1, idle=1))
+    other = streams.sweeper.watch(Timeouts(first_token=9, idle=9))
     await trio.sleep(5)
     assert late.expired == "first_token"
     assert await streams.expiry(other) == ("first_token", 9)
@@ -174,7 +175,7 @@ async def test_a_stream_watched_in_the_tick_in_which_the_last_one_ends_is_swept(
     first = streams.sweeper.watch(DEADLINES)
     await wait_all_tasks_blocked()
     streams.sweeper.unwatch(first)
-    second = streams.sweeper.watch(Deadlines(first_token=50, idle=50))
+    second = streams.sweeper.watch(Timeouts(first_token=50, idle=50))
     assert await streams.expiry(second) == ("first_token", 50)
 
 
@@ -189,7 +190,7 @@ async def test_a_stream_that_ends_before_the_sweeper_runs_leaves_it_nothing_to_d
 async def test_without_deadlines_no_task_sweeps(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
-    endless = Deadlines(first_token=math.inf, idle=math.inf)
+    endless = Timeouts(first_token=math.inf, idle=math.inf)
     watch = streams.sweeper.watch(endless)
     await wait_all_tasks_blocked()
     assert streams.started == 0

@@ -24,6 +24,7 @@ from agent_actors.domain.events import (
     SessionRewind,
     SkillActivated,
     SystemInit,
+    Todo,
     TodosChanged,
     ToolResult,
     ToolUse,
@@ -33,7 +34,6 @@ from agent_actors.domain.events import (
     UserQuestion,
 )
 from agent_actors.domain.session import SessionInfo, SessionSnapshot
-from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 
 HEAD = (EventScope("s", "r", "q"), "id", 1.0)

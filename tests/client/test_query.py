@@ -10,9 +10,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import (
     AgentOptions,
-    AssistantMessage,
     ClientError,
     PromptBlocked,
+    QueryMessage,
     StopReason,
     TextBlock,
     ToolUseBlock,
@@ -32,7 +32,7 @@ from tests.client.helpers import ONE_SUM, agent, shown
 from tests.run.helpers import check_quiet
 
 
-async def told(messages: AsyncIterable[AssistantMessage]) -> list[str]:
+async def told(messages: AsyncIterable[QueryMessage]) -> list[str]:
     return [one async for message in messages for one in shown(message.content)]
 
 
@@ -46,10 +46,10 @@ async def test_a_message_for_each_delta_then_for_each_call_then_the_end() -> Non
     use = ToolUseBlock("call_1_0", "add", {"a": 1, "b": 2}, '{"a":1,"b":2}')
     assert result is not None
     assert found == [
-        AssistantMessage(role="assistant", content=[TextBlock("Hel")]),
-        AssistantMessage(role="assistant", content=[TextBlock("lo.")]),
-        AssistantMessage(role="assistant", content=[use]),
-        AssistantMessage(usage=result.usage, stop_reason=StopReason.AWAITING_RESULTS),
+        QueryMessage(role="assistant", content=[TextBlock("Hel")]),
+        QueryMessage(role="assistant", content=[TextBlock("lo.")]),
+        QueryMessage(role="assistant", content=[use]),
+        QueryMessage(usage=result.usage, stop_reason=StopReason.AWAITING_RESULTS),
     ]
     assert len(model.requests) == 1
 

@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 import attrs
 from hypothesis import strategies as st
 
+from agent_actors.codec.hints import resolved_hints
 from agent_actors.domain.blocks import (
     AssistantBlock,
     ContentBlock,
@@ -18,11 +19,9 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.events import EVENT_TYPES, Event, EventScope
+from agent_actors.domain.events import EVENT_TYPES, TODO_STATUSES, Event, EventScope, Todo
 from agent_actors.domain.model import FinishReason, StopDetails
-from agent_actors.domain.todos import TODO_STATUSES, Todo
 from agent_actors.domain.usage import Usage
-from agent_actors.schema.type_hints import resolved_hints
 from tests.codec.values import json_objects, json_values, texts
 
 _contents: Final = texts | json_objects | st.lists(json_values, max_size=3)

@@ -17,13 +17,13 @@ from agent_actors.domain.events import (
     Event,
     EventScope,
     Notification,
+    Todo,
     TodosChanged,
     ToolResult,
     UsageEvent,
     UserMessage,
 )
 from agent_actors.domain.json import MAX_DEPTH
-from agent_actors.domain.todos import Todo
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import InvalidEventError
 from tests.codec.events import events

@@ -25,7 +25,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Message, Messages
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ToolSpec
 from agent_actors.errors import MessageError
 from tests.codec.values import json_objects, texts
 

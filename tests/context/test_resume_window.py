@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.session_lines import size_of
-from agent_actors.context.resume_window import Recall
+from agent_actors.context.resume_window import ResumeWindow
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Messages
 
 
@@ -30,7 +30,7 @@ def talk(shape: str) -> Messages:
 
 
 def sent(messages: Messages, *, events: float = math.inf, size: float = math.inf) -> Messages:
-    return Recall(events, size).of(messages, MessageMemo())
+    return ResumeWindow(events, size).apply(messages, EncodedMessageCache())
 
 
 def contents(messages: Messages) -> list[str]:
@@ -46,7 +46,7 @@ def test_what_is_within_the_limits_is_sent_as_it_is() -> None:
 
 @pytest.mark.feature("OAGS-095")
 def test_the_newest_messages_are_kept_up_to_their_number() -> None:
-    assert Recall().max_events == 1000
+    assert ResumeWindow().max_events == 1000
     assert contents(sent(talk("uauauau"), events=5)) == ["u2", "a3", "u4", "a5", "u6"]
     long = talk("ua" * 700 + "u")
     assert sent(long, events=1000) == long[-999:], "what is sent begins with a word of the user's"
@@ -54,7 +54,7 @@ def test_the_newest_messages_are_kept_up_to_their_number() -> None:
 
 @pytest.mark.feature("OAGS-096")
 def test_the_newest_messages_are_kept_up_to_their_bytes_which_are_never_exceeded() -> None:
-    assert Recall().max_bytes == 2_000_000
+    assert ResumeWindow().max_bytes == 2_000_000
     messages = talk("uauauau")
     room = sum(map(size_of, messages[2:]))
     assert sent(messages, size=room) == messages[2:]
@@ -144,8 +144,8 @@ def test_whatever_the_limit_the_most_is_sent(shape: str) -> None:
 
 
 def test_what_was_measured_is_kept_while_the_conversation_grows() -> None:
-    memo, recall = MessageMemo(), Recall(10, 10_000)
+    memo, recall = EncodedMessageCache(), ResumeWindow(10, 10_000)
     messages = talk("uau")
-    recall.of(messages, memo)
-    again = memo.each("recall.size", messages, lambda _: -1)
+    recall.apply(messages, memo)
+    again = memo.map("recall.size", messages, lambda _: -1)
     assert again == [size_of(message) for message in messages]

@@ -13,8 +13,8 @@ from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishDelta,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     TextDelta,
@@ -42,19 +42,19 @@ PIECES: list[ModelDelta] = [
 
 
 class Completes:
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         await trio.lowlevel.checkpoint()
-        return ModelFinished(BLOCKS, "tool_calls")
+        return ModelCompleted(BLOCKS, "tool_calls")
 
 
 class Feeds:
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         for piece in PIECES:
             if sink.full:
                 await sink.wait_room()
             await trio.lowlevel.checkpoint()
             sink.feed([piece])
-        return ModelFinished(BLOCKS, "tool_calls")
+        return ModelCompleted(BLOCKS, "tool_calls")
 
 
 class Yields:

@@ -29,7 +29,9 @@ LAYERS: Final = (
     Layer(("cli", "__main__")),
     Layer(("server",)),
     Layer(("asyncio", "testing"), blind=True),
-    Layer((FACE, "events", "model", "media")),  # public modules that re-export what is below
+    Layer(
+        (FACE, "events", "model", "media", "audit")
+    ),  # public modules that re-export what is below
     Layer(("client",)),
     Layer(("runtime",)),
     Layer(("subagents",)),
@@ -51,7 +53,7 @@ LAYERS: Final = (
     Layer(("protocol",)),
     Layer(("abc",)),
     Layer(("domain",)),
-    Layer(("errors",)),
+    Layer(("errors", "version")),
 )
 RANKS: Final[Mapping[str, int]] = MappingProxyType(
     {room: -depth for depth, layer in enumerate(LAYERS) for room in layer.rooms}

@@ -1,19 +1,18 @@
-"""How long functions and files may be.
+"""How long functions may be, and how many modules a folder may hold.
 
-A function counts from its `def` to its last line, its docstring left out; a file counts all lines.
-An exception is a comment with its reason: `# size: <reason>` on the `def` line, or within the first
-lines of a file.
+A function counts from its `def` to its last line, without its docstring. A longer function needs a
+comment with the reason on its `def` line: `# size: <reason>`. Files have no limit.
 """
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
 FUNCTION_LINES: Final = 60
-FILE_LINES: Final = 500
-# Where a file's own exception may stand: the first lines, before or right after a short docstring.
-HEAD_LINES: Final = 5
+FOLDER_MODULES: Final = 14
 _EXCEPTION: Final = re.compile(r"#\s*size:\s*\S")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -35,17 +34,26 @@ def _last_line(node: ast.stmt) -> int:
 
 
 def oversized(path: str, source: str) -> list[str]:
-    """What in a file is too long and gives no reason, as `path:line: reason`."""
+    """Return the functions of a file that are too long without a reason, as `path:line: reason`."""
     return [f"{path}:{line}: {reason}" for line, reason in _oversized(source)]
 
 
 def _oversized(source: str) -> Iterator[tuple[int, str]]:
     lines = source.splitlines()
-    if len(lines) > FILE_LINES and not any(map(_EXCEPTION.search, lines[:HEAD_LINES])):
-        yield 1, f"{len(lines)} lines; a file has at most {FILE_LINES}"
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, _Function) or _EXCEPTION.search(lines[node.lineno - 1]):
             continue
         count = function_lines(node)
         if count > FUNCTION_LINES:
             yield node.lineno, f"{node.name} has {count} lines; at most {FUNCTION_LINES}"
+
+
+def crowded(paths: Iterable[str]) -> list[str]:
+    """Return the folders that hold too many modules, as `folder: reason`; `__init__` is free."""
+    modules = [PurePosixPath(path) for path in paths]
+    counts = Counter(str(path.parent) for path in modules if path.name != "__init__.py")
+    return [
+        f"{folder}: {count} modules; at most {FOLDER_MODULES}"
+        for folder, count in sorted(counts.items())
+        if count > FOLDER_MODULES
+    ]

@@ -1,10 +1,10 @@
-"""Functions and files stay small."""
+"""Functions stay short, and folders hold few modules."""
 
-from tests.conventions.sizes import FILE_LINES, FUNCTION_LINES, oversized
-from tests.conventions.tree import python_files, read
+from tests.conventions.sizes import FOLDER_MODULES, FUNCTION_LINES, crowded, oversized
+from tests.conventions.tree import library_files, python_files, read
 
 
-def test_functions_and_files_are_within_their_sizes() -> None:
+def test_functions_are_within_their_size() -> None:
     bad = [found for path in python_files() for found in oversized(path, read(path))]
     assert not bad, "\n".join(bad)
 
@@ -39,13 +39,13 @@ def test_a_function_with_a_reason_may_be_longer() -> None:
     assert len(oversized("x.py", function(long, head="def f() -> None:  # size:"))) == 1
 
 
-def test_a_file_may_have_the_limit_and_not_a_line_more() -> None:
-    assert oversized("x.py", "x = 1\n" * FILE_LINES) == []
-    (found,) = oversized("x.py", "x = 1\n" * (FILE_LINES + 1))
-    assert found == f"x.py:1: {FILE_LINES + 1} lines; a file has at most {FILE_LINES}"
+def test_folders_hold_few_modules() -> None:
+    assert not crowded(library_files())
 
 
-def test_a_file_with_a_reason_in_its_head_may_be_longer() -> None:
-    body = "x = 1\n" * FILE_LINES
-    assert oversized("x.py", "# size: a table of the standard\n" + body) == []
-    assert len(oversized("x.py", body + "# size: too late\n")) == 1
+def test_folder_over_the_limit_is_named() -> None:
+    full = [f"agent_actors/x/m{number}.py" for number in range(FOLDER_MODULES)]
+    assert crowded([*full, "agent_actors/x/__init__.py", "agent_actors/x/y/z.py"]) == []
+    assert crowded([*full, "agent_actors/x/more.py"]) == [
+        f"agent_actors/x: {FOLDER_MODULES + 1} modules; at most {FOLDER_MODULES}"
+    ]

@@ -1,4 +1,4 @@
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 
 
@@ -14,48 +14,48 @@ class Counting:
 
 
 def test_what_was_made_of_a_message_is_made_once_while_the_conversation_grows() -> None:
-    memo, make = MessageMemo(), Counting()
+    memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a").assistant("b")
-    assert memo.each("k", chain, make) == ["A", "B"]
+    assert memo.map("k", chain, make) == ["A", "B"]
     longer = chain.user("c")
-    assert memo.each("k", longer, make) == ["A", "B", "C"]
-    assert memo.each("k", longer, make) == ["A", "B", "C"]
+    assert memo.map("k", longer, make) == ["A", "B", "C"]
+    assert memo.map("k", longer, make) == ["A", "B", "C"]
     assert make.made == 3
 
 
 def test_from_the_first_other_message_on_all_is_made_anew() -> None:
-    memo, make = MessageMemo(), Counting()
+    memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a").user("b").user("c")
-    memo.each("k", chain, make)
+    memo.map("k", chain, make)
     other = chain[:1].user("b").user("d")  # an equal message is another one
-    assert memo.each("k", other, make) == ["A", "B", "D"]
+    assert memo.map("k", other, make) == ["A", "B", "D"]
     assert make.made == 5
-    assert memo.each("k", chain[:1], make) == ["A"]
+    assert memo.map("k", chain[:1], make) == ["A"]
     assert make.made == 5
 
 
 def test_what_is_made_under_one_key_is_nothing_to_another() -> None:
-    memo, make = MessageMemo(), Counting()
+    memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
-    assert memo.each("k", chain, make) == ["A"]
-    assert memo.each("other", chain, len_of) == [1]
-    assert memo.each("k", chain, make) == ["A"]
+    assert memo.map("k", chain, make) == ["A"]
+    assert memo.map("other", chain, len_of) == [1]
+    assert memo.map("k", chain, make) == ["A"]
     assert make.made == 1
 
 
 def test_what_is_given_out_can_be_changed_without_harm() -> None:
-    memo, make = MessageMemo(), Counting()
+    memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
-    memo.each("k", chain, make).append("x")
-    assert memo.each("k", chain, make) == ["A"]
+    memo.map("k", chain, make).append("x")
+    assert memo.map("k", chain, make) == ["A"]
 
 
 def test_what_is_forgotten_is_made_again() -> None:
-    memo, make = MessageMemo(), Counting()
+    memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
-    memo.each("k", chain, make)
+    memo.map("k", chain, make)
     memo.forget()
-    assert memo.each("k", chain, make) == ["A"]
+    assert memo.map("k", chain, make) == ["A"]
     assert make.made == 2
 
 

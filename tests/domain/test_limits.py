@@ -13,7 +13,7 @@ from agent_actors.domain.limits import (
     Prices,
     Spent,
     UsageLimits,
-    fault_of,
+    find_price_error,
     output_left,
     refuses_calls,
     refuses_request,
@@ -85,32 +85,20 @@ def test_only_what_a_cache_costs_may_be_left_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("limits", "session_limits", "prices", "error"),
     [
-        (
-            ({"requests": 3}, NO_LIMITS, None),
-            "limits must be a UsageLimits, as in UsageLimits(requests=20); got {'requests': 3}",
-        ),
-        (
-            (NO_LIMITS, None, None),
-            "session_limits must be a UsageLimits, as in UsageLimits(requests=20); got None",
-        ),
-        ((UsageLimits(cost=0.5), NO_LIMITS, None), "limits.cost is 0.5, and prices is missing"),
-        ((NO_LIMITS, UsageLimits(cost=2), None), "session_limits.cost is 2, and prices is missing"),
-        (
-            (NO_LIMITS, NO_LIMITS, 3),
-            "prices must be a Prices, as in Prices(input=1.0, output=2.0), or None; got 3",
-        ),
-        ((NO_LIMITS, NO_LIMITS, None), ""),
-        ((UsageLimits(cost=1), NO_LIMITS, Prices(input=1, output=1)), ""),
+        (UsageLimits(cost=0.5), NO_LIMITS, None, "limits.cost is 0.5, and prices is missing"),
+        (NO_LIMITS, UsageLimits(cost=2), None, "session_limits.cost is 2, and prices is missing"),
+        (NO_LIMITS, NO_LIMITS, None, ""),
+        (UsageLimits(cost=1), NO_LIMITS, Prices(input=1, output=1), ""),
     ],
 )
-def test_what_does_not_go_together_is_told(
-    values: tuple[object, object, object], words: str
+def test_limit_on_cost_needs_prices(
+    limits: UsageLimits, session_limits: UsageLimits, prices: Prices | None, error: str
 ) -> None:
-    fault = fault_of(*values)
-    assert fault.startswith(words)
-    assert bool(fault) == bool(words)
+    found = find_price_error(limits, session_limits, prices)
+    assert found.startswith(error)
+    assert bool(found) == bool(error)
 
 
 # --- prices ---------------------------------------------------------------------------------------

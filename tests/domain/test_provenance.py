@@ -14,7 +14,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.domain.provenance import Origin, marked
 
 HERE = Origin("openai", "http://one/v1", "vendor/model-3")
@@ -32,7 +32,7 @@ def test_what_has_something_to_echo_bears_the_mark_and_nothing_else_does() -> No
         ImageBlock("data:,", extra=EXTRA),
         OpaqueBlock({"type": "x"}, "openai"),
     )
-    answer = ModelFinished(plain)
+    answer = ModelCompleted(plain)
     assert marked(answer, HERE) is answer
     echoing = (
         TextBlock("a", extra=EXTRA),
@@ -41,13 +41,13 @@ def test_what_has_something_to_echo_bears_the_mark_and_nothing_else_does() -> No
         ToolUseBlock("1", "t", {}, extra=EXTRA),
         ToolUseError("no", extra=EXTRA),
     )
-    found = marked(ModelFinished((*plain, *echoing)), HERE).blocks
+    found = marked(ModelCompleted((*plain, *echoing)), HERE).blocks
     assert found[: len(plain)] == plain
     assert found[len(plain) :] == tuple(attrs.evolve(one, origin=HERE.mark) for one in echoing)
 
 
 def test_a_mark_that_is_there_holds() -> None:
-    answer = ModelFinished((ThinkingBlock("b", "seal", origin="anthropic"), TextBlock("a")))
+    answer = ModelCompleted((ThinkingBlock("b", "seal", origin="anthropic"), TextBlock("a")))
     assert marked(answer, HERE) is answer
 
 

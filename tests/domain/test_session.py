@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.domain.session import MAX_SESSION_ID, session_id_fault
+from agent_actors.domain.session import MAX_SESSION_ID, find_session_id_error
 
 
 @pytest.mark.parametrize(
     "name", ["a", "../x", "CON", "Ä b", "%", "x" * MAX_SESSION_ID, "\U0001f600"]
 )
 def test_any_text_names_a_session(name: str) -> None:
-    assert session_id_fault(name) is None
+    assert find_session_id_error(name) is None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_any_text_names_a_session(name: str) -> None:
     ],
 )
 def test_what_cannot_name_a_session_is_told_why(name: object, told: str) -> None:
-    fault = session_id_fault(name)
+    fault = find_session_id_error(name)
     assert fault is not None
     import re
 
@@ -37,6 +37,6 @@ def test_what_cannot_name_a_session_is_told_why(name: object, told: str) -> None
 
 @given(st.text())
 def test_what_names_a_session_is_utf8_on_one_line(name: str) -> None:
-    if session_id_fault(name) is None:
+    if find_session_id_error(name) is None:
         name.encode()
         assert name.splitlines() == [name]

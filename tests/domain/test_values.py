@@ -31,9 +31,8 @@ from agent_actors.domain.json import (
     same_json,
 )
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelSettings
+from agent_actors.domain.model import ModelCompleted, ModelSettings, ToolSpec
 from agent_actors.domain.run import CancelReason, RunInfo, RunResult, StopReason
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 
 # --- blocks ---------------------------------------------------------------------------------------
@@ -225,7 +224,7 @@ def test_ids_taken_together_are_those_made_one_by_one(seed: int, counts: list[in
 
 def test_an_answer_s_text_is_its_text_blocks() -> None:
     blocks = (TextBlock("a"), ThinkingBlock("x"), ToolUseBlock("c", "n", {}), TextBlock("b"))
-    assert ModelFinished(blocks).text == "ab"
+    assert ModelCompleted(blocks).text == "ab"
 
 
 @pytest.mark.feature("WICK-082", "ASDK-015")

@@ -6,7 +6,7 @@ import pytest
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import (
     AfterModelEvent,
@@ -33,7 +33,7 @@ EVERYTHING = HookDecision(
         StopEvent(text="t", stop_reason="completed"),
         UserPromptSubmitEvent(prompt="said"),
         BeforeModelEvent(messages=(), iteration=1, rewrites=True),
-        AfterModelEvent(answer=ModelFinished(()), text="said", iteration=1),
+        AfterModelEvent(answer=ModelCompleted(()), text="said", iteration=1),
         PreToolUseEvent(tool_name="f", tool_input={}, tool_use_id="c"),
         PostToolUseEvent(tool_name="f", tool_input={}, tool_use_id="c", tool_result="r"),
     ],
@@ -48,7 +48,7 @@ def test_a_decision_that_rewrites_nothing_leaves_an_event_the_very_same(event: P
 
 
 def test_an_answer_can_only_be_rewritten_as_text() -> None:
-    event = AfterModelEvent(answer=ModelFinished(()), text="said", iteration=1)
+    event = AfterModelEvent(answer=ModelCompleted(()), text="said", iteration=1)
     with pytest.raises(ConfigError, match="an answer is text; modified_output is a dict"):
         event.rewritten(HookDecision(modified_output={}))
 
@@ -56,9 +56,9 @@ def test_an_answer_can_only_be_rewritten_as_text() -> None:
 async def test_a_hook_that_overrides_nothing_changes_nothing() -> None:
     hook, ctx = Hook(), cast(HookContext, None)
     request = ModelRequest(Messages(), ModelSettings("m"))
-    answer, output = ModelFinished(()), ToolOutput("done")
+    answer, output = ModelCompleted(()), ToolOutput("done")
 
-    async def ask(_: ModelRequest) -> ModelFinished:
+    async def ask(_: ModelRequest) -> ModelCompleted:
         return answer
 
     async def handle(_: ToolUseBlock) -> ToolOutput:

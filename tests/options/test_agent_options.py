@@ -89,7 +89,7 @@ def test_empty_invalid_and_duplicate_tool_names_are_refused_by_name() -> None:
         ({"run_timeout": 0}, "run_timeout must be above 0"),
         ({"idle_timeout": math.nan}, "idle_timeout must be above 0"),
         ({"reader_stall": -1}, "reader_stall must be above 0"),
-        ({"tool_choice": "unknown"}, "tool_choice 'unknown' is no tool"),
+        ({"tool_choice": "unknown"}, "tool_choice 'unknown' is not a tool"),
     ],
 )
 def test_what_cannot_work_is_refused_by_name(more: Mapping[str, float], words: str) -> None:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,11 +152,11 @@ def test_secrets_come_from_the_environment(
         ("api_key: ${NO_SUCH}", "api_key is to come from the environment variable 'NO_SUCH'"),
         ("headers: {x: '${NO_SUCH}'}", "headers.x is to come from the environment variable"),
         ("api_key: '${}'", "environment variable '', which is not set"),
-        ("api_key: 5", "api_key must be a text; got a value of type int"),
+        ("api_key: 5", "api_key must be a string; got a value of type int"),
         ("headers: [5]", "headers must be a mapping; got a value of type list"),
         ("modell: m", "there is no field 'modell'; did you mean 'model'?"),
         ("5: m", "there is no field 5; Known: "),
-        ("tools: [add]", "tools holds objects of Python, which no file can; pass it beside"),
+        ("tools: [add]", "tools holds Python objects, which a file cannot; pass it in code"),
         ("output_type: int", "as in AgentOptions.from_file(…, output_type=…)"),
         ("provider: 5", "provider must be the name of a profile; got 5"),
         ("provider: olama", "did you mean 'ollama'?"),
@@ -163,7 +164,7 @@ def test_secrets_come_from_the_environment(
         ("limits: 5", "limits must be a table; got 5"),
         ("limits: {request: 5}", "limits: there is no field 'request'; did you mean 'requests'?"),
         ("limits: {requests: -5}", "requests must be a whole number above 0"),
-        ("prices: {input: 1}", "prices: "),
+        ("prices: {input: 1}", "prices: the field 'output' is missing"),
         ("permissions: {above: 1}", "permissions: there is no field 'above'"),
         ("permissions: {deny: 5}", "permissions: "),
         ("permissions: plann", "plann"),
@@ -171,7 +172,7 @@ def test_secrets_come_from_the_environment(
         ("fallbacks: [5]", "fallbacks must hold models' names"),
         ("temperature: hot", "temperature must be a number, or None; got 'hot'"),
         ("temperature: yes", "temperature must be a number, or None; got True"),
-        ("model: 2024-01-01", "model must be a text; got datetime.date("),
+        ("model: 2024-01-01", "model must be a string; got datetime.date("),
         ("[1, 2]", "expected a table of fields, such as model and base_url; got [1, 2]"),
         ("just a text", "expected a table of fields"),
         ("a: [", "no YAML: "),
@@ -248,11 +249,17 @@ def test_any_json_is_fields_or_a_told_mistake(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     path.write_text(json.dumps(value), encoding="utf-8", errors="surrogatepass")
-    if value is None or value == {}:
-        assert fields_of_file(path, {}, dict) == {}
+    values: dict[str, object] = {}
+    message = ""
+    try:
+        values = fields_of_file(path, AgentOptions, {}, dict)
+    except ConfigError as error:
+        message = str(error)
+    fields = {field.name for field in attrs.fields(AgentOptions)}
+    if message or not isinstance(value, dict):
+        assert "any.json: " in message or value is None
     else:
-        with pytest.raises(ConfigError, match=r"any\.json: "):
-            fields_of_file(path, {}, dict)
+        assert values.keys() == value.keys() <= fields
 
 
 def test_the_environment_names_fields(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +327,7 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_a_mistake_in_a_variable_is_told_with_its_name(name: str, text: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        fields_of_environ({f"AGENT_ACTORS_{name}": text, "PATH": "x"})
+        fields_of_environ({f"AGENT_ACTORS_{name}": text, "PATH": "x"}, AgentOptions)
     assert str(caught.value).startswith(f"AGENT_ACTORS_{name}")
     assert told in str(caught.value)
     assert len(str(caught.value)) < 300
@@ -329,4 +336,4 @@ def test_a_mistake_in_a_variable_is_told_with_its_name(name: str, text: str, tol
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=8)))
 def test_other_variables_are_no_matter(environ: dict[str, str]) -> None:
     theirs = {f"AGENT_ACTORS_SERVER_{name}": text for name, text in environ.items()}
-    assert fields_of_environ(theirs) == {}
+    assert fields_of_environ(theirs, AgentOptions) == {}

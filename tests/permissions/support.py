@@ -5,11 +5,11 @@ from typing import Final
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonValue
-from agent_actors.permissions import Situation
+from agent_actors.permissions import DecisionContext
 from agent_actors.tools import Tool, tool
 
 CWD: Final = PurePosixPath("/users/ann/project")
-HERE: Final = Situation(CWD, "s1")
+HERE: Final = DecisionContext(CWD, "s1")
 
 
 def bash(command: str, timeout: int = 60) -> str:

@@ -9,15 +9,15 @@ import pytest
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import (
-    NOTHING_REMEMBERED,
+    NO_GRANTS,
     Allow,
     Ask,
+    DecisionContext,
     Deny,
+    Grants,
     PermissionDecision,
     PermissionPolicy,
     Remember,
-    Remembered,
-    Situation,
 )
 from agent_actors.tools import Tool
 from tests.permissions.support import BASH, CWD, EDIT, HERE, LOOSE, call
@@ -27,15 +27,15 @@ PUSH = call(BASH, command="git push")
 
 
 def settle(
-    decision: PermissionDecision, situation: Situation = HERE
-) -> tuple[Allow | Deny | Ask, Remembered]:
+    decision: PermissionDecision, situation: DecisionContext = HERE
+) -> tuple[Allow | Deny | Ask, Grants]:
     ask = POLICY.decide(PUSH, BASH, situation)
     assert isinstance(ask, Ask)
     return POLICY.settle(decision, ask, PUSH, BASH, situation)
 
 
-def judged(command: str, kept: Remembered, now: float = 0.0, session_id: str = "s1") -> str:
-    situation = Situation(CWD, session_id, kept, now)
+def judged(command: str, kept: Grants, now: float = 0.0, session_id: str = "s1") -> str:
+    situation = DecisionContext(CWD, session_id, kept, now)
     return type(POLICY.decide(call(BASH, command=command), BASH, situation)).__name__
 
 
@@ -45,13 +45,13 @@ def test_nothing_is_remembered_unless_it_is_said() -> None:
     assert len(kept) == 0
     verdict, kept = settle(PermissionDecision("deny"))
     assert verdict == Deny("it was not approved")
-    assert kept is NOTHING_REMEMBERED
+    assert kept is NO_GRANTS
 
 
 def test_what_is_handed_on_gives_the_question_back() -> None:
     verdict, kept = settle(PermissionDecision("ask"))
     assert isinstance(verdict, Ask)
-    assert kept is NOTHING_REMEMBERED
+    assert kept is NO_GRANTS
 
 
 @pytest.mark.parametrize(("scope", "elsewhere"), [("session", "Ask"), ("always", "Allow")])
@@ -68,7 +68,7 @@ def test_an_approval_holds_for_the_same_arguments_in_its_sessions(
 
 def test_an_approval_for_one_call_is_spent_by_it() -> None:
     _, kept = settle(PermissionDecision("allow", remember="once"))
-    verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(verdict, Allow)
     assert verdict.grant is not None
     kept = kept.spent(verdict.grant)
@@ -78,9 +78,9 @@ def test_an_approval_for_one_call_is_spent_by_it() -> None:
 
 def test_approvals_for_one_call_stand_side_by_side() -> None:
     _, kept = settle(PermissionDecision("allow", remember="once"))
-    kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember("once"))
+    kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember("once"))
     for left in (1, 0):
-        verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+        verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
         assert isinstance(verdict, Allow)
         kept = kept.spent(verdict.grant)
         assert len(kept) == left
@@ -88,10 +88,10 @@ def test_approvals_for_one_call_stand_side_by_side() -> None:
 
 def test_what_lasts_is_used_before_what_is_used_up() -> None:
     for scopes in (("once", "session"), ("session", "once")):
-        kept = NOTHING_REMEMBERED
+        kept = NO_GRANTS
         for scope in scopes:
-            kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember(scope))
-        verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+            kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember(scope))
+        verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
         assert isinstance(verdict, Allow)
         assert verdict.grant is not None
         assert verdict.grant.scope == "session"
@@ -110,9 +110,9 @@ def test_an_approval_ends_with_its_time() -> None:
 
 @pytest.mark.feature("ASDK-066")
 def test_a_session_that_ended_takes_its_approvals_along() -> None:
-    kept = NOTHING_REMEMBERED
+    kept = NO_GRANTS
     for session_id, scope in (("s1", "session"), ("s2", "once"), ("s1", "always")):
-        situation = Situation(CWD, session_id, kept)
+        situation = DecisionContext(CWD, session_id, kept)
         kept = situation.approve(PUSH, BASH, Remember(scope))
     assert len(kept) == 3
     assert len(kept.forget("s1")) == 2
@@ -121,7 +121,7 @@ def test_a_session_that_ended_takes_its_approvals_along() -> None:
 
 def test_an_approval_holds_where_it_was_given() -> None:
     _, kept = settle(PermissionDecision("allow", remember="always"))
-    elsewhere = Situation(PurePosixPath("/other"), "s1", kept)
+    elsewhere = DecisionContext(PurePosixPath("/other"), "s1", kept)
     assert isinstance(POLICY.decide(PUSH, BASH, elsewhere), Ask)
 
 
@@ -135,7 +135,7 @@ def test_an_approval_by_a_rule_holds_for_what_the_rule_permits() -> None:
 
 def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
     _, kept = settle(PermissionDecision("allow", remember="always"))
-    situation = attrs.evolve(HERE, remembered=kept)
+    situation = attrs.evolve(HERE, grants=kept)
     remember = Remember("session", rule="Bash(git push *)")
     ask = Ask("?")
     verdict, kept = POLICY.settle(
@@ -143,7 +143,7 @@ def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
         ask, PUSH, BASH, situation,
     )  # fmt: skip
     assert verdict == Deny("not today")
-    denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(denied, Deny)
     assert denied.reason == "not today"
     assert denied.grant is not None
@@ -154,13 +154,13 @@ def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
 def test_a_denial_for_one_call_goes_before_an_approval_for_all() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
     for scope in ("session", "always"):
-        kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember(scope))
+        kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember(scope))
     assert judged("git push", kept) == "Deny"
 
 
 def test_a_denial_without_a_reason_says_so_and_may_be_for_one_call() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
-    denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(denied, Deny)
     assert denied.reason == "it was denied before"
     assert judged("git push", kept.spent(denied.grant)) == "Ask"
@@ -168,12 +168,12 @@ def test_a_denial_without_a_reason_says_so_and_may_be_for_one_call() -> None:
 
 def test_the_last_decision_on_the_same_calls_counts() -> None:
     _, kept = settle(PermissionDecision("deny", remember="session"))
-    kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, Remember("session"))
+    kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember("session"))
     assert len(kept) == 1
     assert judged("git push", kept) == "Allow"
     rule = Remember("session", rule="Bash(git push)")
-    kept = attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, rule)
-    assert len(attrs.evolve(HERE, remembered=kept).approve(PUSH, BASH, rule)) == 2
+    kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, rule)
+    assert len(attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, rule)) == 2
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_rewrite_is_judged_again() -> None:
     decision = PermissionDecision("allow", input={"command": "rm -rf /"}, remember="always")
     verdict, kept = settle(decision)
     assert verdict == Deny("it is denied by the rule 'Bash(rm *)'")
-    assert kept is NOTHING_REMEMBERED
+    assert kept is NO_GRANTS
 
 
 def test_a_rewrite_is_remembered_with_what_it_was_given_for() -> None:
@@ -209,12 +209,12 @@ def test_a_rewrite_is_remembered_with_what_it_was_given_for() -> None:
     assert isinstance(verdict, Allow)
     written.clear()
     assert verdict.input == {"command": "git push --dry-run", "env": {"A": "b"}}
-    again = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    again = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(again, Allow)
     assert again.input == verdict.input
     assert again.input is not None
     again.input.clear()
-    more = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    more = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(more, Allow)
     assert more.input == verdict.input
 
@@ -224,7 +224,7 @@ def test_a_remembered_rewrite_is_judged_again_each_time() -> None:
         PermissionDecision("allow", input={"command": "git push --dry-run"}, remember="session")
     )
     stricter = attrs.evolve(POLICY, deny=["Bash(* --dry-run)"])
-    verdict = stricter.decide(PUSH, BASH, attrs.evolve(HERE, remembered=kept))
+    verdict = stricter.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert verdict == Deny("it is denied by the rule 'Bash(* --dry-run)'")
 
 
@@ -247,7 +247,7 @@ def test_arguments_that_cannot_be_compared_are_not_remembered() -> None:
     with pytest.raises(ConfigError, match="nested too deeply; name a rule"):
         HERE.approve(deep, LOOSE, Remember("always"))
     kept = HERE.approve(call(LOOSE, x=1), LOOSE, Remember("always"))
-    verdict = POLICY.decide(deep, LOOSE, attrs.evolve(HERE, remembered=kept))
+    verdict = POLICY.decide(deep, LOOSE, attrs.evolve(HERE, grants=kept))
     assert isinstance(verdict, Ask)
     assert verdict.prompt == "Allow Loose(arguments that are nested too deeply to be shown)?"
 
@@ -263,7 +263,7 @@ def test_arguments_are_the_same_whatever_their_order(
     made: Tool, one: JsonObject, other: JsonObject
 ) -> None:
     kept = HERE.approve(call(made, **one), made, Remember("session"))
-    situation = attrs.evolve(HERE, remembered=kept)
+    situation = attrs.evolve(HERE, grants=kept)
     assert situation.find(made, other) is not None
     assert situation.find(made, {**other, "c": 1}) is None
     assert situation.find(made, {**other, "a": True}) is None

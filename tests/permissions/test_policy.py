@@ -36,7 +36,7 @@ def test_a_disallowed_tool_is_neither_offered_nor_run(policy: PermissionPolicy) 
     assert names(policy) == ["Edit", "Read", "Note", "Send", "Move", "Loose"]
     for tool in (BASH, FETCH):
         kept = HERE.approve(call(tool), tool, Remember("always"))
-        verdict = policy.decide(call(tool), tool, attrs.evolve(HERE, remembered=kept))
+        verdict = policy.decide(call(tool), tool, attrs.evolve(HERE, grants=kept))
         assert verdict == Deny(f"the tool '{tool.name}' is not available here")
         assert policy.approved(call(tool), tool, HERE) == verdict
     assert isinstance(policy.decide(call(EDIT), EDIT, HERE), Allow)
@@ -204,7 +204,7 @@ def test_policies_stand_above_each_other_to_any_depth() -> None:
 
 def test_a_remembered_rewrite_of_a_run_below_is_judged_by_the_policy_above() -> None:
     kept = HERE.approve(call(LOOSE, x="a"), LOOSE, Remember("session"), input={"command": "rm x"})
-    situation = attrs.evolve(HERE, remembered=kept)
+    situation = attrs.evolve(HERE, grants=kept)
     own = PermissionPolicy()
     assert isinstance(own.decide(call(LOOSE, x="a"), LOOSE, situation), Allow)
     both = own.under(PermissionPolicy(mode="bypass", deny=["Loose(rm *)"]))

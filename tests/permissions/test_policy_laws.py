@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.permissions import (
-    NOTHING_REMEMBERED,
+    NO_GRANTS,
     Allow,
     Ask,
+    DecisionContext,
     Deny,
+    Grants,
     PermissionDecision,
     PermissionMode,
     PermissionPolicy,
     Remember,
-    Remembered,
     Rule,
-    Situation,
 )
 from agent_actors.tools import Tool
 from tests.permissions.support import BASH, CWD, EDIT, FETCH, LOOSE, READ, TOOLS, call
@@ -60,21 +60,21 @@ STRICTNESS: dict[type[object], int] = {Allow: 0, Ask: 1, Deny: 2}
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> Situation:
+def situations(draw: st.DrawFn) -> DecisionContext:
     """One in which some calls were decided before."""
-    kept: Remembered = NOTHING_REMEMBERED
+    kept: Grants = NO_GRANTS
     for _ in range(draw(st.integers(0, 3))):
         tool, one = draw(CALLS)
         rule = draw(st.sampled_from(["", tool.name]))
         written = draw(st.none() | CALLS.map(lambda drawn: drawn[1].input)) if not rule else None
-        kept = Situation(CWD, draw(st.sampled_from(["s1", "s2"])), kept).approve(
+        kept = DecisionContext(CWD, draw(st.sampled_from(["s1", "s2"])), kept).approve(
             one,
             tool,
             Remember(draw(SCOPES), rule=rule),
             allowed=draw(st.booleans()),
             input=written,
         )
-    return Situation(CWD, "s1", kept)
+    return DecisionContext(CWD, "s1", kept)
 
 
 DECISIONS = st.one_of(
@@ -99,7 +99,7 @@ def is_denied(policy: PermissionPolicy, tool: Tool, one: ToolUseBlock) -> bool:
 
 @given(STACKS, CALLS, situations())
 def test_a_deny_is_never_overridden(
-    policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: Situation
+    policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn
     if is_denied(policy, tool, one):
@@ -111,7 +111,7 @@ def test_a_deny_is_never_overridden(
 def test_an_answer_never_lets_through_what_is_denied(
     policy: PermissionPolicy,
     drawn: tuple[Tool, ToolUseBlock],
-    situation: Situation,
+    situation: DecisionContext,
     decision: PermissionDecision,
 ) -> None:
     tool, one = drawn
@@ -121,7 +121,7 @@ def test_an_answer_never_lets_through_what_is_denied(
         run = one if verdict.input is None else attrs.evolve(one, input=verdict.input)
         assert not is_denied(policy, tool, run)
         assert verdict.input == decision.input
-    again = policy.decide(one, tool, attrs.evolve(situation, remembered=kept))
+    again = policy.decide(one, tool, attrs.evolve(situation, grants=kept))
     if isinstance(again, Allow):
         run = one if again.input is None else attrs.evolve(one, input=again.input)
         assert not is_denied(policy, tool, run)
@@ -129,7 +129,7 @@ def test_an_answer_never_lets_through_what_is_denied(
 
 @given(STACKS, CALLS, situations())
 def test_what_is_asked_about_may_be_approved_and_what_is_denied_may_not(
-    policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: Situation
+    policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn
     verdict = policy.decide(one, tool, situation)
@@ -145,7 +145,7 @@ def test_narrowing_only_narrows(
     policy: PermissionPolicy,
     whitelist: list[str],
     drawn: tuple[Tool, ToolUseBlock],
-    situation: Situation,
+    situation: DecisionContext,
 ) -> None:
     narrowed = policy.narrowed(whitelist)
     offered = policy.offered(TOOLS)
@@ -164,7 +164,7 @@ def test_a_run_below_may_do_nothing_that_the_run_above_may_not(
     own: PermissionPolicy,
     above: PermissionPolicy,
     drawn: tuple[Tool, ToolUseBlock],
-    situation: Situation,
+    situation: DecisionContext,
 ) -> None:
     tool, one = drawn
     both = own.under(above)
@@ -179,7 +179,7 @@ def test_a_rule_more_that_restricts_never_lets_more_through(
     policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], rules: tuple[Rule, ...]
 ) -> None:
     tool, one = drawn
-    here = Situation(CWD, "s1")
+    here = DecisionContext(CWD, "s1")
     before = STRICTNESS[type(policy.decide(one, tool, here))]
     for more in (
         attrs.evolve(policy, ask=(*policy.ask, *rules)),
@@ -195,12 +195,12 @@ def test_a_name_of_no_tool_is_never_allowed(
     tool, one = drawn
     if name != tool.name:
         odd = attrs.evolve(one, name=name)
-        assert isinstance(policy.decide(odd, tool, Situation(CWD)), Deny)
+        assert isinstance(policy.decide(odd, tool, DecisionContext(CWD)), Deny)
 
 
 @given(STACKS, CALLS, situations())
 def test_the_same_question_has_the_same_answer_and_a_second_call_is_judged_alike(
-    policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: Situation
+    policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn
     first = policy.decide(one, tool, situation)

@@ -359,7 +359,7 @@ def test_closing_discards_the_unfinished_event_may_be_repeated_and_is_final() ->
 @pytest.mark.parametrize("option", ["max_line_bytes", "max_event_bytes"])
 def test_a_bound_below_one_byte_is_refused(option: str) -> None:
     with pytest.raises(ValueError, match=f"{option} must be at least 1 byte, got 0"):
-        SSEDecoder(**{option: 0})
+        SSEDecoder(**{option: 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])

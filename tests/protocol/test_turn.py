@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import AssistantBlock, ImageBlock, TextBlock
-from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.model import FinishReason, ModelCompleted
 from agent_actors.protocol.turn import (
     TABLE,
     Append,
@@ -134,7 +134,7 @@ def test_an_answer_of_broken_calls_only_goes_straight_back_to_the_model() -> Non
 
 @pytest.mark.feature("ASDK-009")
 def test_the_model_may_end_the_run_itself_and_its_calls_are_closed() -> None:
-    done = ModelFinished((use("a"), ToolUseError("no", None, "x")), done=True)
+    done = ModelCompleted((use("a"), ToolUseError("no", None, "x")), done=True)
     commands = thinking().feed(done)
     assert [told(c) for c in commands] == [
         "append answer call:a call:x synthetic:x synthetic:a",
@@ -255,7 +255,7 @@ def test_a_used_up_budget_names_itself() -> None:
 
 EVENTS: dict[str, TurnEvent] = {
     "UserInput": GO,
-    "ModelFinished": answer("x"),
+    "ModelCompleted": answer("x"),
     "ToolFinished": result("a"),
     "DecisionNeeded": DecisionNeeded("a", "?"),
     "Decided": Decided("a", allowed=True),
@@ -336,7 +336,7 @@ def test_refused_answer_starts_no_call(kinds: list[str], reason: FinishReason, d
             "broken": broken,
         }
         blocks[name] = made[kind]
-    found = ModelFinished(tuple(blocks.values()), reason, done=done)
+    found = ModelCompleted(tuple(blocks.values()), reason, done=done)
     append, finish = thinking().feed(found)
     assert told(finish) == f"finish {'content_filter' if reason == 'content_filter' else 'refusal'}"
     entries = told(append).split()[2:]

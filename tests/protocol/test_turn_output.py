@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.model import FinishReason, ModelCompleted
 from agent_actors.protocol.turn import (
     Interrupted,
     OutputFits,
@@ -144,7 +144,7 @@ def test_a_later_misfit_is_not_taken_for_an_earlier_cut() -> None:
 
 def test_a_model_that_ended_the_run_itself_is_not_asked_again() -> None:
     one = thinking()
-    one.feed(ModelFinished(answer("no").blocks, done=True))
+    one.feed(ModelCompleted(answer("no").blocks, done=True))
     assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
 
 

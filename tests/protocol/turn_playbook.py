@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.model import FinishReason, ModelFinished
+from agent_actors.domain.model import FinishReason, ModelCompleted
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.protocol.turn import (
     AnswerEntry,
@@ -30,9 +30,9 @@ def use(call_id: str, **arguments: JsonValue) -> ToolUseBlock:
     return ToolUseBlock(call_id, "tool", dict(arguments))
 
 
-def answer(*blocks: AssistantBlock | str, finish: FinishReason = "stop") -> ModelFinished:
+def answer(*blocks: AssistantBlock | str, finish: FinishReason = "stop") -> ModelCompleted:
     """A model's answer."""
-    return ModelFinished(
+    return ModelCompleted(
         tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks), finish_reason=finish
     )
 

@@ -15,8 +15,8 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishDelta,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     ProgressDelta,
@@ -32,7 +32,7 @@ from agent_actors.providers.forwarding_sink import DroppingSink
 from tests.providers.sinks import CollectingSink
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"), turn=3)
-ANSWER = ModelFinished(
+ANSWER = ModelCompleted(
     (
         ThinkingBlock("Hm", "seal"),
         TextBlock("Hello"),
@@ -62,10 +62,10 @@ class Completes:
 
 
 class Streams:
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         await trio.lowlevel.checkpoint()
         sink.feed([TextDelta("Hel"), TextDelta("lo")])
-        return ModelFinished((TextBlock("Hello"),))
+        return ModelCompleted((TextBlock("Hello"),))
 
 
 class Yields:
@@ -87,7 +87,7 @@ class Yields:
 class Whole(Streams):
     name = "whole"
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         return ANSWER
 
     async def aclose(self) -> None:
@@ -122,7 +122,7 @@ async def test_complete_may_return_a_text() -> None:
 
 async def test_an_empty_answer_shows_nothing() -> None:
     sink = CollectingSink.roomy()
-    empty = ModelFinished((TextBlock(""), ThinkingBlock("")))
+    empty = ModelCompleted((TextBlock(""), ThinkingBlock("")))
     assert await adapt_provider(Completes(empty)).stream(REQUEST, sink) == empty
     assert sink.batches == []
 
@@ -150,7 +150,7 @@ async def test_an_async_generator_of_deltas_is_assembled() -> None:
     )
     sink = CollectingSink.roomy()
     answer = await adapt_provider(generator).stream(REQUEST, sink)
-    assert answer == ModelFinished(
+    assert answer == ModelCompleted(
         (
             ThinkingBlock("Hm"),
             TextBlock("Hello"),
@@ -235,7 +235,7 @@ async def test_a_stream_that_gives_something_else_is_refused_when_called() -> No
 
 
 class NoSink:
-    async def stream(self, request: ModelRequest) -> ModelFinished:
+    async def stream(self, request: ModelRequest) -> ModelCompleted:
         return ANSWER
 
 
@@ -263,7 +263,7 @@ async def test_a_whole_object_whose_stream_yields_is_adapted() -> None:
         name = "odd"
         closings = 0
 
-        async def complete(self, request: ModelRequest) -> ModelFinished:
+        async def complete(self, request: ModelRequest) -> ModelCompleted:
             return ANSWER
 
         async def aclose(self) -> None:

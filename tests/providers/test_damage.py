@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import ThinkingBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.model import REFUSALS, ModelDelta, ModelFinished, NoticeDelta
+from agent_actors.domain.model import REFUSALS, ModelCompleted, ModelDelta, NoticeDelta
 from agent_actors.errors import ProviderError
 from agent_actors.testing import strategies
 from tests.providers.anthropic import answers as messages
@@ -100,11 +100,11 @@ def reads(sent: Sent, frames: Sequence[bytes], split: Sequence[int]) -> list[byt
     return [body[a:b] for a, b in zip([0, *places], [*places, len(body)], strict=True)]
 
 
-def read(protocol: str, pieces: Sequence[bytes]) -> tuple[list[ModelDelta], ModelFinished]:
+def read(protocol: str, pieces: Sequence[bytes]) -> tuple[list[ModelDelta], ModelCompleted]:
     return chat.read_all(pieces) if protocol == "chat" else messages.read_all(pieces)
 
 
-def outcome(protocol: str, pieces: Sequence[bytes]) -> tuple[object, ModelFinished | str]:
+def outcome(protocol: str, pieces: Sequence[bytes]) -> tuple[object, ModelCompleted | str]:
     """What was shown, and the response or its error, for a comparison of splits."""
     try:
         return read(protocol, pieces)
@@ -177,7 +177,7 @@ def test_damage_never_changes_a_call(protocol: str, data: st.DataObject) -> None
         assert any(isinstance(one, NoticeDelta) for one in cast("list[ModelDelta]", found[0]))
 
 
-def assert_as_sent(sent: Sent, found: ModelFinished) -> None:
+def assert_as_sent(sent: Sent, found: ModelCompleted) -> None:
     for block in found.blocks:
         if isinstance(block, ToolUseBlock):
             assert (block.name, block.input) == sent.calls[block.id]
@@ -212,7 +212,7 @@ def _place_of(event: dict[str, object], protocol: str) -> int:
     return choices[0]["delta"]["tool_calls"][0]["index"]
 
 
-def _calls_of(found: ModelFinished) -> list[ToolUseBlock | ToolUseError]:
+def _calls_of(found: ModelCompleted) -> list[ToolUseBlock | ToolUseError]:
     return [one for one in found.blocks if isinstance(one, ToolUseBlock | ToolUseError)]
 
 

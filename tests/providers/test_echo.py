@@ -18,7 +18,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings
 from agent_actors.domain.provenance import MarkedBlock, Origin
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.protocol.response.call_ids import with_unique_ids
@@ -247,7 +247,7 @@ def test_a_mark_outlives_the_log_and_a_new_id() -> None:
         assert load_block(dump_block(block)) == block
     assert "origin" not in dump_block(TextBlock("a"))
     unnamed = ToolUseBlock("c1", "", {}, extra={"a": 1}, origin="x")
-    (renamed,) = with_unique_ids(ModelFinished((unnamed,)), turn=1).blocks
+    (renamed,) = with_unique_ids(ModelCompleted((unnamed,)), turn=1).blocks
     assert isinstance(renamed, ToolUseError)
     assert renamed.origin == "x"
 

@@ -19,8 +19,8 @@ from agent_actors.abc import (
     ModelProvider,
 )
 from agent_actors.actors.model_stream import ModelStream
-from agent_actors.actors.stream_watchdog import Deadlines
-from agent_actors.domain.model import ModelDelta, ModelFinished
+from agent_actors.domain.limits import Timeouts
+from agent_actors.domain.model import ModelCompleted, ModelDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import (
     ProviderConnectError,
@@ -41,7 +41,7 @@ Step: TypeAlias = bytes | float | Exception
 Make: TypeAlias = Callable[[ByteExchange], ModelProvider]
 
 BASE = "http://localhost:1234/v1"
-LONG = Deadlines(first_token=120, idle=60)
+LONG = Timeouts(first_token=120, idle=60)
 
 
 def make_chat(exchange: ByteExchange) -> ModelProvider:
@@ -123,14 +123,14 @@ class Lingering:
 async def ask(
     nursery: trio.Nursery,
     provider: ModelProvider,
-    deadlines: Deadlines,
+    deadlines: Timeouts,
     sink: CollectingSink | None = None,
-) -> tuple[ModelFinished | ProviderError, float]:
+) -> tuple[ModelCompleted | ProviderError, float]:
     """Ask as the runtime does; the answer or the failure, and after how many seconds."""
     stream = ModelStream(provider)
     await nursery.start(stream.owner.serve)
     began = trio.current_time()
-    found: ModelFinished | ProviderError
+    found: ModelCompleted | ProviderError
     try:
         found = await stream.stream(openai.REQUEST, sink or CollectingSink.roomy(), deadlines)
     except ProviderError as error:
@@ -147,9 +147,9 @@ async def ask(
     "limit",
     [
         (LONG, FAILURE_GRACE),
-        (Deadlines(first_token=3, idle=60), 3.0),
-        (Deadlines(first_token=60, idle=60, total=2), 2.0),
-        (Deadlines(math.inf, math.inf, math.inf), FAILURE_GRACE),
+        (Timeouts(first_token=3, idle=60), 3.0),
+        (Timeouts(first_token=60, idle=60, total=2), 2.0),
+        (Timeouts(math.inf, math.inf, math.inf), FAILURE_GRACE),
     ],
 )
 async def test_a_status_is_the_failure_though_its_body_stalls(
@@ -157,7 +157,7 @@ async def test_a_status_is_the_failure_though_its_body_stalls(
     autojump_clock: MockClock,
     make: Make,
     status: int,
-    limit: tuple[Deadlines, float],
+    limit: tuple[Timeouts, float],
 ) -> None:
     exchange = Lingering([b"too ", 1.0, b"much"], status, {"retry-after": "7"})
     error, after = await ask(nursery, make(exchange), limit[0])
@@ -239,7 +239,7 @@ async def test_over_sockets_a_status_wins_over_a_body_that_stalls_or_cannot_be_u
         else AnthropicMessages(base_url=f"http://127.0.0.1:{port}", exchange=exchange)
     )
     for _ in range(2):
-        error, _ = await ask(nursery, provider, Deadlines(first_token=0.01))
+        error, _ = await ask(nursery, provider, Timeouts(first_token=0.01))
         assert isinstance(error, ProviderStatusError)
         assert (error.status, error.headers["retry-after"]) == (429, "3")
     await exchange.aclose()
@@ -253,19 +253,19 @@ async def test_over_sockets_a_status_wins_over_a_body_that_stalls_or_cannot_be_u
     "limit",
     [
         (LONG, GRACE),
-        (Deadlines(first_token=60, idle=1), 1.0),
-        (Deadlines(first_token=60, idle=60, total=1.5), 1.5),
+        (Timeouts(first_token=60, idle=1), 1.0),
+        (Timeouts(first_token=60, idle=60, total=1.5), 1.5),
     ],
 )
 async def test_a_finished_answer_is_given_when_time_runs_out(
     nursery: trio.Nursery,
     autojump_clock: MockClock,
     wire: Wire,
-    limit: tuple[Deadlines, float],
+    limit: tuple[Timeouts, float],
 ) -> None:
     exchange = Lingering([wire.whole])
     answer, after = await ask(nursery, wire.make(exchange), limit[0])
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, answer.finish_reason, after) == ("Hello", "stop", limit[1])
     assert exchange.cancelled == 1
 
@@ -280,8 +280,8 @@ async def test_a_finished_answer_is_given_when_time_runs_out(
 async def test_a_finished_answer_without_content_misses_no_first_token(
     nursery: trio.Nursery, autojump_clock: MockClock, make: Make, body: bytes
 ) -> None:
-    answer, after = await ask(nursery, make(Lingering([body])), Deadlines(first_token=1, idle=1))
-    assert isinstance(answer, ModelFinished)
+    answer, after = await ask(nursery, make(Lingering([body])), Timeouts(first_token=1, idle=1))
+    assert isinstance(answer, ModelCompleted)
     assert (answer.blocks, answer.finish_reason, after) == ((), "length", 1.0)
 
 
@@ -292,7 +292,7 @@ async def test_an_answer_that_goes_on_after_its_reason_is_late_again(
     wire: Wire,
 ) -> None:
     exchange = Lingering([wire.whole, 0.5, wire.more])
-    error, after = await ask(nursery, wire.make(exchange), Deadlines(first_token=60, idle=1))
+    error, after = await ask(nursery, wire.make(exchange), Timeouts(first_token=60, idle=1))
     assert isinstance(error, ProviderDeadlineError)
     assert (error.kind, after) == ("idle", 1.5)
 
@@ -305,7 +305,7 @@ async def test_an_answer_that_goes_on_after_its_reason_is_waited_for(
 ) -> None:
     script: list[Step] = [wire.whole, 1.0, wire.more, 10 * GRACE, wire.more, wire.end]
     answer, after = await ask(nursery, wire.make(Lingering(script)), LONG)
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, after) == ("Hello!!", 1.0 + 10 * GRACE)
 
 
@@ -321,9 +321,9 @@ async def test_a_finished_answer_is_given_to_a_reader_without_room_when_time_run
             self.room = trio.Event()
 
     script: list[Step] = [wire.whole, b": ping\n\n"]
-    deadlines = Deadlines(first_token=9, idle=9, total=30)
+    deadlines = Timeouts(first_token=9, idle=9, total=30)
     answer, after = await ask(nursery, wire.make(Lingering(script)), deadlines, OncePerRead.roomy())
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, after) == ("Hello", 30.0)
 
 
@@ -335,9 +335,9 @@ async def test_a_pause_is_gone_on_with_after_the_grace_and_is_late_before_it(
     )
     provider = AnthropicMessages(base_url=BASE, exchange=Lingering([paused]), max_continuations=2)
     answer, after = await ask(nursery, provider, LONG)
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.text, after) == ("...", 3 * GRACE)
-    error, after = await ask(nursery, provider, Deadlines(first_token=60, idle=1))
+    error, after = await ask(nursery, provider, Timeouts(first_token=60, idle=1))
     assert isinstance(error, ProviderDeadlineError)
     assert (error.kind, after) == ("idle", 1.0)
 
@@ -349,7 +349,7 @@ async def test_a_provider_that_does_not_end_when_told_to_is_cancelled(
         name = BASE
         told = 0
 
-        async def stream(self, request: object, sink: object) -> ModelFinished:
+        async def stream(self, request: object, sink: object) -> ModelCompleted:
             assert isinstance(sink, DeadlineSink)
             sink.enough(self.tell)
             await trio.sleep_forever()
@@ -358,14 +358,14 @@ async def test_a_provider_that_does_not_end_when_told_to_is_cancelled(
         def tell(self) -> None:
             self.told += 1
 
-        async def complete(self, request: object) -> ModelFinished:
+        async def complete(self, request: object) -> ModelCompleted:
             raise NotImplementedError
 
         async def aclose(self) -> None:
             raise NotImplementedError
 
     deaf = Deaf()
-    error, after = await ask(nursery, deaf, Deadlines(first_token=3))
+    error, after = await ask(nursery, deaf, Timeouts(first_token=3))
     assert isinstance(error, ProviderDeadlineError)
     assert (error.kind, error.seconds, after, deaf.told) == ("first_token", 3, 8.0, 1)
 
@@ -378,7 +378,7 @@ async def test_counts_that_come_within_the_grace_count_though_time_is_short(
     )
     script: list[Step] = [CHAT.whole, 0.5, counted]
     answer, after = await ask(
-        nursery, make_chat(Lingering(script)), Deadlines(first_token=9, idle=1)
+        nursery, make_chat(Lingering(script)), Timeouts(first_token=9, idle=1)
     )
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.usage, after) == (Usage(3, 4), 0.5)

@@ -11,16 +11,16 @@ from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     OutputSchema,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolSpec,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.openai_chat.structured import ask_for_output
 from agent_actors.providers.output_tool import OutputTool
@@ -94,7 +94,7 @@ def test_a_real_tool_of_the_same_name_keeps_it() -> None:
     output = tool(*both)
     assert output.name == f"{NAME}__"
     call = ToolUseBlock("a", NAME, {})
-    assert output.answer(ModelFinished((call,))).blocks == (call,)
+    assert output.answer(ModelCompleted((call,))).blocks == (call,)
 
 
 def test_the_pieces_of_the_tool_are_shown_as_text_and_those_of_others_as_they_are() -> None:
@@ -131,7 +131,7 @@ async def test_a_reader_that_is_behind_is_waited_for() -> None:
 def test_the_call_becomes_text_and_the_output() -> None:
     thought = ThinkingBlock("Hm.", "seal")
     call = ToolUseBlock("a", NAME, {"name": "Paris"}, '{"name": "Paris"}')
-    answer = tool().answer(ModelFinished((thought, call), "tool_calls"))
+    answer = tool().answer(ModelCompleted((thought, call), "tool_calls"))
     assert answer.blocks == (thought, TextBlock('{"name": "Paris"}'))
     assert answer.output == '{"name": "Paris"}'
     assert answer.finish_reason == "stop"
@@ -140,7 +140,7 @@ def test_the_call_becomes_text_and_the_output() -> None:
 def test_beside_real_calls_it_is_text_too_and_the_calls_stay() -> None:
     real = ToolUseBlock("b", "lookup", {})
     answer = tool(LOOKUP).answer(
-        ModelFinished((ToolUseBlock("a", NAME, {"name": "ü"}), real), "tool_calls")
+        ModelCompleted((ToolUseBlock("a", NAME, {"name": "ü"}), real), "tool_calls")
     )
     assert answer.blocks == (TextBlock('{"name": "ü"}'), real)
     assert answer.finish_reason == "tool_calls"
@@ -148,7 +148,7 @@ def test_beside_real_calls_it_is_text_too_and_the_calls_stay() -> None:
 
 def test_of_several_calls_the_first_is_the_output() -> None:
     calls = tuple(ToolUseBlock(name, NAME, {"name": name}) for name in "ab")
-    answer = tool().answer(ModelFinished(calls))
+    answer = tool().answer(ModelCompleted(calls))
     assert answer.output == '{"name": "a"}'
     assert answer.text == '{"name": "a"}{"name": "b"}'
 
@@ -156,26 +156,26 @@ def test_of_several_calls_the_first_is_the_output() -> None:
 @pytest.mark.parametrize("finish", ["length", "tool_calls"])
 def test_a_call_that_is_no_json_is_an_output_that_is_none(finish: FinishReason) -> None:
     broken = ToolUseError("cut", '{"na', "a", NAME)
-    answer = tool().answer(ModelFinished((broken,), finish))
+    answer = tool().answer(ModelCompleted((broken,), finish))
     assert answer.blocks == (TextBlock('{"na'),)
     assert answer.output == '{"na'
     assert answer.finish_reason == ("length" if finish == "length" else "stop")
 
 
 def test_a_call_without_arguments_leaves_no_empty_text_behind() -> None:
-    answer = tool().answer(ModelFinished((ToolUseError("cut", None, "a", NAME),)))
+    answer = tool().answer(ModelCompleted((ToolUseError("cut", None, "a", NAME),)))
     assert answer.blocks == ()
     assert answer.output == ""
 
 
 def test_an_answer_without_the_tool_is_left_as_it_is() -> None:
-    answer = ModelFinished((TextBlock("Hm."), ToolUseBlock("b", "lookup", {})), "tool_calls")
+    answer = ModelCompleted((TextBlock("Hm."), ToolUseBlock("b", "lookup", {})), "tool_calls")
     assert tool().answer(answer) is answer
 
 
 def test_a_request_without_an_output_is_sent_as_it_is() -> None:
     plain, sink = attrs.evolve(request(), output=None), CollectingSink()
-    answer = ModelFinished((TextBlock("Hm."),))
+    answer = ModelCompleted((TextBlock("Hm."),))
     for way in ("json_schema", "json_object", "tool"):
         asked = ask_for_output(plain, sink, ChatDialect(structured_output=way))
         assert (asked.request, asked.sink) == (plain, sink)

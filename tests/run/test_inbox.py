@@ -7,7 +7,7 @@ import pytest
 
 from agent_actors import AgentOptions
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import SessionStoreError
 from agent_actors.protocol.turn import (
@@ -46,7 +46,7 @@ class Run:
 
     def answer(self, *blocks: AssistantBlock, done: bool = False) -> list[str]:
         """The model answers; what was said that the machine takes for that."""
-        answer = ModelFinished(blocks, done=done)
+        answer = ModelCompleted(blocks, done=done)
         self.inbox.before_answer(answer)
         commands = self.machine.feed(answer)
         entries = [entry for c in commands if isinstance(c, Append) for entry in c.entries]

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import ApprovalQueue
 from agent_actors.actors.question_board import Answer, Questions, QuestionWatcher
-from agent_actors.domain.questions import Question
+from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionDecision
 

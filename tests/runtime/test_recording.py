@@ -19,10 +19,10 @@ from agent_actors.domain.events import (
     FileChanged,
     Notification,
     SkillActivated,
+    Todo,
     TodosChanged,
 )
 from agent_actors.domain.messages import Message, user
-from agent_actors.domain.todos import Todo
 from agent_actors.errors import AgentError, InvalidEventError
 from tests.codec.test_checked_events import anything
 from tests.runtime.sessions.helpers import DISK, STORES, talk

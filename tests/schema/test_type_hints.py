@@ -6,13 +6,13 @@ from typing import Any, Optional, cast
 
 import pytest
 
+from agent_actors.codec.hints import resolved_hints
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError
 from agent_actors.schema.generate import hint_schema
 from agent_actors.schema.type_hints import (
     Parameter,
     parameters_of,
-    resolved_hints,
     type_name,
     unwrapped,
 )

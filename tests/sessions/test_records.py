@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventScope, SessionRewind, ToolResult
+from agent_actors.domain.events import EventBuilder, EventScope, SessionRewind, ToolResult
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import MessageError
 from agent_actors.sessions import SessionState
@@ -19,7 +18,7 @@ CALLS = (ToolUseBlock("a", "add", {}), ToolUseBlock("b", "add", {}))
 ASKED = Messages().user("?").assistant("", CALLS)
 
 
-def recorded(state: SessionState, drafts: list[Draft]) -> SessionState:
+def recorded(state: SessionState, drafts: list[EventBuilder]) -> SessionState:
     for seq, draft in enumerate(drafts, state.last_seq + 1):
         state.apply(draft(SCOPE, "", 0.0, seq=seq))
     return state

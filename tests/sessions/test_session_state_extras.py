@@ -1,7 +1,6 @@
 """What a session keeps beside its messages is the fold of its records, too."""
 
-from agent_actors.domain.events import FileChanged, SkillActivated, TodosChanged
-from agent_actors.domain.todos import Todo
+from agent_actors.domain.events import FileChanged, SkillActivated, Todo, TodosChanged
 from agent_actors.sessions import fold
 from tests.sessions.test_rewind import back
 from tests.sessions.test_state import SCOPE, numbered, said

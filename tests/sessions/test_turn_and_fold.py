@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.events import AnyEvent, AssistantMessage, EventScope, ToolResult
 from agent_actors.domain.events import UserMessage as Said
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.protocol.turn import (
     AnswerEntry,
@@ -120,7 +120,7 @@ class Run(RuleBasedStateMachine):
             else:
                 self.broken.add(call_id)
                 blocks.append(ToolUseError("no", None, call_id))
-        self.feed(ModelFinished(tuple(blocks), done=done))
+        self.feed(ModelCompleted(tuple(blocks), done=done))
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())

@@ -13,7 +13,7 @@ from agent_actors.codec.json_values import to_json
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError, SchemaError
 from agent_actors.protocol.response.arguments import dump_object
-from agent_actors.tools.output_spec import FIELD, Fits, Misfit, OutputSpec, as_output_spec
+from agent_actors.tools.output_spec import FIELD, Invalid, OutputSpec, Valid, as_output_spec
 
 
 @attrs.frozen
@@ -58,13 +58,13 @@ PARIS: Final = '{"name": "Paris", "people": 2}'
 
 def fitting(spec: OutputSpec[object], text: str) -> object:
     verdict = spec.check(text)
-    assert isinstance(verdict, Fits), verdict
+    assert isinstance(verdict, Valid), verdict
     return verdict.value
 
 
-def misfit(spec: OutputSpec[object], text: str) -> Misfit:
+def misfit(spec: OutputSpec[object], text: str) -> Invalid:
     verdict = spec.check(text)
-    assert isinstance(verdict, Misfit), verdict
+    assert isinstance(verdict, Invalid), verdict
     return verdict
 
 
@@ -194,8 +194,8 @@ def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
 ) -> None:
     wrong = misfit(OutputSpec[object](City), text)
     assert wrong.fault.startswith(fault)
-    assert wrong.told.startswith(f"The answer does not fit: {fault}")
-    assert '"required": ["name"]' in wrong.told
+    assert wrong.feedback.startswith(f"The answer does not fit: {fault}")
+    assert '"required": ["name"]' in wrong.feedback
 
 
 @pytest.mark.parametrize(
@@ -215,17 +215,19 @@ def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
 def test_a_misfit_is_told_with_its_path(form: object, text: str, fault: str) -> None:
     wrong = misfit(OutputSpec[object](form), text)
     assert fault in wrong.fault
-    assert wrong.told == (f"The answer does not fit: {wrong.fault}. Give the whole answer again.")
+    assert wrong.feedback == (
+        f"The answer does not fit: {wrong.fault}. Give the whole answer again."
+    )
 
 
 def test_what_is_told_of_a_hostile_answer_is_bounded() -> None:
     wrong = misfit(OutputSpec[object](City), dump_object({"x" * 10_000: "y" * 10_000}))
-    assert len(wrong.told) < 1000
+    assert len(wrong.feedback) < 1000
 
 
 def test_the_output_and_its_json_share_nothing() -> None:
     verdict = OutputSpec.json_schema({"type": "object"}).check('{"a": [1]}')
-    assert isinstance(verdict, Fits)
+    assert isinstance(verdict, Valid)
     cast(dict[str, list[int]], verdict.value)["a"].append(2)
     assert verdict.data == {"a": [1]}
 
@@ -270,4 +272,4 @@ def test_what_was_written_as_json_is_read_as_what_it_was(cities: list[City], fen
 def test_whatever_came_is_a_fit_or_a_misfit(text: str) -> None:
     for form in (City, list[int] | str):
         verdict = OutputSpec[object](form).check(text)
-        assert isinstance(verdict, Fits | Misfit)
+        assert isinstance(verdict, Valid | Invalid)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agent_actors.errors import ProviderConnectError
 from agent_actors.transport.connect import Origin
 from agent_actors.transport.errors import BadRequest
-from agent_actors.transport.request import build_request, parse_url, public_url
+from agent_actors.transport.request import build_request, parse_url
 from tests.transport.asking import HELLO, opened, post
 from tests.transport.sinks import ByteCollector
 from tests.transport.wire_helpers import WireServer, ask
@@ -48,19 +48,6 @@ def test_a_url_says_where_a_request_goes(
 def test_what_no_request_can_be_sent_to_is_refused(url: str) -> None:
     with pytest.raises(BadRequest):
         parse_url(url)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("http://a/b", "http://a/b"),
-        ("https://user:pass@a:1/b?key=secret", "https://a:1/b"),
-        ("http://a?key=secret", "http://a"),
-        ("https://u:p@w@a/b", "https://a/b"),
-    ],
-)
-def test_a_url_is_shown_without_what_is_secret(url: str, shown: str) -> None:
-    assert public_url(url) == shown
 
 
 # --- heads ----------------------------------------------------------------------------------------

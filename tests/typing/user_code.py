@@ -17,7 +17,7 @@ from agent_actors import (
     tool,
 )
 from agent_actors.events import AssistantDelta, Event, RunEvent, ToolResult
-from agent_actors.model import ModelDelta, ModelFinished, ModelRequest, TextDelta
+from agent_actors.model import ModelCompleted, ModelDelta, ModelRequest, TextDelta
 from agent_actors.stores.memory import MemoryStore
 
 
@@ -45,7 +45,7 @@ assert_type(lookup, Tool)
 
 
 class OnlyCompletes:
-    async def complete(self, request: ModelRequest) -> ModelFinished | str:
+    async def complete(self, request: ModelRequest) -> ModelCompleted | str:
         return request.messages.last_content()
 
 

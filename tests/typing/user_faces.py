@@ -5,9 +5,9 @@ from typing import assert_never, assert_type
 from agent_actors import (
     AgentOptions,
     AnswerRestarted,
-    AssistantMessage,
     Client,
     FaceBlock,
+    QueryMessage,
     RunResult,
     TextBlock,
     ThinkingBlock,
@@ -77,13 +77,13 @@ async def talk() -> None:
 async def ask() -> None:
     async with query("Hello", options) as messages:
         async for message in messages:
-            assert_type(message, AssistantMessage)
+            assert_type(message, QueryMessage)
             assert_type(message.usage, Usage | None)
             for block in message.content:
                 show(block)
         assert_type(messages.result, RunResult | None)
     async for message in query(["Hello", TextBlock("again")], typed):
-        assert_type(message, AssistantMessage)
+        assert_type(message, QueryMessage)
     assert_type(await run("Hello", options), RunResult)
     assert_type((await run("Hello", typed)).output, City)
 

@@ -24,7 +24,7 @@ from agent_actors.hooks import (
     ToolCall,
     UserPromptSubmitEvent,
 )
-from agent_actors.model import ModelFinished, ModelRequest
+from agent_actors.model import ModelCompleted, ModelRequest
 from agent_actors.permissions import PermissionRequest
 
 
@@ -45,7 +45,7 @@ class Guard(Hook):
 
     async def wrap_model_call(
         self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         return await call_next(request)
 
     async def wrap_tool_call(

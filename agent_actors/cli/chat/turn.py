@@ -18,7 +18,7 @@ from agent_actors.cli.chat.formatting import clean, on_one_line
 from agent_actors.cli.chat.input_result import Interrupted, Typed
 from agent_actors.cli.chat.messages import Face, Said
 from agent_actors.domain.events import UserQuestion
-from agent_actors.domain.questions import Question
+from agent_actors.domain.run import Question
 from agent_actors.errors import AgentError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 from agent_actors.tools.ask import ASK_USER_QUESTION

@@ -17,8 +17,8 @@ from agent_actors.cli.doctor.capture import MAX_KEPT, Capture, CapturingExchange
 from agent_actors.cli.doctor.recommendations import Remedy, applied, refused
 from agent_actors.cli.doctor.stream_quirks import Reading, read_answer
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings, ToolSpec
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import (
     ProviderConnectError,
     ProviderDeadlineError,
@@ -29,7 +29,6 @@ from agent_actors.profiles.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
 from agent_actors.providers.base_url import checked_headers, split_base_url
 from agent_actors.providers.openai_chat.client import OpenAIChat
-from agent_actors.transport.request import public_url
 
 if TYPE_CHECKING:
     from agent_actors.cli.doctor.findings import Sighting
@@ -63,7 +62,7 @@ class Outcome:
         reading: What is odd about it.
     """
 
-    answer: ModelFinished | None
+    answer: ModelCompleted | None
     failure: ProviderError | None
     capture: Capture
     watch: Stopwatch
@@ -186,7 +185,7 @@ class Asker:
 
     async def _ask(self, request: ModelRequest, provider: ModelProvider) -> Outcome:
         watch = Stopwatch()
-        answer: ModelFinished | None = None
+        answer: ModelCompleted | None = None
         failure: ProviderError | None = None
         try:
             with trio.move_on_after(self._timeout):

@@ -17,8 +17,7 @@ from agent_actors.cli.doctor.report import CHECKS, Check, Figures, Report, Statu
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelCompleted, ToolSpec
 from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
 from agent_actors.profiles.registry import builtin_profiles
 from agent_actors.profiles.resolve import OPENAI_COMPATIBLE
@@ -237,7 +236,7 @@ class Examination:
         return [*home, *asker.remedies, *known, *slow(self._first_token)]
 
 
-def _calls_of(answer: ModelFinished) -> list[ToolUseBlock]:
+def _calls_of(answer: ModelCompleted) -> list[ToolUseBlock]:
     return [block for block in answer.blocks if isinstance(block, ToolUseBlock)]
 
 
@@ -288,7 +287,7 @@ def _judged_stream(outcome: Outcome) -> tuple[Status, str]:
     return "works", told
 
 
-def _judged_usage(answer: ModelFinished) -> tuple[Status, str]:
+def _judged_usage(answer: ModelCompleted) -> tuple[Status, str]:
     usage = answer.usage
     told = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
     if usage.estimated or not (usage.input_tokens or usage.output_tokens):
@@ -296,7 +295,7 @@ def _judged_usage(answer: ModelFinished) -> tuple[Status, str]:
     return "works", told
 
 
-def _judged_reasoning(outcome: Outcome, answer: ModelFinished) -> tuple[Status, str]:
+def _judged_reasoning(outcome: Outcome, answer: ModelCompleted) -> tuple[Status, str]:
     thoughts = sum(len(block.thinking) for block in answer.blocks if block.type == "thinking")
     field = outcome.reading.reasoning_field
     if thoughts:
@@ -304,7 +303,7 @@ def _judged_reasoning(outcome: Outcome, answer: ModelFinished) -> tuple[Status, 
     return "note", "no thoughts were shown"
 
 
-def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelFinished) -> tuple[Status, str]:
+def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelCompleted) -> tuple[Status, str]:
     if not calls:
         broken = [block.error for block in answer.blocks if block.type == "tool_use_error"]
         said = broken[0] if broken else answer.text.strip() or "nothing"
@@ -316,7 +315,7 @@ def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelFinished) -> tuple[
     return "works", shown
 
 
-def _figures_of(outcome: Outcome, answer: ModelFinished) -> Figures:
+def _figures_of(outcome: Outcome, answer: ModelCompleted) -> Figures:
     watch = outcome.watch
     span = watch.last - watch.first if watch.first is not None else 0.0
     tokens = 0 if answer.usage.estimated else answer.usage.output_tokens

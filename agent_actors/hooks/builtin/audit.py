@@ -1,7 +1,7 @@
 """AuditLog: what was asked, what was tried and what came of it, a line of JSON each.
 
 It keeps nothing, and knows no files: each line is handed to an async function that returns when the
-line is safe, such as `agent_actors.hooks.builtin.audit_file.AuditFile.write`. What it raises ends
+line is safe, such as `agent_actors.audit.AuditFile.write`. What it raises ends
 the run, since what
 cannot be recorded is not done. Register it first: what others rewrite or refuse is then told as it
 was asked, and what runs as it runs.

@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 import attrs
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.hooks.events import AfterAgentEvent, BeforeAgentEvent
 from agent_actors.hooks.hook import Hook, HookContext, ModelCall, ToolCall
 from agent_actors.tools.output import ToolOutput
@@ -86,7 +86,7 @@ class Timing(Hook):
 
     async def wrap_model_call(
         self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         """Measure a model call."""
         began, failed = self._clock(), True
         try:

@@ -1,6 +1,6 @@
 """Pieces of an answer become its blocks.
 
-Owns one answer of a model from its first piece to the `ModelFinished`. It knows no vendor: what is
+Owns one answer of a model from its first piece to the `ModelCompleted`. It knows no vendor: what is
 shaped by one is undone in `providers/<name>/`, which feeds neutral `ModelDelta`s. How text is told
 from repeated text stands in `text`, which fragment belongs to which call in `slots`, what argument
 text means in `arguments`, and how ids are made in `call_ids`.
@@ -44,8 +44,8 @@ from agent_actors.domain.model import (
     REFUSALS,
     REFUSED_CALL,
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     ProgressDelta,
@@ -54,7 +54,7 @@ from agent_actors.domain.model import (
     ToolCallDelta,
     UsageDelta,
 )
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import Usage, estimate_tokens
 from agent_actors.protocol.response.arguments import (
     BadArguments,
     GoodArguments,
@@ -66,9 +66,6 @@ from agent_actors.protocol.response.call_ids import CallIds
 from agent_actors.protocol.response.inline_tool_calls import Found, TextCalls
 from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surrogates
 from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
-
-_CHARACTERS_PER_TOKEN: Final = 4
-"""The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
 DAMAGED_CALL: Final = "a part of the response was lost or damaged, so this call may be incomplete"
 """The error of a call that was not complete when something of the response was lost."""
@@ -341,7 +338,7 @@ class Assembler:
 
     def finish(
         self, *, truncated: bool = False, model: str = "", response_id: str = ""
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         """The whole answer; `flush` was called before.
 
         Args:
@@ -359,7 +356,7 @@ class Assembler:
                 blocks += self._calls_of(part, cut if part is self._last_touched else "")
             elif (block := part.block()) is not None:
                 blocks.append(block)
-        return ModelFinished(
+        return ModelCompleted(
             blocks=tuple(blocks),
             finish_reason=self._reason(blocks),
             usage=self._counted(blocks),
@@ -505,8 +502,8 @@ class Assembler:
         arguments = sum(len(slot.arguments) for slot in self._slots)
         return Usage(
             input_tokens=estimate_prompt_tokens(self._prompt) if self._prompt else 0,
-            output_tokens=(thinking + text + arguments) // _CHARACTERS_PER_TOKEN,
-            reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
+            output_tokens=estimate_tokens(thinking + text + arguments),
+            reasoning_tokens=estimate_tokens(thinking),
             estimated=True,
         )
 
@@ -520,8 +517,8 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
         len(tool.name) + len(tool.description) + len(dump_object(tool.input_schema or {}))
         for tool in request.tools
     )
-    around = (len(request.system_prompt) + tools) // _CHARACTERS_PER_TOKEN
-    each = request.memo.each("tokens", request.messages, Message.estimate_tokens)
+    around = estimate_tokens(len(request.system_prompt) + tools)
+    each = request.memo.map("tokens", request.messages, Message.estimate_tokens)
     said = tools or request.system_prompt or any(message.blocks for message in request.messages)
     return max(sum(each) + around, 1 if said else 0)
 

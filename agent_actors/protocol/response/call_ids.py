@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 
 
 class CallIds:
@@ -42,8 +42,8 @@ class CallIds:
 
 
 def with_unique_ids(
-    answer: ModelFinished, *, turn: int, known: AbstractSet[str] = frozenset()
-) -> ModelFinished:
+    answer: ModelCompleted, *, turn: int, known: AbstractSet[str] = frozenset()
+) -> ModelCompleted:
     """The answer with every call named, and no call's id used twice in the session.
 
     Args:

@@ -19,8 +19,7 @@ from typing import Final, Protocol, TypeAlias, cast
 import msgspec
 
 from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
-from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta, ToolSpec
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
 from agent_actors.protocol.response.markers import split_at_mark
 

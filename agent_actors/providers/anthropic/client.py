@@ -19,7 +19,7 @@ from agent_actors.abc import BudgetSink, ByteExchange, ExchangeStatistics, HttpR
 from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderProtocolError
@@ -42,9 +42,9 @@ from agent_actors.providers.base_url import (
 from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.forwarding_sink import DroppingSink
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
 from agent_actors.providers.output_tool import OutputTool
 from agent_actors.providers.response_sink import AnswerSink, Reading
+from agent_actors.providers.wire_json import NotJsonError, read_json
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
@@ -147,7 +147,7 @@ class AnthropicMessages:
         """The base URL."""
         return self._name
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
@@ -171,7 +171,7 @@ class AnthropicMessages:
         answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
         return answer if tool is None else tool.answer(answer)
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Ask the model and wait for the whole answer.
 
         Raises:
@@ -205,7 +205,7 @@ class AnthropicMessages:
 
     async def _ask(
         self, request: ModelRequest, sink: ModelSink, asker: ModelSink
-    ) -> tuple[ModelFinished, bool]:
+    ) -> tuple[ModelCompleted, bool]:
         """One request: its answer, and whether the endpoint paused in it."""
         body = encode_request(request, self._options, self._name)
         grace = Grace(asker)
@@ -262,7 +262,7 @@ def _thinks(request: ModelRequest) -> bool:
     return isinstance(thinking, dict) and thinking.get("type") != "disabled"
 
 
-def _continued(request: ModelRequest, answer: ModelFinished, number: int) -> ModelRequest:
+def _continued(request: ModelRequest, answer: ModelCompleted, number: int) -> ModelRequest:
     """The request that goes on with this answer; the continuations are counted from 1."""
     said = Message("assistant", answer.blocks)
     # It is another request: under the same key it might get the answer that it goes on with.
@@ -270,7 +270,7 @@ def _continued(request: ModelRequest, answer: ModelFinished, number: int) -> Mod
     return attrs.evolve(request, messages=request.messages.append(said), idempotency_key=key)
 
 
-def _joined(answer: ModelFinished, more: ModelFinished) -> ModelFinished:
+def _joined(answer: ModelCompleted, more: ModelCompleted) -> ModelCompleted:
     return attrs.evolve(
         more,
         blocks=(*answer.blocks, *more.blocks),

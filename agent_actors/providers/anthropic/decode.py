@@ -32,13 +32,13 @@ from agent_actors.domain.model import (
     REFUSALS,
     REFUSED_CALL,
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     StopDetails,
     UsageDelta,
 )
-from agent_actors.domain.usage import Usage
+from agent_actors.domain.usage import Usage, estimate_tokens
 from agent_actors.errors import ProviderProtocolError
 from agent_actors.protocol.response.assembler import DAMAGED_CALL, estimate_prompt_tokens
 from agent_actors.protocol.response.text import mend_object, mend_surrogates
@@ -60,9 +60,9 @@ from agent_actors.providers.damage import (
     DamagedLines,
     damage_of,
 )
-from agent_actors.providers.openai_chat.wire import NotJsonError
 from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in
+from agent_actors.providers.wire_json import NotJsonError
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",
@@ -96,9 +96,6 @@ _CUT: Final[Mapping[FinishReason, str]] = {
     "length": "the answer was cut off at its token limit",
 }
 _BROKEN: Final = "the stream broke off"
-
-_CHARACTERS_PER_TOKEN: Final = 4
-"""The common rule of thumb; used only where the endpoint counts nothing, and marked as such."""
 
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
 """What the count of the answer's tokens is called."""
@@ -221,7 +218,7 @@ class MessageDecoder:
             shown += self._take_blocks(self._opening)
         return [*shown, *self._blocks.flush()]
 
-    def finish(self) -> ModelFinished:
+    def finish(self) -> ModelCompleted:
         """The whole answer; `flush` was called before."""
         broken = self._finish is None and not self.ended
         cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
@@ -229,7 +226,7 @@ class MessageDecoder:
         if not void and self.damaged.count and self._finish is None:
             void = DAMAGED_CALL
         blocks = self._blocks.blocks(cut, broken=broken, void=void)
-        return ModelFinished(
+        return ModelCompleted(
             blocks=tuple(blocks),
             finish_reason=_reason(self._finish or "unknown", blocks),
             usage=self._whole_usage(blocks),
@@ -356,10 +353,10 @@ class MessageDecoder:
         characters = thinking + text + self._blocks.arguments_size()
         return Usage(
             input_tokens=self._usage.input_tokens or estimate_prompt_tokens(self._request),
-            output_tokens=max(self._usage.output_tokens, characters // _CHARACTERS_PER_TOKEN),
+            output_tokens=max(self._usage.output_tokens, estimate_tokens(characters)),
             cache_read_tokens=self._usage.cache_read_tokens,
             cache_creation_tokens=self._usage.cache_creation_tokens,
-            reasoning_tokens=thinking // _CHARACTERS_PER_TOKEN,
+            reasoning_tokens=estimate_tokens(thinking),
             estimated=True,
         )
 

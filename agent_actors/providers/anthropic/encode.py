@@ -35,9 +35,8 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.messages import Message
-from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.domain.provenance import Origin
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.media import media_part, result_content

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     ProgressDelta,
@@ -124,7 +124,7 @@ class AnswerReader:
             shown.append(NoticeDelta(CUT_SHORT))
         return shown
 
-    def finish(self) -> ModelFinished:
+    def finish(self) -> ModelCompleted:
         """The whole answer; `close` was called before.
 
         Raises:

@@ -6,7 +6,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ProviderInBandError
 from agent_actors.providers.anthropic.wire import WireObject
 from agent_actors.providers.error_body import message_of
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
+from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _ENVELOPE: Final = "error"
 """The type of the object around an error; it says nothing of what happened."""

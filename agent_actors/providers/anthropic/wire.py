@@ -12,7 +12,8 @@ from typing import Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
-from agent_actors.providers.openai_chat.wire import SAYS_NOTHING, NotJsonError, read_json
+from agent_actors.providers.openai_chat.wire import SAYS_NOTHING
+from agent_actors.providers.wire_json import NotJsonError, read_json
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]

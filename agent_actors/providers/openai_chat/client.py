@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlunsplit
 
 from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
 from agent_actors.codec.openai_messages import PROVIDER
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.errors import ProviderStatusError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
@@ -87,7 +87,7 @@ class OpenAIChat:
         """The base URL."""
         return self._name
 
-    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelFinished:
+    async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
 
         Raises:
@@ -119,7 +119,7 @@ class OpenAIChat:
         origin = Origin(PROVIDER, self._name, request.settings.model)
         return marked(asked.answer(whole.finish()), origin)
 
-    async def complete(self, request: ModelRequest) -> ModelFinished:
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Ask the model and wait for the whole answer.
 
         Raises:

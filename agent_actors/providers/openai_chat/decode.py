@@ -38,7 +38,6 @@ from agent_actors.providers.openai_chat.wire import (
     Content,
     Delta,
     Function,
-    NotJsonError,
     PlainField,
     ToolCall,
     WireObject,
@@ -47,6 +46,7 @@ from agent_actors.providers.openai_chat.wire import (
 )
 from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in, is_told
+from agent_actors.providers.wire_json import NotJsonError
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",

@@ -135,7 +135,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> lis
         return None if failed else encode_lean(message)
 
     answered = frozenset[str]()
-    kept = request.memo.each((dialect, asked), request.messages, encode_alone)
+    kept = request.memo.map((dialect, asked), request.messages, encode_alone)
     sent = list(filter(None, kept))
     if len(sent) < len(kept) and None in kept:
         # How a call that failed is sent depends on the messages after it: nothing can be kept.

@@ -18,7 +18,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelRequest
 from agent_actors.domain.provenance import MarkedBlock, Origin
@@ -39,7 +39,7 @@ def in_text_only(request: ModelRequest, asked: Origin) -> ModelRequest:
     if not any(_is_of_call(block) for message in messages for block in message.blocks):
         return attrs.evolve(request, tools=())
     told = Messages(_merged(_told(messages, asked)))
-    return attrs.evolve(request, tools=(), messages=told, memo=MessageMemo())
+    return attrs.evolve(request, tools=(), messages=told, memo=EncodedMessageCache())
 
 
 def _is_of_call(block: ContentBlock) -> bool:

@@ -23,8 +23,8 @@ from typing import Final, Literal
 import attrs
 
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     NoticeDelta,
     TextDelta,
@@ -39,9 +39,9 @@ from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import Fault, ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
-from agent_actors.providers.openai_chat.wire import NotJsonError, read_json
 from agent_actors.providers.response_body import AnswerBody, Words
 from agent_actors.providers.response_sink import CUT_SHORT
+from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _DONE: Final = "[DONE]"
 _WORDS: Final = Words(
@@ -150,7 +150,7 @@ class AnswerReader:
         told = self._done or self._assembler.finish_hint is not None
         return told or self._body.kind == "document"
 
-    def finish(self) -> ModelFinished:
+    def finish(self) -> ModelCompleted:
         """The whole answer; `close` was called before.
 
         Raises:

@@ -17,7 +17,7 @@ import attrs
 
 from agent_actors.abc import ModelSink
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.model import ModelFinished, ModelRequest, OutputSchema
+from agent_actors.domain.model import ModelCompleted, ModelRequest, OutputSchema
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.output_tool import OutputTool
 
@@ -36,7 +36,7 @@ class Asked:
     sink: ModelSink
     tool: OutputTool | None = None
 
-    def answer(self, answer: ModelFinished) -> ModelFinished:
+    def answer(self, answer: ModelCompleted) -> ModelCompleted:
         """The answer as whoever asked is to have it."""
         return answer if self.tool is None else self.tool.answer(answer)
 

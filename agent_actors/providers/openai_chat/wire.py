@@ -1,6 +1,6 @@
 """The chunks of a chat completion as they stand on the wire.
 
-`read_json` gives the plain value of one data line. `read_chunks` gives it as a `Chunk`: at once if
+`read_chunks` reads one data line as `Chunk` values: at once if
 every field has the type that OpenAI documents, which is nearly always; else by hand, field by
 field, so that one odd field costs nothing but itself. What the fields mean is decided in `decode`.
 """
@@ -11,16 +11,13 @@ from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonValue, nests_deeper
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
+from agent_actors.providers.wire_json import NotJsonError, read_json
 
 # JSON as these types name it: the decoder cannot be told of a type that contains itself.
 WireObject: TypeAlias = dict[str, object]
 # Text; or parts of it, or one part, where an endpoint is odd.
 Content: TypeAlias = str | list[object] | WireObject | None
-
-
-class NotJsonError(ValueError):
-    """A data line that is no JSON."""
 
 
 class Function(msgspec.Struct, gc=False):
@@ -162,24 +159,6 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
     except (msgspec.DecodeError, UnicodeError):
         pass
     return texts
-
-
-def read_json(data: str | bytes) -> JsonValue:
-    """The JSON value of a data line; surrogates that stand alone are kept for assembly to join.
-
-    Raises:
-        NotJsonError: It is none, or it is nested on more than `MAX_DOCUMENT_DEPTH` levels.
-    """
-    if nests_deeper(data, MAX_DOCUMENT_DEPTH):
-        raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
-    try:
-        return cast(JsonValue, msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeError):
-        pass
-    try:
-        return cast(JsonValue, json.loads(data))
-    except ValueError as error:
-        raise NotJsonError(str(error)) from error
 
 
 def read_chunks(data: str | bytes, lost: list[str]) -> list[Chunk]:

@@ -14,9 +14,8 @@ from typing import Final, TypeVar, cast
 import attrs
 import trio
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import HookEvent
+from agent_actors.domain.events import EventBuilder, HookEvent
 from agent_actors.domain.json import (
     JsonObject,
     JsonValue,
@@ -25,10 +24,10 @@ from agent_actors.domain.json import (
     same_json,
 )
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, HookError, ToolArgumentsError
-from agent_actors.hooks.decision import HookDecision, Refusal
+from agent_actors.hooks.decision import Denial, HookDecision
 from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEvent
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
@@ -116,19 +115,19 @@ class Ring:
         self._take_interrupt = take_interrupt
         self._timeout = timeout
         self._context = _Context(info, tools=tools)
-        self._unrecorded: list[Draft] = []
-        self.stopped: tuple[Phase, Refusal] | None = None
+        self._unrecorded: list[EventBuilder] = []
+        self.stopped: tuple[Phase, Denial] | None = None
 
     def takes_part(self, *phases: Phase) -> bool:
         """Whether anybody takes part in one of these phases."""
         return any(self._chain.row(phase) for phase in phases)
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What hooks did since the last look, as records to commit with the next ones."""
         drafts, self._unrecorded = self._unrecorded, []
         return drafts
 
-    async def decide(self, event: E) -> tuple[E, Refusal | None]:
+    async def decide(self, event: E) -> tuple[E, Denial | None]:
         """Ask everybody in a phase, in order: a rewrite goes on to the next, a refusal ends it.
 
         Raises:
@@ -144,7 +143,7 @@ class Ring:
 
     async def guard(
         self, call: ToolUseBlock, tool: Tool, messages: Messages
-    ) -> ToolUseBlock | Refusal:
+    ) -> ToolUseBlock | Denial:
         """Ask `before_tool`: first as rewriters, in order, then whoever saw other arguments.
 
         Everybody who may refuse a call has so seen the arguments that it runs with.
@@ -171,7 +170,7 @@ class Ring:
                     return refusal
         return attrs.evolve(call, input=event.tool_input)
 
-    async def recheck(self, call: ToolUseBlock, messages: Messages) -> Refusal | None:
+    async def recheck(self, call: ToolUseBlock, messages: Messages) -> Denial | None:
         """Ask `before_tool` about arguments that somebody else wrote: only a refusal counts.
 
         Raises:
@@ -184,7 +183,7 @@ class Ring:
                 return refusal
         return None
 
-    async def overrule(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[Draft]]:
+    async def overrule(self, event: PreToolUseEvent) -> tuple[Denial | None, list[EventBuilder]]:
         """Ask `before_tool` about a call of a run that a tool of this one started.
 
         Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
@@ -196,7 +195,7 @@ class Ring:
         Raises:
             HookError: As `decide`.
         """
-        drafts: list[Draft] = []
+        drafts: list[EventBuilder] = []
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
             if any(ring is self and one is hook for ring, one in _deciding.get()):
                 continue
@@ -207,7 +206,7 @@ class Ring:
             if decision.stop or not decision.continue_:
                 action = "stop" if decision.stop else "deny"
                 drafts.append(_draft(hook, action, started, decision.reason))
-                return Refusal(hook.name, decision.reason, decision.stop), drafts
+                return Denial(hook.name, decision.reason, decision.stop), drafts
             for field, action in _IGNORED.items():
                 if getattr(decision, field) is not None:
                     why = decision.reason or f"{field} does not count in a run below"
@@ -263,14 +262,14 @@ class Ring:
             request = found
         return request
 
-    async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelFinished:
+    async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
         """Make a model call inside everybody who wraps it, the first registered outermost.
 
         Raises:
             HookError: As `decide`; what the call itself raises passes, if the hooks let it.
         """
         for hook in reversed(self._chain.row(Phase.WRAP_MODEL_CALL)):
-            step = partial(self._wrapped, hook, step, ModelFinished)
+            step = partial(self._wrapped, hook, step, ModelCompleted)
         return await step(request)
 
     async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
@@ -283,7 +282,7 @@ class Ring:
             step = partial(self._wrapped, hook, step, ToolOutput)
         return await step(call)
 
-    async def _each(self, event: E) -> tuple[E, Refusal | None]:
+    async def _each(self, event: E) -> tuple[E, Denial | None]:
         for hook in self._chain.row(event.phase):
             if hook.matches(event.tool):
                 event, refusal = await self._one(hook, event)
@@ -295,13 +294,13 @@ class Ring:
 
     async def _one(
         self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True
-    ) -> tuple[E, Refusal | None]:
+    ) -> tuple[E, Denial | None]:
         started = trio.current_time()
         decision = await self._decision(hook, event if shown is None else shown)
         if decision is None:
             return event, None
         if decision.stop or not decision.continue_:
-            refusal = Refusal(hook.name, decision.reason, decision.stop)
+            refusal = Denial(hook.name, decision.reason, decision.stop)
             self._record(hook, "stop" if decision.stop else "deny", started, decision.reason)
             if decision.stop and self.stopped is None:
                 self.stopped = (hook.phase, refusal)
@@ -408,7 +407,7 @@ class Ring:
         self._unrecorded.append(_draft(hook, action, started, reason))
 
 
-def _draft(hook: BoundHook, action: str, started: float, reason: str) -> Draft:
+def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBuilder:
     return partial(
         HookEvent,
         hook=hook.name,
@@ -449,7 +448,7 @@ def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
             # Written in place, a result is the same object as before.
             plain = not replaced and isinstance(found.content, str) and found.data is None
             return found if plain else cast(T, to_output(found))
-        if replaced and isinstance(found, ModelFinished):
+        if replaced and isinstance(found, ModelCompleted):
             what = "answer"
             return cast(T, sound_answer(found))
     except TypeError as error:

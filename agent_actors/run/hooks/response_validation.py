@@ -12,14 +12,14 @@ import attrs
 from agent_actors.codec.blocks import dump_block, load_block
 from agent_actors.codec.json_values import to_json
 from agent_actors.domain.blocks import AssistantBlock
-from agent_actors.domain.model import FinishReason, ModelFinished, StopDetails
+from agent_actors.domain.model import FinishReason, ModelCompleted, StopDetails
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import MessageError
 
 _BLOCKS: Final[tuple[object, ...]] = get_args(AssistantBlock)
 
 
-def sound_answer(answer: ModelFinished) -> ModelFinished:
+def sound_answer(answer: ModelCompleted) -> ModelCompleted:
     """The answer, if it can be stored, counted and shown.
 
     Raises:

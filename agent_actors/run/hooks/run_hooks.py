@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import trio
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError
-from agent_actors.hooks.decision import Refusal
+from agent_actors.hooks.decision import Denial
 from agent_actors.hooks.events import (
     AfterAgentEvent,
     AfterModelEvent,
@@ -126,9 +126,9 @@ class HookedRun:
         if not self.ring.takes_part(Phase.BEFORE_TOOL):
             return call
         admitted = await self.ring.guard(call, tool, messages)
-        return refused(admitted) if isinstance(admitted, Refusal) else admitted
+        return refused(admitted) if isinstance(admitted, Denial) else admitted
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What hooks did since the last look, as records."""
         return self.ring.drafts()
 
@@ -178,8 +178,8 @@ class HookedRun:
         return said if submitted.prompt == said.text else _reworded(said, submitted.prompt)
 
     async def call_model(
-        self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelFinished]]
-    ) -> ModelFinished | Blocked:
+        self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelCompleted]]
+    ) -> ModelCompleted | Blocked:
         """One model call, with everything around it."""
         ring = self.ring
         request = await ring.modify_request(request)
@@ -285,13 +285,13 @@ class HookedRun:
         return partial(kind, session_id=run.session_id, run_id=run.run_id)(**fields)
 
 
-def refused(refusal: Refusal) -> ToolOutput:
+def refused(refusal: Denial) -> ToolOutput:
     """What the model is told of a call that a hook refused."""
     reason = refusal.reason or "no reason was given"
     return ToolOutput(f"the call was refused: {reason}", is_error=True)
 
 
-def _blocked(phase: Phase, refusal: Refusal) -> Blocked:
+def _blocked(phase: Phase, refusal: Denial) -> Blocked:
     return Blocked(phase.value, refusal.hook, refusal.reason)
 
 
@@ -303,7 +303,7 @@ def _reworded(said: UserInput, text: str) -> UserInput:
     return UserInput(text, (TextBlock(text), *others))
 
 
-def _retold(answer: ModelFinished, text: str) -> ModelFinished:
+def _retold(answer: ModelCompleted, text: str) -> ModelCompleted:
     """The same answer with another text, in the place of the first one."""
     blocks: list[AssistantBlock] = []
     told = False

@@ -33,7 +33,7 @@ from agent_actors.domain.limits import (
     refuses_calls,
     refuses_request,
 )
-from agent_actors.domain.model import ModelFinished, ModelSettings
+from agent_actors.domain.model import ModelCompleted, ModelSettings
 from agent_actors.domain.run import StopReason
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.options.agent_options import AgentOptions
@@ -124,7 +124,7 @@ class Budget:
         self,
         machine: TurnMachine,
         commands: Sequence[Command],
-        answer: ModelFinished | None = None,
+        answer: ModelCompleted | None = None,
     ) -> Sequence[Command]:
         """What to do of the machine's commands, or how the run ends in their place.
 

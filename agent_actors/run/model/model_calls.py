@@ -15,10 +15,9 @@ import attrs
 import trio
 
 from agent_actors.actors.model_stream import ModelStream, Try
-from agent_actors.actors.session_log import Draft
-from agent_actors.domain.events import AttemptRestarted
-from agent_actors.domain.model import ModelFinished, ModelRequest
-from agent_actors.domain.usage import NO_TOKENS, Usage
+from agent_actors.domain.events import AttemptRestarted, EventBuilder
+from agent_actors.domain.model import ModelCompleted, ModelRequest
+from agent_actors.domain.usage import NO_TOKENS, Usage, estimate_tokens
 from agent_actors.errors import AgentError, ProviderError
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
@@ -26,9 +25,6 @@ from agent_actors.run.model.budget import Budget, NoRoom
 from agent_actors.run.model.usage_accounting import Ledger
 from agent_actors.run.output.event_mailbox import RunSink
 from agent_actors.runtime.lifecycle import Actors
-
-# For the tokens of an answer that was cut off before the endpoint could count them.
-_CHARACTERS_PER_TOKEN = 4
 
 # Refusals of a call that waits its turn before its pauses grow: in a burst of sessions few calls
 # are refused more often by chance, and those who are need not wait for seconds.
@@ -68,7 +64,7 @@ class Attempts:
         limits: Budget,
         *,
         make_sink: Callable[[], RunSink],
-        record: Callable[[list[Draft]], Awaitable[None]],
+        record: Callable[[list[EventBuilder]], Awaitable[None]],
     ) -> None:
         self._actors = actors
         self._ledger = ledger
@@ -88,7 +84,7 @@ class Attempts:
         self._number = 0
         self._first_key = ""
 
-    async def answer(self, request: ModelRequest) -> ModelFinished:
+    async def answer(self, request: ModelRequest) -> ModelCompleted:
         """Ask until there is an answer.
 
         Args:
@@ -125,7 +121,7 @@ class Attempts:
                 await self._restart(f"{error}; going on with {self._models[self._at].model}")
                 self._ledger.go_over_to(self._models[self._at].prices)
 
-    def cut_off(self) -> list[Draft]:
+    def cut_off(self) -> list[EventBuilder]:
         """The tokens of an answer that was cut off, as a record; none if nothing had come."""
         tokens, self._sink = self._shown_tokens(), None
         return [] if tokens is NO_TOKENS else [self._ledger.enter_usage(tokens)]
@@ -134,7 +130,7 @@ class Attempts:
         """What came of the try under way, or of the one that failed, as far as can be told."""
         if self._sink is None or not self._sink.characters:
             return NO_TOKENS
-        tokens = self._sink.characters // _CHARACTERS_PER_TOKEN
+        tokens = estimate_tokens(self._sink.characters)
         return Usage(output_tokens=tokens, estimated=True)
 
     def _is_used_up(self, error: ProviderError) -> bool:
@@ -158,7 +154,7 @@ class Attempts:
         settings = self._limits.bounded(request.settings)
         return request if settings is request.settings else attrs.evolve(request, settings=settings)
 
-    async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelFinished:
+    async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelCompleted:
         call = _Call(trio.current_time(), self._actors.endpoints.get(options).answers)
         while True:
             # Anew for each try: an endpoint is given up when nobody has asked it for a minute.

@@ -19,7 +19,7 @@ from agent_actors.protocol.turn import (
     OutputMisfit,
     TurnMachine,
 )
-from agent_actors.tools.output_spec import Fits, OutputSpec, Verdict
+from agent_actors.tools.output_spec import OutputSpec, OutputVerdict, Valid
 
 _NONE_CAME: Final = "the run ended before the model gave one"
 
@@ -33,7 +33,7 @@ class RunOutput:
     """
 
     _spec: OutputSpec[object] | None
-    _verdict: Verdict[object] | None = attrs.field(default=None, init=False)
+    _verdict: OutputVerdict[object] | None = attrs.field(default=None, init=False)
 
     def look(self, machine: TurnMachine, commands: list[Command]) -> list[Command]:
         """Do what of an answer's commands is a look at it.
@@ -50,18 +50,18 @@ class RunOutput:
         if not isinstance(last, CheckOutput) or self._spec is None:
             return commands
         verdict = self._verdict = call_unprotected(self._spec.check, last.text)
-        seen = OutputFits() if isinstance(verdict, Fits) else OutputMisfit(verdict.told)
+        seen = OutputFits() if isinstance(verdict, Valid) else OutputMisfit(verdict.feedback)
         return commands[:-1] + machine.feed(seen)
 
     @property
     def data(self) -> JsonValue:
         """The output as JSON; None if there is none."""
-        return self._verdict.data if isinstance(self._verdict, Fits) else None
+        return self._verdict.data if isinstance(self._verdict, Valid) else None
 
     def of_result(self) -> Output | None:
         """What the result says of it; None if its text is all that was wanted."""
         if self._spec is None:
             return None
-        if isinstance(self._verdict, Fits):
+        if isinstance(self._verdict, Valid):
             return Output(self._verdict.value)
         return Output(fault=_NONE_CAME if self._verdict is None else self._verdict.fault)

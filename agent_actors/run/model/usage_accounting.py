@@ -11,9 +11,9 @@ from functools import partial
 
 import attrs
 
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.events import (
     AssistantMessage,
+    EventBuilder,
     ToolResult,
     ToolUse,
     UsageEvent,
@@ -100,18 +100,18 @@ class Ledger:
         if self.prices is not None and prices is not None:
             self.prices = prices
 
-    def enter(self, entries: Iterable[Entry]) -> list[Draft]:
+    def enter(self, entries: Iterable[Entry]) -> list[EventBuilder]:
         """Take these into account; return the records to keep of them."""
         return [draft for entry in entries for draft in self._enter(entry)]
 
-    def enter_usage(self, usage: Usage) -> Draft:
+    def enter_usage(self, usage: Usage) -> EventBuilder:
         """Take the tokens of a model call into account; its record tells what was untold."""
         self.usage += usage
         cost: float | None = None
         if self.prices is not None:
             cost = self.prices.cost(usage)
             self._cost += cost
-        draft: Draft = partial(
+        draft: EventBuilder = partial(
             UsageEvent,
             usage=usage,
             total=self.usage,
@@ -123,20 +123,20 @@ class Ledger:
         self._owed = None
         return draft
 
-    def enter_unanswered(self) -> list[Draft]:
+    def enter_unanswered(self) -> list[EventBuilder]:
         """The record of requests of which nothing came, or nothing was kept, if there are any."""
         if self._owed is not None:
             return [self.enter_usage(self._owed)]
         return [self.enter_usage(NO_TOKENS)] if self._untold_requests else []
 
-    def enter_owed(self) -> list[Draft]:
+    def enter_owed(self) -> list[EventBuilder]:
         """The record of an answer that is given up for another, if there is one."""
         return [] if self._owed is None else [self.enter_usage(self._owed)]
 
     def _cost_of(self, usage: Usage) -> float:
         return 0.0 if self.prices is None else self.prices.cost(usage)
 
-    def _enter(self, entry: Entry) -> list[Draft]:
+    def _enter(self, entry: Entry) -> list[EventBuilder]:
         match entry:
             case UserEntry(text=text, blocks=blocks):
                 return [partial(UserMessage, text=text, blocks=blocks)]
@@ -144,7 +144,7 @@ class Ledger:
                 self.text = answer.text
                 self.stop_details = answer.stop_details
                 self.damaged_lines += answer.damaged_lines
-                message: Draft = partial(
+                message: EventBuilder = partial(
                     AssistantMessage,
                     blocks=answer.blocks,
                     finish_reason=answer.finish_reason,
@@ -170,7 +170,7 @@ class Ledger:
                 return [_result_draft(result, synthetic=synthetic)]
 
 
-def _result_draft(result: ToolCallResult, *, synthetic: bool) -> Draft:
+def _result_draft(result: ToolCallResult, *, synthetic: bool) -> EventBuilder:
     return partial(
         ToolResult,
         tool_use_id=result.id,

@@ -6,22 +6,24 @@ commit. It does not know what the records mean.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from agent_actors.actors.session_log import Draft, OpenSession
-from agent_actors.domain.events import Event, HookEvent, RunQueued
+from agent_actors.domain.events import Event, EventBuilder, HookEvent, RunQueued
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import SessionStoreError
 from agent_actors.run.output.event_mailbox import EventMailbox, Stamp
 from agent_actors.runtime.lifecycle import Actors
 
+if TYPE_CHECKING:
+    from agent_actors.actors.session_log import OpenSession
+
 # Seconds for the last commit of a run, which no cancel interrupts.
 LAST_COMMIT_TIMEOUT: Final = 5.0
 
 
-def _nothing() -> list[Draft]:
+def _nothing() -> list[EventBuilder]:
     return []
 
 
@@ -46,28 +48,28 @@ class RunRecord:
 
     def __init__(self, actors: Actors, stamp: Stamp, mailbox: EventMailbox | None) -> None:
         self.session: OpenSession | None = None
-        self.beside: Callable[[], list[Draft]] = _nothing
+        self.beside: Callable[[], list[EventBuilder]] = _nothing
         self.confirmed: Callable[[], None] = _nobody
         self.hook_events: list[HookEvent] = []
         self._bus = actors.bus
         self._stamp = stamp
         self._mailbox = mailbox
         # What the machine has given and the log has not confirmed.
-        self._uncommitted: list[Draft] = []
+        self._uncommitted: list[EventBuilder] = []
 
     def messages(self) -> Messages:
         """The conversation so far; empty for a run that was stopped while it waited in line."""
         return Messages() if self.session is None else self.session.history()
 
-    def hold(self, drafts: Sequence[Draft]) -> None:
+    def hold(self, drafts: Sequence[EventBuilder]) -> None:
         """Have these committed with the end of the run, which follows at once."""
         self._uncommitted = [*drafts]
 
-    def hold_also(self, draft: Draft) -> None:
+    def hold_also(self, draft: EventBuilder) -> None:
         """This one too."""
         self._uncommitted.append(draft)
 
-    async def commit(self, drafts: Sequence[Draft]) -> None:
+    async def commit(self, drafts: Sequence[EventBuilder]) -> None:
         """Record these together, then show them.
 
         Raises:
@@ -88,8 +90,8 @@ class RunRecord:
 
     async def commit_end(
         self,
-        drafts: Sequence[Draft],
-        last: Callable[[Exception | None], Draft],
+        drafts: Sequence[EventBuilder],
+        last: Callable[[Exception | None], EventBuilder],
         failure: Exception | None,
     ) -> Exception | None:
         """Record the end, with everything that was held; bounded, and no cancel interrupts it.

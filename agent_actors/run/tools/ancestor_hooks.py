@@ -21,11 +21,11 @@ import attrs
 import trio
 
 from agent_actors.actors.run_tree import RunNode
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import HookError
-from agent_actors.hooks.decision import Refusal
+from agent_actors.hooks.decision import Denial
 from agent_actors.hooks.events import PreToolUseEvent
 from agent_actors.hooks.phases import Phase
 from agent_actors.run.hooks.chain import Ring
@@ -48,7 +48,7 @@ class _Gate:
         factory=trio.lowlevel.current_trio_token, init=False
     )
 
-    async def judge(self, event: PreToolUseEvent) -> tuple[Refusal | None, list[Draft]]:
+    async def judge(self, event: PreToolUseEvent) -> tuple[Denial | None, list[EventBuilder]]:
         if trio.lowlevel.current_trio_token() is self.token:
             return await self.ring.overrule(event)
         scope = trio.CancelScope()
@@ -71,7 +71,7 @@ class _Gate:
 
     def _ask_over_there(
         self, scope: trio.CancelScope, event: PreToolUseEvent
-    ) -> tuple[Refusal | None, list[Draft]]:
+    ) -> tuple[Denial | None, list[EventBuilder]]:
         try:
             said = trio.from_thread.run(self._ask, scope, event, trio_token=self.token)
         except trio.Cancelled:  # noqa: ASYNC103 - of that trio run, which is no order for this one
@@ -82,7 +82,7 @@ class _Gate:
 
     async def _ask(
         self, scope: trio.CancelScope, event: PreToolUseEvent
-    ) -> tuple[Refusal | None, list[Draft]] | None:
+    ) -> tuple[Denial | None, list[EventBuilder]] | None:
         with scope:
             return await self.ring.overrule(event)
         return None
@@ -121,16 +121,16 @@ class HooksAbove:
     _node: RunNode
     _gates: tuple[_Gate, ...]
     blocked: Blocked | None = attrs.field(default=None, init=False)
-    _drafts: list[Draft] = attrs.field(factory=list[Draft], init=False)
+    _drafts: list[EventBuilder] = attrs.field(factory=list[EventBuilder], init=False)
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What they did since the last look, as records of the run whose calls they judge."""
         drafts, self._drafts = self._drafts, []
         return drafts
 
     async def judge(
         self, call: ToolUseBlock, messages: Messages, *, again: bool = False
-    ) -> Refusal | None:
+    ) -> Denial | None:
         """Ask them all about a call, with its final arguments; the first refusal counts.
 
         Args:

@@ -16,12 +16,10 @@ import trio
 
 from agent_actors.actors.question_board import Answer, AnswerCheck
 from agent_actors.actors.run_tree import RunNode
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import Notification, UserQuestion
+from agent_actors.domain.events import EventBuilder, Notification, UserQuestion
 from agent_actors.domain.json import copy_object
-from agent_actors.domain.questions import Question
-from agent_actors.domain.run import RunInfo
+from agent_actors.domain.run import Question, RunInfo
 from agent_actors.errors import ConfigError, HookError
 from agent_actors.kernel.exceptions import stop_in
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
@@ -90,10 +88,10 @@ class RunAsking:
         self._wake = wake
         self._clock = clock
         self._answers = dict(answers)
-        self._drafts: list[Draft] = []
+        self._drafts: list[EventBuilder] = []
         self.suspended: list[Question] = []
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What was asked since the last look, as records."""
         drafts, self._drafts = self._drafts, []
         return drafts

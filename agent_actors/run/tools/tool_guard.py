@@ -26,17 +26,17 @@ from agent_actors.domain.json import (
 )
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
-from agent_actors.hooks.decision import Refusal
+from agent_actors.hooks.decision import Denial
 from agent_actors.kernel.interrupts import call_unprotected
 from agent_actors.permissions import (
     Allow,
     Ask,
+    DecisionContext,
     Deny,
     PermissionDecision,
     PermissionPolicy,
-    Situation,
 )
-from agent_actors.permissions.grant_store import Memory
+from agent_actors.permissions.grants import GrantStore
 from agent_actors.run.hooks.run_hooks import HookedRun, refused
 from agent_actors.run.tools.ancestor_hooks import HooksAbove
 from agent_actors.run.tools.permission_prompts import RunAsking
@@ -64,7 +64,7 @@ class RunGuard:
     above: HooksAbove | None
     policy: PermissionPolicy | None
     asking: RunAsking
-    memory: Memory
+    memory: GrantStore
     session_id: str
     cwd: PurePath
     messages: Callable[[], Messages]
@@ -145,13 +145,13 @@ class RunGuard:
         if isinstance(verdict, Allow) and self.asking.was_answered(call, tool):
             verdict = Ask("")  # a person spoke of this very call; what else would let it run, waits
         if isinstance(verdict, Allow | Deny):
-            self.memory.remembered = self.memory.remembered.spent(verdict.grant)
+            self.memory.grants = self.memory.grants.spent(verdict.grant)
         else:
             decision = await self.asking.permission(
                 call, tool, verdict, partial(self._check, call, tool)
             )
             # As things stand now: others may have decided while one waited.
-            verdict, self.memory.remembered = policy.settle(
+            verdict, self.memory.grants = policy.settle(
                 decision, verdict, call, tool, self._situation()
             )
         if not isinstance(verdict, Allow):
@@ -167,7 +167,7 @@ class RunGuard:
             return _denied(f"its arguments were rewritten, and do not fit: {error}")
         if self.hooked is not None:
             refusal = await self.hooked.ring.recheck(call, self.messages())
-            if isinstance(refusal, Refusal):
+            if isinstance(refusal, Denial):
                 return refused(refusal)
         if self.above is not None:
             refusal = await self.above.judge(call, self.messages(), again=True)
@@ -187,12 +187,12 @@ class RunGuard:
     def _check(self, call: ToolUseBlock, tool: Tool, decision: PermissionDecision) -> None:
         check_memory(decision, call, tool, self._situation())
 
-    def _situation(self) -> Situation:
-        return Situation(self.cwd, self.session_id, self.memory.remembered, trio.current_time())
+    def _situation(self) -> DecisionContext:
+        return DecisionContext(self.cwd, self.session_id, self.memory.grants, trio.current_time())
 
 
 def check_memory(
-    decision: PermissionDecision, call: ToolUseBlock, tool: Tool, situation: Situation
+    decision: PermissionDecision, call: ToolUseBlock, tool: Tool, situation: DecisionContext
 ) -> None:
     """Refuse a decision about a call that cannot be remembered as it says.
 

@@ -6,20 +6,18 @@ from functools import partial
 import attrs
 
 from agent_actors.actors.question_board import Answer
-from agent_actors.actors.session_log import Draft
 from agent_actors.actors.tool_executor import ToolGuard
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import Notification
+from agent_actors.domain.events import EventBuilder, Notification
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.questions import Question
-from agent_actors.domain.run import RunInfo
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ToolSpec
+from agent_actors.domain.run import Question, RunInfo
 from agent_actors.hooks.phases import Phase
 from agent_actors.permissions import (
+    DecisionContext,
     PermissionDecision,
     PermissionMode,
     PermissionPolicy,
-    Situation,
 )
 from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
 from agent_actors.run.spec import RunSpec
@@ -88,7 +86,7 @@ class Toolset:
         if self._hooked is not None and self._hooked.ring.takes_part(Phase.BEFORE_TOOL):
             return
         node, tools = self._spec.node, self._spec.options.tools_by_name
-        situation = Situation(self._spec.options.cwd, node.session_id)
+        situation = DecisionContext(self._spec.options.cwd, node.session_id)
         for call in calls:
             answer, tool = self.answers.get(call.id), tools.get(call.name)
             if isinstance(answer, PermissionDecision) and tool is not None:
@@ -105,12 +103,12 @@ class Toolset:
         """The questions for whose answers the run does not wait."""
         return () if self._asking is None else tuple(self._asking.suspended)
 
-    def drafts(self) -> list[Draft]:
+    def drafts(self) -> list[EventBuilder]:
         """What was asked, or is worth a line, since the last look, as records."""
         drafts = [] if self._above is None else self._above.drafts()
         return drafts if self._asking is None else [*drafts, *self._asking.drafts()]
 
-    def notices(self) -> list[Draft]:
+    def notices(self) -> list[EventBuilder]:
         """What is worth a line of how the run began; hooks have registered their tools by then."""
         if self._policy is None or self._spec.tool_whitelist is None:
             return []

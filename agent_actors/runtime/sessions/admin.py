@@ -13,12 +13,12 @@ from typing import Final
 
 from agent_actors.abc import LogRepair, RepairableStore
 from agent_actors.actors.session_gate import Lease
-from agent_actors.actors.session_log import Draft
 from agent_actors.codec.events import encode_event, readable_line
 from agent_actors.codec.openai_messages import messages_from_openai
 from agent_actors.codec.session_lines import moved_line, session_of
 from agent_actors.context.truncation import head_of
 from agent_actors.domain.events import (
+    EventBuilder,
     EventScope,
     FileChanged,
     Notification,
@@ -28,7 +28,13 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.session import JsonScalar, SessionOrder, SessionPage
+from agent_actors.domain.session import (
+    PARENT_CALL,
+    PARENT_SESSION,
+    JsonScalar,
+    SessionOrder,
+    SessionPage,
+)
 from agent_actors.errors import (
     ConfigError,
     InvalidEventError,
@@ -44,9 +50,6 @@ from agent_actors.sessions.records import as_records, replacing
 
 _DAY: Final = 86_400.0
 _NOTES: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
-# What says of a session whose child it is; a fork is nobody's.
-PARENT_SESSION: Final = "parent_session_id"
-PARENT_CALL: Final = "parent_tool_use_id"
 FORKED_FROM: Final = "forked_from"
 FORKED_AT: Final = "forked_at_seq"
 
@@ -120,13 +123,13 @@ class Sessions(SessionReading):
         Cancellation: as `append`.
         """
 
-        def make(state: SessionState) -> Sequence[Draft]:
+        def make(state: SessionState) -> Sequence[EventBuilder]:
             _check_seq(session_id, state, "to_seq", 0, to_seq)
             return [partial(SessionRewind, to_seq=to_seq)]
 
         return (await self._commit(session_id, make)).history()
 
-    async def record(self, session_id: str, *drafts: Draft) -> None:
+    async def record(self, session_id: str, *drafts: EventBuilder) -> None:
         """Put on record what a session keeps beside its messages.
 
         Args:
@@ -288,7 +291,7 @@ class Sessions(SessionReading):
         records = [*as_records(read[head_of(read) :])]
         session_id = session_id or self._actors.ids.new()
 
-        def make(state: SessionState) -> Sequence[Draft]:
+        def make(state: SessionState) -> Sequence[EventBuilder]:
             if state.last_seq:
                 raise SessionExists(session_id)
             return [*records, partial(Notification, text="imported")]
@@ -352,7 +355,7 @@ class Sessions(SessionReading):
         return self._actors.gate.acquire_nowait(session_id, self._actors.ids.new())
 
     async def _commit(
-        self, session_id: str, make: Callable[[SessionState], Sequence[Draft]]
+        self, session_id: str, make: Callable[[SessionState], Sequence[EventBuilder]]
     ) -> SessionState:
         self._check_open()
         run_id = self._actors.ids.new()

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final, cast
 
 from agent_actors.actors.session_gate import OnBusy
-from agent_actors.actors.session_log import Draft
 from agent_actors.codec.events import checked_fields
-from agent_actors.domain.events import Event, EventScope
+from agent_actors.domain.events import Event, EventBuilder, EventScope
 from agent_actors.errors import InvalidEventError
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
@@ -18,7 +17,7 @@ from agent_actors.sessions import SessionState
 _NOWHERE: Final = EventScope("", "", "")
 
 
-def validated(draft: Draft) -> Draft:
+def validated(draft: EventBuilder) -> EventBuilder:
     """The draft as its event will be read back, sharing nothing with what the caller passed.
 
     A caller of Python may have put anything into an event. What could not be read back would make
@@ -43,7 +42,7 @@ def validated(draft: Draft) -> Draft:
 async def committed(
     actors: Actors,
     scope: EventScope,
-    make: Callable[[SessionState], Sequence[Draft]],
+    make: Callable[[SessionState], Sequence[EventBuilder]],
     *,
     on_busy: OnBusy = "reject",
 ) -> SessionState:

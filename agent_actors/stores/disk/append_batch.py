@@ -14,7 +14,7 @@ from agent_actors.codec.events import check_line, encode_event, loads_events
 from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.events import AnyEvent, UnreadableEvent
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.session import session_id_fault
+from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import (
     InvalidEventError,
     SessionBusy,
@@ -55,7 +55,7 @@ class Entry:
 def prepared(append: LogAppend) -> Entry | SessionError:
     """An append as a core takes it, or why there is none."""
     session_id = append.session_id
-    if (fault := session_id_fault(session_id)) is not None:
+    if (fault := find_session_id_error(session_id)) is not None:
         return SessionStoreError(fault, session_id=str(session_id))
     if (fault := append_fault(append)) is not None:
         return SessionStoreError(fault, session_id=session_id)

@@ -20,7 +20,7 @@ _DEVICE: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 
 
 def directory_name(session_id: str) -> str:
-    """The directory's name for a session id that is one (`session_id_fault`)."""
+    """The directory's name for a session id that is one (`find_session_id_error`)."""
     name = "".join(
         character if character in _PLAIN else _escaped(character) for character in session_id
     )

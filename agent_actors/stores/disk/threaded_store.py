@@ -21,7 +21,7 @@ from agent_actors.domain.session import (
     SessionInfo,
     SessionOrder,
     SessionPage,
-    session_id_fault,
+    find_session_id_error,
 )
 from agent_actors.errors import ConfigError, SessionStoreError
 from agent_actors.sessions.alignment import Damage
@@ -271,7 +271,7 @@ class DiskStore:
     async def _run(self, session_id: str | None, job: Callable[[], T]) -> T:
         if not self._thread.running:
             raise SessionStoreError(f"the store {self._where} is not open", session_id="")
-        if session_id is not None and (fault := session_id_fault(session_id)) is not None:
+        if session_id is not None and (fault := find_session_id_error(session_id)) is not None:
             raise SessionStoreError(fault, session_id=str(session_id))
         return await self._thread.run(partial(self._guarded, session_id or "", job))
 

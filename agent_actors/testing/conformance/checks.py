@@ -36,8 +36,8 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     TextDelta,
@@ -273,7 +273,7 @@ def _reading(body: bytes, split: Iterable[int], reader: ChatReader | MessagesRea
     shown: list[ModelDelta] = []
     reads = pieces(body, split)
     error = ""
-    answer = ModelFinished((), "unknown")
+    answer = ModelCompleted((), "unknown")
     try:
         answer = _read(reader, reads, shown)
     except ProviderError as failure:
@@ -290,7 +290,7 @@ def _reading(body: bytes, split: Iterable[int], reader: ChatReader | MessagesRea
 
 def _read(
     reader: ChatReader | MessagesReader, reads: Iterable[bytes], shown: list[ModelDelta]
-) -> ModelFinished:
+) -> ModelCompleted:
     for data in reads:
         shown += reader.feed(data)
         if reader.done:

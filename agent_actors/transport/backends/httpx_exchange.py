@@ -28,6 +28,7 @@ import httpx
 import trio
 
 from agent_actors.abc import ByteSink, ExchangeStatistics, HttpRequest
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import (
     ConfigError,
     ProviderConnectError,
@@ -39,7 +40,6 @@ from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
 from agent_actors.transport.content_encoding import unpacker
 from agent_actors.transport.errors import BadContent, reason_of
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
-from agent_actors.transport.request import public_url
 from agent_actors.transport.tls import verifying_context
 
 STREAMS_PER_CLIENT: Final = 64

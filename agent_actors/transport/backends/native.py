@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from agent_actors.abc import ByteSink, ConnectionStatistics, ExchangeStatistics, HttpRequest
+from agent_actors.domain.urls import public_url
 from agent_actors.errors import (
     ProviderConnectError,
     ProviderDeadlineError,
@@ -40,7 +41,7 @@ from agent_actors.transport.pool import (
     PoolCounts,
     PoolLimits,
 )
-from agent_actors.transport.request import WireRequest, build_request, parse_url, public_url
+from agent_actors.transport.request import WireRequest, build_request, parse_url
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseHead
 
 if TYPE_CHECKING:

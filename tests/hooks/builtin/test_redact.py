@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.hooks import AfterModelEvent
 from agent_actors.hooks.builtin import ASSIGNED_SECRET, SECRET_SHAPES, RedactSecrets
 from agent_actors.tools.output import ToolOutput
@@ -160,6 +160,6 @@ async def test_what_other_hooks_made_of_a_result_is_cleaned_too() -> None:
 
 @pytest.mark.parametrize(("text", "clean"), [(f"It is {KEY}.", f"It is {MARK}."), ("Hm.", None)])
 async def test_answers_are_cleaned(text: str, clean: str | None) -> None:
-    event = AfterModelEvent(answer=ModelFinished(()), text=text, iteration=1)
+    event = AfterModelEvent(answer=ModelCompleted(()), text=text, iteration=1)
     decision = await HOOK.after_model(event, context())
     assert (decision and decision.modified_output) == clean

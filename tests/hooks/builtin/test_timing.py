@@ -4,7 +4,7 @@ import pytest
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings
 from agent_actors.hooks import AfterAgentEvent, BeforeAgentEvent
 from agent_actors.hooks.builtin import CallTime, RunTimes, Timing
 from agent_actors.tools.output import ToolOutput
@@ -22,11 +22,11 @@ async def test_each_call_is_measured_also_if_it_fails(waits: bool) -> None:
     async def report_later(times: RunTimes) -> None:
         told.append(times)
 
-    async def answer(request: ModelRequest) -> ModelFinished:
+    async def answer(request: ModelRequest) -> ModelCompleted:
         clock.now += 2
-        return ModelFinished(())
+        return ModelCompleted(())
 
-    async def fail(_: object) -> ModelFinished:
+    async def fail(_: object) -> ModelCompleted:
         clock.now += 3
         raise ValueError("odd")
 

@@ -7,17 +7,17 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     FinishDelta,
     FinishReason,
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolSpec,
     UsageDelta,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.domain.usage import Usage
 from agent_actors.protocol.response.assembler import Assembler, estimate_prompt_tokens
 from agent_actors.protocol.response.tool_call_fragments import Slot
@@ -27,7 +27,7 @@ LENGTH = FinishDelta("length")
 HIGH, LOW = "\ud83d", "\ude00"
 
 
-def finished(*deltas: ModelDelta, truncated: bool = False) -> ModelFinished:
+def finished(*deltas: ModelDelta, truncated: bool = False) -> ModelCompleted:
     assembler = Assembler()
     for delta in deltas:
         assembler.feed(delta)

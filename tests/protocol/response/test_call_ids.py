@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.protocol.response.call_ids import CallIds, with_unique_ids
 
 
@@ -40,13 +40,13 @@ def test_no_id_is_ever_given_twice(wanted: list[str], known: set[str]) -> None:
 
 
 def test_an_answer_with_unique_ids_stays_the_same_object() -> None:
-    answer = ModelFinished((TextBlock("a"), ToolUseBlock("x", "now", {}), ToolUseError("bad")))
+    answer = ModelCompleted((TextBlock("a"), ToolUseBlock("x", "now", {}), ToolUseError("bad")))
     named = with_unique_ids(answer, turn=1)
     assert [getattr(block, "id", None) for block in named.blocks] == [None, "x", "call_1_1"]
     assert with_unique_ids(named, turn=1) is named
 
 
 def test_a_call_without_a_name_becomes_an_error() -> None:
-    answer = ModelFinished((ToolUseBlock("", "", {"a": 1}, '{"a":1}', extra={"k": 1}),))
+    answer = ModelCompleted((ToolUseBlock("", "", {"a": 1}, '{"a":1}', extra={"k": 1}),))
     (block,) = with_unique_ids(answer, turn=2).blocks
     assert block == ToolUseError("the call names no tool", '{"a":1}', "call_2_0", extra={"k": 1})

@@ -20,8 +20,8 @@ from agent_actors.domain.model import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolSpec,
 )
-from agent_actors.domain.tool_spec import ToolSpec
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.inline_tool_calls import FIRST_INDEX, TagCalls
 

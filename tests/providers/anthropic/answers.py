@@ -13,7 +13,7 @@ from agent_actors.domain.blocks import (
     ToolUseError,
 )
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelDelta, ModelFinished, ModelRequest, ModelSettings
+from agent_actors.domain.model import ModelCompleted, ModelDelta, ModelRequest, ModelSettings
 from agent_actors.providers.anthropic.response import AnswerReader
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"))
@@ -105,7 +105,7 @@ def frame(event: Json) -> bytes:
 
 def read_all(
     reads: Iterable[bytes], request: ModelRequest = REQUEST, *, content_type: str = ""
-) -> tuple[list[ModelDelta], ModelFinished]:
+) -> tuple[list[ModelDelta], ModelCompleted]:
     """What is shown of an answer that comes in these reads, and the answer."""
     reader = AnswerReader(request, endpoint=ENDPOINT, content_type=content_type)
     shown: list[ModelDelta] = []
@@ -117,7 +117,7 @@ def read_all(
     return shown, reader.finish()
 
 
-def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = "") -> ModelFinished:
+def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = "") -> ModelCompleted:
     """The answer in this body, which comes byte by byte as well as whole."""
     whole = read_all([body], request, content_type=content_type)
     pieces = [body[at : at + 1] for at in range(len(body))]
@@ -125,7 +125,7 @@ def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = ""
     return whole[1]
 
 
-def answer(*events: Json, request: ModelRequest = REQUEST) -> ModelFinished:
+def answer(*events: Json, request: ModelRequest = REQUEST) -> ModelCompleted:
     """The answer in a stream of these events."""
     return read(sse(*events), request)
 

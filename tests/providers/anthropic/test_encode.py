@@ -17,8 +17,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, Role
-from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.providers.anthropic.encode import (
     CachePoint,
     EncodeOptions,

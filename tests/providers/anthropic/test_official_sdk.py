@@ -21,8 +21,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message, Messages
-from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.providers.anthropic.encode import EncodeOptions, encode_count, encode_request
 from agent_actors.testing import (
     ReplyStep,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
+    ModelCompleted,
     ModelDelta,
-    ModelFinished,
     ModelRequest,
     ModelSettings,
     TextDelta,
@@ -79,7 +79,7 @@ def read_all(
     *,
     content_type: str = "",
     reader: type[AnswerReader] = AnswerReader,
-) -> tuple[list[ModelDelta], ModelFinished]:
+) -> tuple[list[ModelDelta], ModelCompleted]:
     """What is shown of an answer that comes in these reads, and the answer."""
     reading = reader(request, endpoint=ENDPOINT, content_type=content_type)
     shown: list[ModelDelta] = []
@@ -91,7 +91,7 @@ def read_all(
     return shown, reading.finish()
 
 
-def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = "") -> ModelFinished:
+def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = "") -> ModelCompleted:
     """The answer in this body, which comes byte by byte, event by event and whole alike."""
     shown, whole = read_all([body], request, content_type=content_type)
     pieces = [body[at : at + 1] for at in range(len(body))]
@@ -101,7 +101,7 @@ def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = ""
     return whole
 
 
-def answer(*chunks: Json, done: bool = True) -> ModelFinished:
+def answer(*chunks: Json, done: bool = True) -> ModelCompleted:
     """The answer in a stream of these chunks."""
     return read(sse(*chunks, done=done))
 
@@ -111,7 +111,7 @@ def shown_text(*chunks: Json) -> str:
     return "".join(d.text for d in read_all([sse(*chunks)])[0] if isinstance(d, TextDelta))
 
 
-def made(found: ModelFinished) -> list[tuple[str, str, object]]:
+def made(found: ModelCompleted) -> list[tuple[str, str, object]]:
     """Id, name and input of the calls; the error's message in place of the input."""
     listed: list[tuple[str, str, object]] = []
     for block in found.blocks:
@@ -122,6 +122,6 @@ def made(found: ModelFinished) -> list[tuple[str, str, object]]:
     return listed
 
 
-def said(found: ModelFinished) -> Sequence[str]:
+def said(found: ModelCompleted) -> Sequence[str]:
     """The texts of the text blocks."""
     return [block.text for block in found.blocks if isinstance(block, TextBlock)]

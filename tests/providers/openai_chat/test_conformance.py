@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.model import ModelDelta, ModelFinished, TextDelta, ThinkingDelta
+from agent_actors.domain.model import ModelCompleted, ModelDelta, TextDelta, ThinkingDelta
 from tests.providers.openai_chat.answers import read_all
 
 Entry = dict[str, object]
@@ -219,7 +219,7 @@ def reads_of(body: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [body[a:b] for a, b in zip([0, *places], [*places, len(body)], strict=True)]
 
 
-def told(answer: ModelFinished) -> list[object]:
+def told(answer: ModelCompleted) -> list[object]:
     """The blocks, without what a quirk may change: ids and the text of arguments."""
     return [bare(block) for block in answer.blocks]
 

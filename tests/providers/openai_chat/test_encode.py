@@ -15,11 +15,10 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, Role
-from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.openai_chat.encode import encode_request
 
@@ -381,9 +380,11 @@ def test_messages_among_the_further_fields_are_sent_in_place_of_the_conversation
 
 
 def test_a_conversation_that_grows_is_sent_as_if_it_were_sent_for_the_first_time() -> None:
-    memo = MessageMemo()
+    memo = EncodedMessageCache()
     chain = Messages()
     for at in range(4):
         chain = chain.user(f"{at}").assistant([ThinkingBlock("Hm")]).assistant("x")
         request = ModelRequest(chain, ModelSettings("m"), memo=memo)
-        assert encode_request(request) == encode_request(attrs.evolve(request, memo=MessageMemo()))
+        assert encode_request(request) == encode_request(
+            attrs.evolve(request, memo=EncodedMessageCache())
+        )

@@ -19,7 +19,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelRequest, ModelSettings
@@ -32,8 +32,10 @@ HEADING = {"type": "text", "text": "What the tool look gave back:"}
 SHOWN = {"role": "user", "content": [HEADING, IMAGE_PART]}
 
 
-def sent(*messages: Message, memo: MessageMemo | None = None) -> list[Any]:
-    request = ModelRequest(Messages(messages), ModelSettings("m"), memo=memo or MessageMemo())
+def sent(*messages: Message, memo: EncodedMessageCache | None = None) -> list[Any]:
+    request = ModelRequest(
+        Messages(messages), ModelSettings("m"), memo=memo or EncodedMessageCache()
+    )
     found: list[Any] = json.loads(encode_request(request))["messages"]
     return found
 
@@ -187,7 +189,7 @@ def test_what_is_not_blocks_alone_is_json_without_the_base64(odd: JsonValue) -> 
 
 
 def test_a_message_with_an_image_is_not_kept_and_its_neighbours_are() -> None:
-    memo = MessageMemo()
+    memo = EncodedMessageCache()
     said = [message("user", TextBlock("a" * 50)), message("user", IMAGE), result("a", IMAGE_DICT)]
     first = sent(*said, memo=memo)
     assert sent(*said, memo=memo) == first
@@ -196,7 +198,7 @@ def test_a_message_with_an_image_is_not_kept_and_its_neighbours_are() -> None:
         raise AssertionError
 
     ((key, kept),) = memo._kept.items()
-    assert [len(value) > 50 for value in memo.each(key, said, never)] == [True, False, False]
+    assert [len(value) > 50 for value in memo.map(key, said, never)] == [True, False, False]
     assert IMAGE.source.encode() not in b"".join(kept.values)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
@@ -228,7 +230,7 @@ _messages = st.one_of(
 def test_a_conversation_is_sent_alike_whether_its_beginning_was_sent_before_or_not(
     messages: list[Message], cut: int
 ) -> None:
-    memo = MessageMemo()
+    memo = EncodedMessageCache()
     sent(*messages[:cut], memo=memo)
     found = sent(*messages, memo=memo)
     assert found == sent(*messages)

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ThinkingBlock
-from agent_actors.domain.model import ModelDelta, ModelFinished, TextDelta, ThinkingDelta
+from agent_actors.domain.model import ModelCompleted, ModelDelta, TextDelta, ThinkingDelta
 from agent_actors.errors import ProviderError
 from agent_actors.providers.openai_chat import wire
 from agent_actors.providers.openai_chat.response import AnswerReader
@@ -30,7 +30,7 @@ from tests.providers.openai_chat.answers import (
 )
 
 Json = object
-Outcome = tuple[list[Sequence[ModelDelta]], ModelFinished | str]
+Outcome = tuple[list[Sequence[ModelDelta]], ModelCompleted | str]
 
 CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4}
@@ -188,7 +188,7 @@ def test_a_name_that_comes_late_is_taken(late: str) -> None:
     for one in (found[0], found[1], found[3]):
         del one[late]
     _, answer = same([sse(*found)])
-    assert isinstance(answer, ModelFinished)
+    assert isinstance(answer, ModelCompleted)
     assert (answer.response_id, answer.model, answer.text) == ("r", "m-1", "abc")
 
 

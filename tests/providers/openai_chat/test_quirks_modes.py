@@ -18,8 +18,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Message, Messages, Role
-from agent_actors.domain.model import ModelFinished, ModelRequest, ModelSettings
-from agent_actors.domain.tool_spec import ToolSpec
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings, ToolSpec
 from agent_actors.errors import ProviderStatusError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.error_body import refuses_tools
@@ -44,9 +43,9 @@ def sent(*messages: Said, dialect: ChatDialect = PLAIN) -> JsonObject:
     return body
 
 
-def answered(body: bytes, dialect: ChatDialect) -> ModelFinished:
+def answered(body: bytes, dialect: ChatDialect) -> ModelCompleted:
     """The answer in this body, which comes whole and byte by byte alike."""
-    found: list[ModelFinished] = []
+    found: list[ModelCompleted] = []
     for size in (1, len(body)):
         reader = AnswerReader(REQUEST, endpoint=ENDPOINT, dialect=dialect)
         for at in range(0, len(body), size):

@@ -2,7 +2,7 @@
 
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunResult
 from agent_actors.hooks import (
     AfterAgentEvent,
@@ -96,7 +96,7 @@ class Recorder(Hook):
 
     async def wrap_model_call(
         self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
-    ) -> ModelFinished:
+    ) -> ModelCompleted:
         self.phases.append("wrap_model_call")
         return await call_next(request)
 

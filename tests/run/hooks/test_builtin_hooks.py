@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from agent_actors import AgentOptions, ToolOutput, open_runtime, tool
+from agent_actors.audit import AuditFile
 from agent_actors.domain.events import AssistantDelta
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import HookError
@@ -20,7 +21,6 @@ from agent_actors.hooks.builtin import (
     Timing,
     TruncateOutput,
 )
-from agent_actors.hooks.builtin.audit_file import AuditFile
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, say
 from tests.run.helpers import check_history, check_quiet
 

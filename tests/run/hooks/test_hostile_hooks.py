@@ -8,7 +8,7 @@ import pytest
 
 from agent_actors import AgentOptions, Tool, open_runtime
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.errors import HookError
 from agent_actors.hooks import (
     HookDecision,
@@ -110,8 +110,8 @@ async def asks_with_a_number(asked: object, call_next: Any) -> Any:
     return await call_next(5)
 
 
-async def answers(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
-    return ModelFinished((ToolUseBlock("c", "echo", {"text": NOW}),))  # type: ignore[dict-item] # pyright: ignore[reportArgumentType]
+async def answers(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
+    return ModelCompleted((ToolUseBlock("c", "echo", {"text": NOW}),))  # type: ignore[dict-item] # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from agent_actors import open_runtime
 from agent_actors.domain.blocks import ThinkingBlock
 from agent_actors.domain.events import AssistantDelta
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.errors import HookError, ProviderConnectError
 from agent_actors.hooks import (
     AfterModelEvent,
@@ -252,7 +252,7 @@ async def test_a_request_is_handed_on_and_wrapped_from_the_outside_in() -> None:
 
         async def wrap_model_call(
             self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
-        ) -> ModelFinished:
+        ) -> ModelCompleted:
             order.append(f"{self.name} in")
             answer = await call_next(request)
             order.append(f"{self.name} out")
@@ -266,7 +266,7 @@ async def test_a_request_is_handed_on_and_wrapped_from_the_outside_in() -> None:
 
 
 async def test_who_wraps_may_answer_in_the_models_place_or_ask_again() -> None:
-    async def cached(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def cached(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         with pytest.raises(ProviderConnectError):
             await call_next(request)
         return await call_next(request)

@@ -13,7 +13,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import HookError
 from agent_actors.hooks import ModelCall
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Hooks are anybody's code.
-make = cast("Callable[..., ModelFinished]", ModelFinished)
+make = cast("Callable[..., ModelCompleted]", ModelCompleted)
 text = cast("Callable[..., TextBlock]", TextBlock)
 OK = TextBlock("ok")
 
@@ -41,7 +41,7 @@ class Derived(TextBlock):
     """A block of the hook's own."""
 
 
-UNSOUND: list[tuple[ModelFinished, str]] = [
+UNSOUND: list[tuple[ModelCompleted, str]] = [
     (make((5,)), r"blocks\[0\] is no block of an answer, but a int"),
     (make((OK, Foreign())), r"blocks\[1\] is no block of an answer, but a Foreign"),
     (make((Derived("x"),)), r"blocks\[0\] is no block of an answer, but a Derived"),
@@ -65,9 +65,9 @@ UNSOUND: list[tuple[ModelFinished, str]] = [
 
 @pytest.mark.parametrize(("answer", "says"), UNSOUND)
 async def test_an_answer_of_foreign_objects_is_the_hooks_fault_by_name(
-    answer: ModelFinished, says: str
+    answer: ModelCompleted, says: str
 ) -> None:
-    async def foreign(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def foreign(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         return answer
 
     options = agent("Never asked.", hooks={"wrap_model_call": foreign})
@@ -82,20 +82,20 @@ async def test_an_answer_of_foreign_objects_is_the_hooks_fault_by_name(
 @pytest.mark.parametrize(
     "answer",
     [
-        ModelFinished(()),
-        ModelFinished((ThinkingBlock("hm"), OK, ToolUseBlock("c", "echo", {"text": "a"}))),
-        ModelFinished((ToolUseError("cut", None, "c"), ImageBlock("data:image/png;base64,AA=="))),
-        ModelFinished((OK,), "length", Usage(1, 2), "m", "r", True, "{}"),
+        ModelCompleted(()),
+        ModelCompleted((ThinkingBlock("hm"), OK, ToolUseBlock("c", "echo", {"text": "a"}))),
+        ModelCompleted((ToolUseError("cut", None, "c"), ImageBlock("data:image/png;base64,AA=="))),
+        ModelCompleted((OK,), "length", Usage(1, 2), "m", "r", True, "{}"),
     ],
 )
-def test_a_sound_answer_is_taken_as_it_is(answer: ModelFinished) -> None:
+def test_a_sound_answer_is_taken_as_it_is(answer: ModelCompleted) -> None:
     assert sound_answer(answer) is answer
 
 
 async def test_a_list_of_blocks_is_taken_and_shares_nothing_with_the_hook() -> None:
     kept: list[Any] = [OK]
 
-    async def cached(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def cached(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         return make(kept)
 
     result = await run(agent("Never asked.", hooks={"wrap_model_call": cached}))

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import AnyEvent, HookEvent, ToolResult
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import AgentError, ConfigError, HookError, ProviderConnectError
 from agent_actors.hooks import (
@@ -184,7 +184,7 @@ async def test_what_wraps_and_returns_something_else_is_told() -> None:
     def one(request: object) -> int:
         return 1
 
-    with pytest.raises(HookError, match="returned int; expected a ModelFinished"):
+    with pytest.raises(HookError, match="returned int; expected a ModelCompleted"):
         await run(agent("Done.", hooks={"wrap_model_call": wrap}))
     with pytest.raises(HookError, match="returned int; expected a ToolOutput"):
         await run(agent(*USE, hooks={"wrap_tool_call": wrap}))
@@ -229,7 +229,7 @@ async def test_what_wraps_may_have_a_deadline_of_its_own(autojump_clock: MockClo
 
         async def wrap_model_call(
             self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
-        ) -> ModelFinished:
+        ) -> ModelCompleted:
             return await call_next(request)
 
     with pytest.raises(HookError, match="hook Impatient in wrap_model_call: did not finish within"):

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors import AgentOptions, Prices, UsageLimits
-from agent_actors.actors.session_log import Draft
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.events import Event, EventScope, UsageEvent
+from agent_actors.domain.events import Event, EventBuilder, EventScope, UsageEvent
 from agent_actors.domain.limits import NO_LIMITS, Spent
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.domain.usage import Usage
 from agent_actors.protocol.turn import (
@@ -65,8 +64,8 @@ def agent(
 
 def answer(
     *blocks: AssistantBlock, spent: Usage = Usage(10, 5), length: bool = False
-) -> ModelFinished:
-    return ModelFinished(blocks, "length" if length else "stop", spent)
+) -> ModelCompleted:
+    return ModelCompleted(blocks, "length" if length else "stop", spent)
 
 
 def calls(*names: str) -> list[ToolUseBlock]:
@@ -88,7 +87,7 @@ class Play:
         self.budget.session = self.session
         self._seq = count(1)
 
-    def run(self, *answers: ModelFinished) -> list[str]:
+    def run(self, *answers: ModelCompleted) -> list[str]:
         """Answer each model call with the next of these, and each tool call at once."""
         script = iter(answers)
         self.feed(self.machine.feed(UserInput("go")))
@@ -105,7 +104,7 @@ class Play:
         check_history(self.session.history())
         return self.ran
 
-    def feed(self, commands: Sequence[Command], one: ModelFinished | None = None) -> None:
+    def feed(self, commands: Sequence[Command], one: ModelCompleted | None = None) -> None:
         for command in self.budget.allow(self.machine, commands, one):
             if isinstance(command, Append):
                 self.record(self.ledger.enter(command.entries))
@@ -114,7 +113,7 @@ class Play:
             elif isinstance(command, Finish):
                 self.stop_reason = command.stop_reason
 
-    def record(self, drafts: Sequence[Draft]) -> list[Event]:
+    def record(self, drafts: Sequence[EventBuilder]) -> list[Event]:
         events = [draft(SCOPE, "id", 1.0, seq=next(self._seq)) for draft in drafts]
         for event in events:
             self.session.apply(event)
@@ -349,7 +348,7 @@ limits = st.builds(
 turns = st.lists(st.tuples(st.integers(0, 3), tokens, st.booleans()), max_size=8)
 
 
-def scripted(drawn: Sequence[tuple[int, Usage, bool]], prefix: str) -> Iterator[ModelFinished]:
+def scripted(drawn: Sequence[tuple[int, Usage, bool]], prefix: str) -> Iterator[ModelCompleted]:
     for number, (size, spent, length) in enumerate(drawn):
         names = [f"{prefix}{number}_{place}" for place in range(size)]
         yield answer(TextBlock("x"), *calls(*names), spent=spent, length=length)

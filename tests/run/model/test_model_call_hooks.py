@@ -16,7 +16,7 @@ from agent_actors.domain.events import (
     ResultEvent,
     UsageEvent,
 )
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError, ProviderConnectError
 from agent_actors.hooks import AfterModelEvent, Hooks, ModelCall
@@ -64,7 +64,7 @@ def used(events: list[AnyEvent]) -> list[tuple[int, int, bool]]:
 
 
 async def test_a_hook_that_asks_again_after_a_failure_voids_what_was_shown() -> None:
-    async def again(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         try:
             return await call_next(request)
         except ProviderConnectError:
@@ -78,7 +78,7 @@ async def test_a_hook_that_asks_again_after_a_failure_voids_what_was_shown() -> 
 
 
 async def test_a_hook_that_asks_twice_voids_the_first_answer_and_pays_for_both() -> None:
-    async def twice(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def twice(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         first = await call_next(request)
         assert first.text == "One."
         return await call_next(request)
@@ -93,12 +93,12 @@ async def test_a_hook_that_asks_twice_voids_the_first_answer_and_pays_for_both()
 
 
 async def test_what_was_cut_off_is_on_record_though_a_hook_answers_in_its_place() -> None:
-    async def instead(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def instead(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         try:
             return await call_next(request)
         except ProviderConnectError:
             use = ToolUseBlock("call-1", "echo", {"text": "a"})
-            return ModelFinished((use,), "tool_calls", Usage(1, 1))
+            return ModelCompleted((use,), "tool_calls", Usage(1, 1))
 
     turns: list[Turn] = [[say("Half of it "), fail(broken())], "Done."]
     events = await events_of(*turns, hooks={"wrap_model_call": instead})
@@ -127,8 +127,8 @@ async def test_an_answer_is_paid_for_though_a_hook_that_looks_at_it_fails(
 async def test_a_hook_makes_one_call_at_a_time_and_is_told_so(swallows: bool) -> None:
     refused: list[str] = []
 
-    async def both(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
-        answers: list[ModelFinished] = []
+    async def both(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
+        answers: list[ModelCompleted] = []
 
         async def ask() -> None:
             try:
@@ -165,7 +165,7 @@ async def test_a_task_that_a_hook_left_behind_makes_no_call_when_the_hook_has_en
     ended = trio.Event()
     told: list[str] = []
 
-    async def leaves(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def leaves(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         async def late() -> None:
             await ended.wait()
             with pytest.raises(HookError, match="when it had ended") as caught:
@@ -186,7 +186,7 @@ async def test_a_task_that_a_hook_left_behind_makes_no_call_when_the_hook_has_en
 
 
 async def test_a_group_of_the_hooks_own_is_told_as_what_it_is() -> None:
-    async def odd(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def odd(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         raise ExceptionGroup("odd", [ValueError("odd")])
 
     model = ScriptedModel(["One."])
@@ -206,7 +206,7 @@ def renewed(request: ModelRequest) -> ModelRequest:
 async def test_a_call_that_a_hook_makes_again_needs_room_in_the_budget(
     own: bool, whose: str
 ) -> None:
-    async def again(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         while True:
             await call_next(renewed(request) if own else request)
 
@@ -238,7 +238,7 @@ async def test_a_call_that_a_hook_makes_again_needs_room_in_the_budget(
 
 
 async def test_tokens_of_an_answer_count_before_it_is_asked_for_again() -> None:
-    async def again(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         first = await call_next(request)
         with pytest.raises(NoRoom, match="output_tokens"):
             await call_next(request)

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, Event, UsageEvent
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.errors import (
     ConfigError,
     ProviderConnectError,
@@ -169,7 +169,7 @@ async def test_what_a_fallback_is_asked_is_another_request() -> None:
 
 
 async def test_a_call_that_a_hook_makes_twice_is_two_calls() -> None:
-    async def twice(request: ModelRequest, call_next: ModelCall) -> ModelFinished:
+    async def twice(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         await call_next(request)
         return await call_next(request)
 

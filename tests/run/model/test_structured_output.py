@@ -21,7 +21,7 @@ from agent_actors.domain.events import ResultEvent, UserMessage
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import UsageLimits
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import ModelFinished, ModelRequest
+from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.errors import ConfigError, SchemaError
 from agent_actors.testing import (
     ScriptedModel,
@@ -228,8 +228,8 @@ async def test_what_a_caller_does_to_the_output_is_not_seen_in_the_event() -> No
 
 async def test_a_provider_that_tells_the_output_apart_is_believed() -> None:
     class Apart:
-        async def complete(self, request: ModelRequest) -> ModelFinished:
-            return ModelFinished((TextBlock("Here it is."),), output=PARIS)
+        async def complete(self, request: ModelRequest) -> ModelCompleted:
+            return ModelCompleted((TextBlock("Here it is."),), output=PARIS)
 
     options = AgentOptions(model="m", provider=Apart(), output_type=City)
     async with open_runtime() as runtime:

@@ -11,8 +11,7 @@ from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import AnyEvent, Notification, ToolResult, UserQuestion
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.questions import Question
-from agent_actors.domain.run import RunResult
+from agent_actors.domain.run import Question, RunResult
 from agent_actors.errors import ConfigError, HookError, QuestionClosed
 from agent_actors.hooks import HookContext, HookDecision, PreToolUseEvent, ToolCall
 from agent_actors.permissions import (

@@ -16,12 +16,12 @@ from agent_actors.domain.events import (
     Notification,
     SessionRewind,
     SkillActivated,
+    Todo,
     TodosChanged,
     UserMessage,
 )
 from agent_actors.domain.messages import user
 from agent_actors.domain.session import SessionInfo
-from agent_actors.domain.todos import Todo
 from agent_actors.errors import (
     ConfigError,
     InvalidEventError,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_actors.domain.session import session_id_fault
+from agent_actors.domain.session import find_session_id_error
 from agent_actors.stores.disk.file_names import directory_name
 
-NAMES = st.text(min_size=1, max_size=256).filter(lambda name: session_id_fault(name) is None)
+NAMES = st.text(min_size=1, max_size=256).filter(lambda name: find_session_id_error(name) is None)
 TRICKY = st.text("aA.%~-con12/\\ é", min_size=1, max_size=8)
 
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
-from agent_actors.domain.model import ModelFinished
+from agent_actors.domain.model import ModelCompleted
 from agent_actors.testing import body_of, finished, say, usage
 from agent_actors.testing.script import Step
 from agent_actors.testing.strategies import turns
@@ -13,7 +13,7 @@ from tests.providers.anthropic import answers as messages
 from tests.providers.openai_chat import answers as chat
 
 
-def told(answer: ModelFinished) -> tuple[str, list[tuple[str, str, object]]]:
+def told(answer: ModelCompleted) -> tuple[str, list[tuple[str, str, object]]]:
     calls = [b for b in answer.blocks if isinstance(b, ToolUseBlock)]
     text = "".join(b.text for b in answer.blocks if isinstance(b, TextBlock))
     return text, [(call.id, call.name, call.input) for call in calls]

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
-from agent_actors.domain.model import ModelDelta, ModelFinished
+from agent_actors.domain.model import ModelCompleted, ModelDelta
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers.openai_chat.response import AnswerReader
@@ -121,7 +121,7 @@ BODY_WITHOUT_ID = body_of(call("f", id=""))
 
 def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     class Repeating(AnswerReader):
-        def finish(self) -> ModelFinished:
+        def finish(self) -> ModelCompleted:
             answer = super().finish()
             return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
 

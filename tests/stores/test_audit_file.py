@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from agent_actors.hooks.builtin.audit_file import AuditFile
+from agent_actors.stores.audit_file import AuditFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made = Disk()
-    monkeypatch.setattr("agent_actors.hooks.builtin.audit_file.os.write", made)
+    monkeypatch.setattr("agent_actors.stores.audit_file.os.write", made)
     return made
 
 

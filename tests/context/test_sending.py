@@ -7,14 +7,14 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.context.resume_window import Recall
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.context.resume_window import ResumeWindow
+from agent_actors.context.sending import messages_to_send
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.providers.anthropic.encode import EncodeOptions
 from agent_actors.providers.anthropic.encode import encode_request as encode_messages
 from agent_actors.providers.openai_chat.encode import encode_request as encode_chat
-from agent_actors.sessions.sending import messages_to_send
 from agent_actors.testing import strategies
 
 
@@ -28,12 +28,12 @@ def histories(draw: st.DrawFn) -> Messages:
     return Messages([*found, Message("user", Messages().user("Go on.")[0].blocks)])
 
 
-WINDOWS = st.builds(Recall, st.integers(1, 12) | st.just(float("inf")))
+WINDOWS = st.builds(ResumeWindow, st.integers(1, 12) | st.just(float("inf")))
 
 
 @given(histories(), WINDOWS)
-def test_sent_history_is_valid_without_refusals(history: Messages, window: Recall) -> None:
-    sent = messages_to_send(history, window, MessageMemo())
+def test_sent_history_is_valid_without_refusals(history: Messages, window: ResumeWindow) -> None:
+    sent = messages_to_send(history, window, EncodedMessageCache())
     assert not any(message.refused for message in sent)
     assert sent[-1] is history[-1]
     if window.max_events == float("inf"):
@@ -60,7 +60,9 @@ def assert_chat(messages: list[dict[str, object]]) -> None:
 
 @given(histories())
 def test_profile_may_have_refusals_sent(history: Messages) -> None:
-    sent = messages_to_send(history, Recall(float("inf")), MessageMemo(), resend_refused=True)
+    sent = messages_to_send(
+        history, ResumeWindow(float("inf")), EncodedMessageCache(), resend_refused=True
+    )
     assert sent is history
 
 

@@ -6,13 +6,17 @@ The user's messages around them stay, so two of them may follow each other: both
 that, as they do after a run that was interrupted. The resume window is applied to what is left.
 """
 
-from agent_actors.context.resume_window import Recall
-from agent_actors.domain.encoded_message_cache import MessageMemo
+from agent_actors.context.resume_window import ResumeWindow
+from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 
 
 def messages_to_send(
-    history: Messages, window: Recall, memo: MessageMemo, *, resend_refused: bool = False
+    history: Messages,
+    window: ResumeWindow,
+    memo: EncodedMessageCache,
+    *,
+    resend_refused: bool = False,
 ) -> Messages:
     """Return the messages of a valid history that are sent.
 
@@ -25,7 +29,7 @@ def messages_to_send(
     Returns:
         A valid conversation; the same object if all of it is sent.
     """
-    return window.of(history if resend_refused else without_refused(history), memo)
+    return window.apply(history if resend_refused else without_refused(history), memo)
 
 
 def without_refused(history: Messages) -> Messages:

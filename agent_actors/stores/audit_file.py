@@ -1,8 +1,7 @@
-"""AuditFile: lines that are in a file when `write` returns, written by a thread.
+"""AuditFile: a file of lines that a thread appends; `write` returns when the line is written.
 
-It owns one file, opened to append, so that several programs may write to it: a line is one write.
-It does not know what the lines say; `hooks.shipped.AuditLog` makes them. Lines that come while one
-write is under way go together in the next one.
+Several programs may append to the same file, because each batch of lines is one write. Lines that
+arrive during a write go together into the next one. `hooks.builtin.AuditLog` makes the lines.
 """
 
 import os

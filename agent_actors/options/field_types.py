@@ -1,0 +1,247 @@
+"""The types of the fields of `AgentOptions`, as attrs validators.
+
+An error names the field, the expected value, the value that was passed, and a remedy where one is
+known. Keys and headers are never shown.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar, cast
+
+import attrs
+
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.limits import Prices, UsageLimits
+from agent_actors.errors import ConfigError
+from agent_actors.options.validation import HEADER_RULE, fits_header
+from agent_actors.permissions import CanUseTool, PermissionPolicy
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+_NONE: Final = type(None)
+_PREVIEW_CHARACTERS: Final = 80  # of a value in an error
+
+Check: TypeAlias = Callable[[str, object], str]
+"""A check of a value with the right type: called with name and value, returns an error or ""."""
+
+
+class _Named(Protocol):
+    """The part of `attrs.Attribute` that validators use."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@attrs.frozen
+class FieldType(Generic[T]):
+    """An attrs validator for a field: the types that the field takes, and a check of the value.
+
+    Loading from files and from the environment reads the types too.
+
+    Attributes:
+        types: The accepted types. `bool` counts as `int` only if `bool` is listed.
+        expected: The types as an error names them.
+        check: Checks a value that has one of the types.
+        none_hint: The remedy to show if the value is None.
+        secret: True if an error must not show the value.
+        takes_text: True if a string converts to a value of this field, whatever `types` says.
+    """
+
+    types: tuple[type, ...]
+    expected: str
+    check: Check | None = attrs.field(default=None, kw_only=True)
+    none_hint: str = attrs.field(default="", kw_only=True)
+    secret: bool = attrs.field(default=False, kw_only=True)
+    takes_text: bool = attrs.field(default=False, kw_only=True)
+
+    def __call__(self, _options: object, field: _Named, value: T) -> None:
+        """Check a value; attrs calls this.
+
+        Raises:
+            ConfigError: The value has another type, or the check refused it.
+        """
+        # Options are made in great numbers: the exact type is by far the most frequent case.
+        if type(value) not in self.types and not self._accepts(value):
+            error = (
+                f"{field.name} must be {self.expected}; got {self._preview(value)}"
+                f"{self._hint(value)}"
+            )
+        elif self.check is not None:
+            error = self.check(field.name, value)
+        else:
+            return
+        if error:
+            raise ConfigError(f"AgentOptions: {error}")
+
+    def _accepts(self, value: object) -> bool:
+        return isinstance(value, self.types) and (type(value) is not bool or bool in self.types)
+
+    def _preview(self, value: object) -> str:
+        if self.secret:
+            return f"a value of type {type(value).__name__}"
+        text = repr(value)
+        cut = text[:_PREVIEW_CHARACTERS]
+        return text if len(text) <= _PREVIEW_CHARACTERS else f"{cut}…"
+
+    def _hint(self, value: object) -> str:
+        if value is None:
+            return self.none_hint
+        if PermissionPolicy in self.types and isinstance(value, Mapping):
+            fields = ", ".join(f"{key}=…" for key in cast("Mapping[object, object]", value))
+            return f"; write PermissionPolicy({fields})"
+        return ""
+
+
+def at_least(least: int, *, unlimited: str = "") -> Check:
+    """Check that a count is at least `least`; None passes.
+
+    Args:
+        least: The smallest count.
+        unlimited: How an error names the value for "no limit".
+    """
+
+    def check(name: str, value: object) -> str:
+        if value is None or cast(float, value) >= least:
+            return ""
+        if least == 0:
+            return f"{name} must not be negative; got {value}"
+        return f"{name} must be at least {least}{unlimited}; got {value}"
+
+    return check
+
+
+def in_range(low: float, high: float) -> Check:
+    """Check that a sampling setting is within the range that OpenAI's chat completions take."""
+
+    def check(name: str, value: object) -> str:
+        if value is None or low <= cast(float, value) <= high:
+            return ""
+        return (
+            f"{name} must be from {low} to {high}, or None to send none; got {value}; if your "
+            f"endpoint takes more, pass it as extra_body={{{name!r}: …}}"
+        )
+
+    return check
+
+
+def one_of(*choices: str) -> Check:
+    """Check that a string is one of these."""
+
+    def check(name: str, value: object) -> str:
+        listed = " or ".join(map(repr, choices))
+        return "" if value in choices else f"{name} must be {listed}; got {value!r:.80}"
+
+    return check
+
+
+def _check_seconds(name: str, value: object) -> str:
+    if cast(float, value) > 0:
+        return ""
+    return f"{name} must be above 0 seconds, or math.inf for no deadline; got {value}"
+
+
+def _check_headers(_name: str, value: object) -> str:
+    for name, content in cast("Mapping[object, object]", value).items():
+        if not isinstance(name, str) or not isinstance(content, str):
+            return f"headers must map strings to strings; the entry {name!r:.80} does not"
+        if not (name and fits_header(name) and " " not in name):
+            return f"headers: {name!r:.80} is not a valid HTTP header name"
+        if not fits_header(content):
+            return f"headers: the value of {name!r:.80} {HEADER_RULE}"
+    return ""
+
+
+def _check_stop(_name: str, value: object) -> str:
+    for text in cast("tuple[object, ...]", value):
+        if not isinstance(text, str) or not text:
+            return f"stop must hold non-empty strings; got {text!r:.80}"
+    return ""
+
+
+def _check_callable(name: str, value: object) -> str:
+    if value is None or callable(value):
+        return ""
+    return f"{name} must be a function, or None; got {value!r:.80}"
+
+
+def _check_client(name: str, value: object) -> str:
+    # httpx itself is not imported here: its import is slow, and the package is optional here.
+    if value is None or inspect.iscoroutinefunction(getattr(value, "send", None)):
+        return ""
+    return f"{name} must be an httpx.AsyncClient, or None; got {value!r:.80}"
+
+
+_FROM_ENVIRONMENT: Final = "; omit it to take it from the environment"
+
+TEXT: Final = FieldType[str]((str,), "a string")
+TEXT_OR_ENVIRONMENT: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT)
+TEXT_OR_NONE: Final = FieldType[str | None]((str, _NONE), "a string, or None")
+KEY: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT, secret=True)
+HEADERS: Final = FieldType[Mapping[str, str]](
+    (dict, Mapping), "a mapping", check=_check_headers, secret=True
+)
+MAPPING: Final = FieldType[Mapping[str, JsonValue]]((dict, Mapping), "a mapping")
+SWITCH: Final = FieldType[bool]((bool,), "True or False")
+SWITCH_OR_NONE: Final = FieldType[bool | None]((bool, _NONE), "True, False or None")
+WHOLE: Final = FieldType[int]((int,), "a whole number")
+WHOLE_OR_NONE: Final = FieldType[int | None]((int, _NONE), "a whole number, or None")
+SECONDS: Final = FieldType[float](
+    (float, int),
+    "a number of seconds",
+    check=_check_seconds,
+    none_hint="; math.inf means no deadline",
+)
+AMOUNT: Final = FieldType[float](
+    (float, int),
+    "a whole number, or math.inf",
+    check=at_least(1, unlimited=", or math.inf for any number"),
+)
+STOP: Final = FieldType[tuple[str, ...]](
+    (tuple,), "a list of strings", check=_check_stop, takes_text=True
+)
+POLICY: Final = FieldType[PermissionPolicy | None](
+    (_NONE, PermissionPolicy),
+    "a PermissionPolicy, the name of a mode, or None",
+    takes_text=True,
+)
+FUNCTION: Final = FieldType[CanUseTool | None](
+    (object, bool), "a function, or None", check=_check_callable
+)
+HTTP_CLIENT: "Final[FieldType[httpx.AsyncClient | None]]" = FieldType(
+    (object, bool), "an httpx.AsyncClient", check=_check_client
+)
+LIMITS: Final = FieldType[UsageLimits](
+    (UsageLimits,), "a UsageLimits, as in UsageLimits(requests=20)"
+)
+PRICES: Final = FieldType[Prices | None](
+    (Prices, _NONE), "a Prices, as in Prices(input=1.0, output=2.0), or None"
+)
+# The value is checked when the provider is resolved.
+PROVIDER: Final = FieldType[object]((object, bool), "a provider", takes_text=True)
+# The converter has checked the value.
+PATH: Final = FieldType[Path]((object,), "a path", takes_text=True)
+
+
+def number_or_none(low: float, high: float) -> FieldType[float | None]:
+    """Return the type of a sampling setting within a range."""
+    return FieldType((float, int, _NONE), "a number, or None", check=in_range(low, high))
+
+
+def whole(least: int) -> FieldType[int]:
+    """Return the type of a count that is at least `least`."""
+    return FieldType((int,), "a whole number", check=at_least(least))
+
+
+def whole_or_none(least: int, unlimited: str) -> FieldType[int | None]:
+    """Return the type of a count that may be None; `unlimited` says what None means."""
+    check = at_least(least, unlimited=unlimited)
+    return FieldType((int, _NONE), "a whole number, or None", check=check)
+
+
+def choice(*choices: str) -> FieldType[str]:
+    """Return the type of a string that is one of these."""
+    return FieldType((str,), "a string", check=one_of(*choices))

@@ -1,0 +1,9 @@
+"""Public names that have two spellings."""
+
+import agent_actors
+from agent_actors import model
+
+
+def test_old_names_of_classes_are_aliases() -> None:
+    assert model.ModelFinished is model.ModelCompleted
+    assert agent_actors.AssistantMessage is agent_actors.QueryMessage
