@@ -89,7 +89,7 @@ class Actors:
         )
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: Questions = Questions()
-        self.memory = GrantStore(trio.current_time)
+        self.memory: GrantStore = GrantStore(trio.current_time)
         # Runs that are alive and have hooks, by id: they are told of the runs that they start.
         self.hooked: dict[str, HookedRun] = {}
         # Where to speak to the runs that are alive, by id.
