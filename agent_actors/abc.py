@@ -253,11 +253,11 @@ class LogAppend:
     Attributes:
         session_id: The session.
         expected_seq: The `seq` of the log's last record; 0 for an empty log.
-        fence: The writer's fencing number. The store refuses a number lower than that of an
-            earlier append during the same opening.
+        fence: The writer's fencing number. The store refuses a number lower than that of an earlier
+            append during the same opening.
         events: The records, at least one. Their `seq` continue from `expected_seq`.
-        metadata: Keys of the session's metadata to set with this commit. A key whose value is
-            None is removed. Other keys are unchanged.
+        metadata: Keys of the session's metadata to set with this commit. A key whose value is None
+            is removed. Other keys are unchanged.
         lines: The JSON of each event, to be stored unchanged, including fields that this version
             does not know. Imports and forks pass these. None: the store serializes the events.
     """
@@ -277,12 +277,12 @@ AppendOutcome: TypeAlias = SessionError | None
 class SessionStore(Protocol):
     """Stores the logs and the metadata of sessions.
 
-    Only the SessionLog actor calls `load` and `append`, one append at a time. Any task may call
-    the other methods. A store that several openings can share gives a session to one opening at a
-    time: from its first `load` or `append` until `released`, other openings get `SessionBusy`.
+    Only the SessionLog actor calls `load` and `append`, one append at a time. Any task may call the
+    other methods. A store that several openings can share gives a session to one opening at a time:
+    from its first `load` or `append` until `released`, other openings get `SessionBusy`.
 
-    Every method except `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for
-    an invalid session id (`domain.session.session_id_fault`) and for a store that is not open.
+    Every method except `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for an
+    invalid session id (`domain.session.session_id_fault`) and for a store that is not open.
 
     Cancellation: a cancelled call stops waiting. An operation that has begun may still be carried
     out, completely and before any later call.
@@ -313,8 +313,7 @@ class SessionStore(Protocol):
         Returns:
             One outcome per append, in order: `SessionFenced` for a stale `expected_seq` or `fence`,
             `SessionBusy` for a session that another opening uses, `SessionStoreError` if the
-            records
-            could not be written.
+            records could not be written.
         """
         ...
 
@@ -349,12 +348,10 @@ class SessionStore(Protocol):
 
         Args:
             where: Metadata keys and the values that a session must have, all of them. The value
-                None
-                requires that the key is absent. None: every session.
+                None requires that the key is absent. None: every session.
             order: `created` sorts by the time of the first record; its pages neither repeat nor
-                miss
-                a session. `updated` sorts by the time of the last record; a session that is written
-                to between two pages moves to the front.
+                miss a session. `updated` sorts by the time of the last record; a session that is
+                written to between two pages moves to the front.
             limit: The maximum number of sessions on a page, from 1 to 1,000.
             after: The `next` of the previous page, for the same `where` and `order`.
 
@@ -476,8 +473,8 @@ class SharedStore(Protocol):
     """The optional methods of a `SessionStore` that several openings can share.
 
     Another opening may have written to or deleted a session that is in memory. Each run that
-    acquires a session therefore reads the end of its log again, which also reserves the session
-    for this opening. The read is skipped if the store has kept the session since the previous run.
+    acquires a session therefore reads the end of its log again, which also reserves the session for
+    this opening. The read is skipped if the store has kept the session since the previous run.
     """
 
     @property
@@ -490,7 +487,6 @@ class SharedStore(Protocol):
 
         Returns:
             True if the session is reserved and its log is unchanged. False: call `load`, which
-                reads
-            the current log.
+            reads the current log.
         """
         ...

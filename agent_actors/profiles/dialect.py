@@ -35,8 +35,8 @@ class ChatDialect:
         max_tokens_field: The request field for the maximum number of tokens of a response.
         refuses: Request fields that are not sent, by their names on the wire, for example
             `temperature`. A caller's `extra_body` is sent anyway. With `tools`, the endpoint is
-            used
-            for text only: no tools are offered, and earlier calls and results are sent as text.
+            used for text only: no tools are offered, and earlier calls and results are sent as
+            text.
         include_usage: Whether to request token counts; a few endpoints refuse that request field.
         echo_reasoning: The message field in which thinking is sent back, for example
             `reasoning_content`; empty: thinking is not sent back. A few endpoints require thinking

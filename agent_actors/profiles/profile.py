@@ -70,8 +70,8 @@ class ProviderProfile:
         dialect: The dialect. With Anthropic's protocol only `refuses` is used.
         models: Dialects of models that differ; the first rule that covers a model applies.
         quirks: The numbers of the quirks that the provider is known for.
-        resend_refused: Whether refused or filtered responses are sent again with later requests.
-            By default they are left out, because they make endpoints refuse again.
+        resend_refused: Whether refused or filtered responses are sent again with later requests. By
+            default they are left out, because they make endpoints refuse again.
 
     Raises:
         ConfigError: A field is invalid; names the profile, the field, the expected and actual
