@@ -1,6 +1,6 @@
 """A limit on the wait for the end of a response, once everything that matters has arrived.
 
-Two kinds of responses are known before they end:
+The outcome of two kinds of responses is known before they end:
 
 - A response with a finish reason. Some endpoints send a finish reason but neither a last event nor
   the end of the body. Without a limit, such a complete response would be kept until the idle
@@ -74,7 +74,7 @@ class Grace:
             self.scope.deadline = trio.current_time() + GRACE
 
     def over(self) -> None:
-        """Apply deadlines again to later responses, after the reading ended."""
+        """Let deadlines apply again. Call this when the reading has ended."""
         self._tell(enough=False)
 
     def _tell(self, *, enough: bool) -> None:

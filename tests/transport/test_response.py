@@ -101,7 +101,10 @@ def test_what_comes_after_the_answer_is_surplus(surplus: bytes, *, split: bool) 
     [
         (b"nonsense", "Expected HTTP"),
         (b"HTTP/1.1 099 X\r\n\r\n", "the invalid status 099"),
-        (b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n", "an unrequested change of protocol"),
+        (
+            b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
+            "an unrequested change of protocol",
+        ),
         (OK + b"content-length: 2\r\ncontent-length: 3\r\n\r\nab", "Content-Length"),
         (OK + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n", "Transfer-Encoding"),
         (OK + b"transfer-encoding: gzip\r\n\r\n", "the unsupported transfer coding 'gzip'"),

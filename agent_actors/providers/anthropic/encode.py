@@ -13,7 +13,7 @@ these rules:
 - Thinking without a signature would be refused, so it is left out.
 
 The `extra` of a block, including `cache_control`, is sent and overrides the fields made here.
-Fields that another endpoint asked to have echoed are left out unless they belong to this protocol
+Fields that another endpoint wants back are left out unless they belong to this protocol
 (`domain/provenance.py`). Opaque blocks are sent unchanged. The encoder does not change the
 conversation.
 """
@@ -61,7 +61,7 @@ _NOT_COUNTED: Final = frozenset(
 """Fields that a request for a token count must not have."""
 
 _FOREIGN: Final = frozenset({"extra_content", "reasoning_content"})
-"""Fields that other protocols ask to have echoed; this protocol refuses unknown fields."""
+"""Fields that endpoints of other protocols want back; this protocol refuses unknown fields."""
 
 _SHARED: Final = frozenset({"citations", "caller"})
 """Block fields that belong to the protocol and are sent to every endpoint that speaks it."""
@@ -102,7 +102,7 @@ def encode_request(request: ModelRequest, options: EncodeOptions, endpoint: str 
     Args:
         request: The request.
         options: The encoding options.
-        endpoint: The name of the endpoint. Fields that this endpoint asked to have echoed are sent.
+        endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
     """
     return _encoded(_body(request, options, endpoint))
 

@@ -7,8 +7,8 @@ none.
 `providers/response_body.py` detects the kind of body.
 
 A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
-parser calls `on_told_end`, and the reader of the network waits only a short time for more. If the
-endpoint continues the response after its finish reason, the finish reason is not reliable.
+parser calls `on_told_end`, and the network reader waits only a short time for more. If the endpoint
+continues the response after its finish reason, the finish reason is not reliable.
 """
 
 from collections.abc import Callable, Sequence

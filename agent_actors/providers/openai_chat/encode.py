@@ -2,10 +2,9 @@
 
 The encoder does not change the conversation. It translates each block into the wire format, or
 leaves out blocks without a wire format: thinking, and failed calls without a result. Fields that
-this endpoint asked to have echoed, and fields that a caller adds (`extra` of a block), are sent
-where they came from: next to a call for a call, otherwise next to the content of the message.
-Fields from another endpoint are left out (`domain/provenance.py`), because strict endpoints refuse
-unknown fields.
+this endpoint wants back, and fields that a caller adds (`extra` of a block), are sent in the place
+where they came from: in the call for a call, otherwise in the message. Fields from another endpoint
+are left out (`domain/provenance.py`), because strict endpoints refuse unknown fields.
 
 Arguments are sent as text that parses to exactly the call's input, because endpoints refuse
 anything else: the received text if it does, otherwise new text.
@@ -58,7 +57,7 @@ def encode_request(
     Args:
         request: The request.
         dialect: The requirements of the endpoint, and the fields that it refuses.
-        endpoint: The name of the endpoint. Fields that this endpoint asked to have echoed are sent.
+        endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
     """
     asked = Origin(PROVIDER, endpoint, request.settings.model)
     if "tools" in dialect.refuses:

@@ -33,8 +33,8 @@ def in_text_only(request: ModelRequest, asked: Origin) -> ModelRequest:
 
     Args:
         request: The request.
-        asked: The endpoint. Fields that other endpoints asked to have echoed are removed before
-            blocks are joined.
+        asked: The endpoint. Fields that other endpoints want back are removed before blocks are
+            joined.
     """
     messages = request.messages
     if not any(_is_of_call(block) for message in messages for block in message.blocks):

@@ -14,9 +14,9 @@ still shown, and `finish` raises the failure. Observers therefore lose nothing t
 A stream should end with `[DONE]`. Some endpoints do not send it and keep the connection open. In
 that case the parser derives the end from other signs. A chunk with only token counts after a finish
 reason is the last chunk of the protocol. After a finish reason alone, the parser calls
-`on_told_end`, and the reader of the network waits only a short time for more. If the endpoint
-continues after its finish reason, the finish reason is not reliable, and the parser waits for the
-end as for any other endpoint.
+`on_told_end`, and the network reader waits only a short time for more. If the endpoint continues
+after its finish reason, the finish reason is not reliable, and the parser waits for the end as for
+any other endpoint.
 """
 
 from collections.abc import Callable, Sequence
