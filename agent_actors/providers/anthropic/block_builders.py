@@ -47,7 +47,7 @@ _LEAKED_TOKEN: Final = "<|"
 """
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
-# Opaque content is not shown to users. A stream that delivers it is not silent, however.
+# Opaque content is not shown to users. A progress delta shows that the stream is not silent.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 
@@ -74,10 +74,10 @@ class Growing:
     """The common state of all block builders.
 
     Args:
-        begun: The first version of the block.
+        begun: The block's initial content, from the event that began it.
 
     Attributes:
-        begun: The first version of the block.
+        begun: The block's initial content, from the event that began it.
         ended: True once the endpoint reported the end of the block.
         fresh: True until a delta was added.
         numbered: True once a delta with the block's own index was added.
@@ -100,7 +100,7 @@ class ProsePart(Growing):
     """Builds a text or thinking block.
 
     Args:
-        begun: The first version of the block.
+        begun: The block's initial content, from the event that began it.
         thinking: True for a thinking block, False for a text block.
     """
 
@@ -142,7 +142,7 @@ class ProsePart(Growing):
         return self.takes(delta)
 
     def begin(self) -> Sequence[ModelDelta]:
-        """Return the deltas to show for the first version of the block."""
+        """Return the deltas to show for the block's initial content."""
         text = text_in(self.begun, "thinking" if self._thinking else "text")
         # A flow that is fed an empty text would wait for an extension.
         return self._shown(self._flow.feed(text)) if text else _NOTHING
@@ -196,7 +196,7 @@ class CallPart(Growing):
     """Builds a tool call.
 
     Args:
-        begun: The first version of the block.
+        begun: The block's initial content, from the event that began it.
         number: The position among the calls.
         ids: Assigns the id of the call.
         lenient: Whether almost valid JSON in arguments is repaired.
@@ -226,7 +226,7 @@ class CallPart(Growing):
         self._name = text_in(begun, "name").partition(_LEAKED_TOKEN)[0].strip()
         self._extra = _extra(begun, {"type", "id", "name", "input"})
         self._pieces: list[str] = []
-        # Arguments in the first version of the block. They are used only if no delta has arguments.
+        # Arguments in the block's initial content. They are used only if no delta has arguments.
         self._given, self._textual = _given_arguments(begun.get("input"))
         self._shown_given = False
 
@@ -267,7 +267,7 @@ class CallPart(Growing):
         return (self._fragment(piece),)
 
     def flush(self) -> Sequence[ModelDelta]:
-        """Return the arguments of the first version of the block, if no delta has arguments."""
+        """Return the initial arguments of the block, if no delta has arguments."""
         if self._pieces or not self._given or self._shown_given:
             return _NOTHING
         self._shown_given = True
@@ -312,7 +312,7 @@ class CallPart(Growing):
             return parsed.error
         if cut.broken and not self.ended:
             return f"{cut.why} before this call was complete"
-        # The endpoint also ends a block that the token limit cuts, so `ended` proves nothing here.
+        # The endpoint also ends a block that the token limit cuts: `ended` does not mean complete.
         if cut.why and not cut.broken and cut.here and not parsed.input:
             return f"{cut.why} before the arguments of this call arrived"
         return ""
@@ -338,7 +338,7 @@ class OpaquePart(Growing):
         return sum(map(len, self._pieces)) + self._weight
 
     def takes(self, delta: Delta) -> bool:
-        """Return whether the block has not ended; an unknown block accepts any delta until then."""
+        """Return True until the block has ended, and always for a delta of unknown type."""
         return not self.ended or isinstance(delta, OddDelta)
 
     def lacks(self, delta: Delta) -> bool:

@@ -180,10 +180,10 @@ class BlockTable:
             shown = self._open(index, {"type": delta.type})
             return [*shown, *self._parts[-1].add(delta)]
         if delta.type in {"signature_delta", "citations_delta", "input_json_delta"}:
-            # This delta is useless by itself: it goes to the last block that may be missing it.
+            # This delta is useless by itself: it goes to the last block that may lack it.
             for part in reversed(self._parts):
                 if part.lacks(delta):
-                    # A block that got deltas with its own index may not be the intended one.
+                    # A call that got deltas with its own index may not be the intended block.
                     if part.numbered and isinstance(part, CallPart):
                         part.damaged = True
                     return self._add_to(part, delta)
