@@ -1,7 +1,8 @@
-"""The ports: what the runtime asks of the world, as Protocols.
+"""The ports of the runtime, as Protocols.
 
-Adapters (`providers`, `stores`, `transport`) implement them, `runtime/wiring.py` plugs them
-together, and `tests/contracts/` holds one suite per port that runs over every implementation.
+The packages `providers`, `stores` and `transport` hold adapters that implement the ports.
+`runtime/wiring.py` connects them. `tests/contracts/` holds one test suite per port, which runs
+against every implementation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,10 @@ from agent_actors.sessions.alignment import Damage
 
 
 class ModelSink(Protocol):
-    """Takes the pieces of an answer while it streams.
+    """Receives the deltas of a streamed response.
 
-    `feed` is synchronous and is called in the reading task, once per network read. Who feeds
-    checks `full` before it reads more, and waits in `wait_room` while it is set.
+    The provider calls `feed` synchronously in the task that reads the response, once per network
+    read. It must check `full` before each read, and await `wait_room` while `full` is set.
     """
 
     @property
@@ -31,10 +32,14 @@ class ModelSink(Protocol):
         ...
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
-        """Take these pieces. What it raises ends the stream, and the run.
+        """Receive deltas. An exception ends the stream and the run.
+
+        Args:
+            deltas: The new deltas, in order.
 
         Returns:
-            True if `full` is surely not set: whoever feeds need not look. Else it has to.
+            True if `full` is certainly not set, so that the caller need not check it. Otherwise the
+            caller must check `full`.
         """
         ...
 
@@ -48,77 +53,78 @@ class ModelSink(Protocol):
 
 @runtime_checkable
 class DeadlineSink(Protocol):
-    """What a `ModelSink` is besides where its stream is given up when it is late."""
+    """The optional methods of a `ModelSink` that enforces deadlines on the stream."""
 
     def enough(self, stop: Callable[[], object] | None) -> None:
-        """From here on lateness is no failure: all that counts has come.
+        """Stop treating a late stream as a failure: everything that matters has arrived.
 
         Args:
-            stop: Called once the stream is late, in place of cancelling it: the provider then
-                ends it at once, with what it has. None: more has to come after all.
+            stop: Called instead of cancelling the stream when the stream is late. The provider then
+                ends the stream at once and returns what it has received. None: more content must
+                arrive after all, and a late stream is a failure again.
         """
         ...
 
 
 @runtime_checkable
 class BudgetSink(Protocol):
-    """What a `ModelSink` is besides where requests are counted."""
+    """The optional methods of a `ModelSink` that enforces the run's request budget."""
 
     def take_request(self, used: Usage) -> bool:
-        """Another request is to be made for the same answer.
+        """Reserve another request for the same response.
 
         Args:
-            used: What the requests before it used, whose answers are a part of it.
+            used: The usage of the earlier requests, whose responses are parts of this response.
 
         Returns:
-            False if there is no room for it in the budget: the answer ends as it is.
+            False if the budget does not permit another request. The response then ends as it is.
         """
         ...
 
 
 @runtime_checkable
 class ModelProvider(Protocol):
-    """A model behind some wire. Works without a runtime too."""
+    """A model behind a wire protocol. It can also be used without a runtime."""
 
     @property
     def name(self) -> str:
-        """What errors and statistics call it: usually the endpoint's URL."""
+        """The name in errors and statistics, usually the endpoint's URL."""
         ...
 
     async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
-        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+        """Send a request, feed deltas to `sink` as they arrive, and return the complete response.
 
         Raises:
-            ProviderError: Whatever failed on the model's side.
+            ProviderError: The request failed on the side of the model.
 
-        Cancellation: closes the connection; what `sink` got stays there.
+        Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
         ...
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Ask the model and wait for the whole answer.
+        """Send a request and return the complete response.
 
         Raises:
-            ProviderError: Whatever failed on the model's side.
+            ProviderError: The request failed on the side of the model.
 
         Cancellation: closes the connection.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close what it holds; idempotent."""
+        """Release all resources; idempotent."""
         ...
 
 
 @attrs.frozen
 class HttpRequest:
-    """A request of bytes.
+    """An HTTP request with a body of bytes.
 
     Attributes:
-        url: The whole URL.
-        headers: Names in any case.
+        url: The complete URL.
+        headers: The headers; names in any case.
         body: The content.
-        method: In capitals.
+        method: The method, in capitals.
     """
 
     url: str
@@ -128,7 +134,7 @@ class HttpRequest:
 
 
 class ByteSink(Protocol):
-    """Takes an HTTP answer while it comes in, in the reading task."""
+    """Receives an HTTP response in the task that reads it."""
 
     @property
     def full(self) -> bool:
@@ -137,19 +143,19 @@ class ByteSink(Protocol):
 
     @property
     def done(self) -> bool:
-        """True when nothing more is wanted: the rest is drained briefly or dropped."""
+        """True if no more data is wanted. The rest is drained briefly or discarded."""
         ...
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head; header names in lower case."""
+        """Receive the response's status and headers; header names are in lower case."""
         ...
 
     def feed(self, data: bytes) -> bool | None:
-        """One read's worth of the body.
+        """Receive the data of one network read.
 
         Returns:
-            True if neither `full` nor `done` is set, surely: whoever feeds need not look. Else it
-            has to.
+            True if certainly neither `full` nor `done` is set, so that the caller need not check
+            them. Otherwise the caller must check both.
         """
         ...
 
@@ -163,20 +169,20 @@ class ByteSink(Protocol):
 
 @attrs.frozen
 class ConnectionStatistics:
-    """The connections of a `ByteExchange`: how many there are, and what became of the others.
+    """Statistics of the connections of a `ByteExchange`.
 
     Attributes:
-        open: Connections that are open: carrying an exchange, draining or idle.
-        idle: Those that wait to be used again.
-        waiting: Exchanges that wait for their turn.
+        open: Open connections: in use, draining or idle.
+        idle: Idle connections, which can be reused.
+        waiting: Exchanges that wait for admission.
         opened: Connections opened so far.
-        reused: How often an idle one was used again.
-        closed_by_peer: Closed since the peer closed or reset them, idle or not.
-        closed_by_answer: Closed after an answer that was the last one for its connection.
-        closed_by_fault: Closed since what came was no HTTP, or the sink failed.
-        closed_by_cancel: Closed since whoever waited was cancelled or left.
-        closed_by_expiry: Closed since nobody used them for too long.
-        closed_by_shutdown: Closed by `aclose`.
+        reused: How often an idle connection was reused.
+        closed_by_peer: Connections that the peer closed or reset, idle or not.
+        closed_by_answer: Connections closed after a response that permitted no further exchange.
+        closed_by_fault: Connections closed because the data was not HTTP or the sink failed.
+        closed_by_cancel: Connections closed because the caller was cancelled or left the exchange.
+        closed_by_expiry: Connections closed because they were idle for too long.
+        closed_by_shutdown: Connections closed by `aclose`.
     """
 
     open: int
@@ -194,12 +200,12 @@ class ConnectionStatistics:
 
 @attrs.frozen
 class ExchangeStatistics:
-    """What a `ByteExchange` is doing.
+    """Statistics of a `ByteExchange`.
 
     Attributes:
-        live: Exchanges under way.
+        live: Exchanges in progress.
         begun: Exchanges begun so far.
-        connections: What it does with connections; None if it cannot tell.
+        connections: Statistics of the connections; None if they are not available.
     """
 
     live: int
@@ -208,22 +214,22 @@ class ExchangeStatistics:
 
 
 class ByteExchange(Protocol):
-    """HTTP as the runtime needs it: one request, its answer fed to a sink."""
+    """An HTTP client that sends one request and feeds its response to a sink."""
 
     async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
-        """Send the request and feed its answer to `sink` until it ends or `sink.done`.
+        """Send the request and feed the response to `sink` until it ends or `sink.done` is true.
 
         Raises:
-            ProviderConnectError: No connection, or it broke.
-            ProviderDeadlineError: No connection within the connect deadline.
-            ProviderProtocolError: What came is not HTTP.
+            ProviderConnectError: The connection could not be opened, or it broke.
+            ProviderDeadlineError: No connection was opened within the connect deadline.
+            ProviderProtocolError: The received data is not HTTP.
 
         Cancellation: closes the connection at once.
         """
         ...
 
     def statistics(self) -> ExchangeStatistics:
-        """A snapshot."""
+        """Return a snapshot of the statistics."""
         ...
 
     async def aclose(self) -> None:
@@ -233,27 +239,27 @@ class ByteExchange(Protocol):
 
 @runtime_checkable
 class ExchangeOwner(Protocol):
-    """A provider that can tell what its connections do."""
+    """A provider that reports statistics of its exchanges and connections."""
 
     def statistics(self) -> ExchangeStatistics:
-        """A snapshot."""
+        """Return a snapshot of the statistics."""
         ...
 
 
 @attrs.frozen
 class LogAppend:
-    """Records to append to one session's log, all or none.
+    """Records to append atomically to the log of one session.
 
     Attributes:
         session_id: The session.
         expected_seq: The `seq` of the log's last record; 0 for an empty log.
-        fence: The writer's fencing number; one lower than that of an earlier append of the same
-            opening is refused.
-        events: The records, at least one, whose `seq` go on from `expected_seq`.
-        metadata: Keys to note of the session with this commit; a key whose value is None is
-            forgotten. The others stay.
-        lines: The events' JSON, one each, to be kept as it stands, with fields that this version
-            does not know: what an import or a fork brings along. None: it is made of the events.
+        fence: The writer's fencing number. The store refuses a number lower than that of an earlier
+            append during the same opening.
+        events: The records, at least one. Their `seq` continue from `expected_seq`.
+        metadata: Keys of the session's metadata to set with this commit. A key whose value is None
+            is removed. Other keys are unchanged.
+        lines: The JSON of each event, to be stored unchanged, including fields that this version
+            does not know. Imports and forks pass these. None: the store serializes the events.
     """
 
     session_id: str
@@ -264,26 +270,26 @@ class LogAppend:
     lines: tuple[bytes, ...] | None = None
 
 
-# What became of one LogAppend: None if it is in the log, else why it is not.
+# The outcome of one LogAppend: None if it was committed, otherwise the reason why not.
 AppendOutcome: TypeAlias = SessionError | None
 
 
 class SessionStore(Protocol):
-    """Keeps the logs of sessions, and what is known of each.
+    """Stores the logs and the metadata of sessions.
 
-    `load` and `append` are called by the SessionLog actor only, one append at a time; the others
-    by anybody. A store that others can open too gives a session to one opening at a time: from
-    its first `load` or `append` until `released`, others meet `SessionBusy`.
+    Only the SessionLog actor calls `load` and `append`, one append at a time. Any task may call the
+    other methods. A store that several openings can share gives a session to one opening at a time:
+    from its first `load` or `append` until `released`, other openings get `SessionBusy`.
 
-    Every method but `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for an
-    invalid session id (`domain.session.find_session_id_error`), and for a store that is not open.
+    Every method except `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for an
+    invalid session id (`domain.session.find_session_id_error`) and for a store that is not open.
 
-    Cancellation: a call that is cancelled stops waiting; what it began may still be carried out,
-    and whole, before any later call.
+    Cancellation: a cancelled call stops waiting. An operation that has begun may still be carried
+    out, completely and before any later call.
     """
 
     async def open(self) -> int:
-        """Make ready, and return the epoch: a number that grows with every opening.
+        """Open the store and return its epoch, a number that increases with every opening.
 
         Raises:
             SessionStoreError: The store cannot be used.
@@ -291,40 +297,42 @@ class SessionStore(Protocol):
         ...
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
-        """The session's records with `seq` above `after_seq`, in order; none if it is unknown.
+        """Return the session's records with `seq` above `after_seq`, in order.
+
+        An unknown session has no records.
 
         Raises:
-            SessionStoreError: They cannot be read.
-            SessionBusy: The session is in use by another opening of the store.
+            SessionStoreError: The records cannot be read.
+            SessionBusy: Another opening of the store uses the session.
         """
         ...
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
-        """Commit appends of several sessions together; each stands or falls alone.
+        """Commit appends to several sessions together; each append succeeds or fails on its own.
 
         Returns:
-            One outcome per append, in order. `SessionFenced` for a stale `expected_seq` or
-            `fence`, `SessionBusy` for a session that another opening uses, `SessionStoreError` for
-            what could not be written.
+            One outcome per append, in order: `SessionFenced` for a stale `expected_seq` or `fence`,
+            `SessionBusy` for a session that another opening uses, `SessionStoreError` if the
+            records could not be written.
         """
         ...
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
-        """The same records as `load`, each as its line of JSON, as it was written.
+        """Return the same records as `load`, each as the line of JSON that was written.
 
-        Lines keep what this version does not know; `LogAppend.lines` takes them back. It reads
-        sessions that are in use elsewhere too.
+        The lines keep fields that this version does not know; `LogAppend.lines` accepts them. A
+        session that another opening uses can be exported too.
 
         Raises:
-            SessionStoreError: They cannot be read.
+            SessionStoreError: The records cannot be read.
         """
         ...
 
     async def info(self, session_id: str) -> SessionInfo | None:
-        """What is known of the session; None if it has no records.
+        """Return a summary of the session; None if it has no records.
 
         Raises:
-            SessionStoreError: It cannot be read.
+            SessionStoreError: The session cannot be read.
         """
         ...
 
@@ -336,93 +344,98 @@ class SessionStore(Protocol):
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """A page of the sessions, the newest first.
+        """Return a page of the sessions, the newest first.
 
         Args:
-            where: Keys of the metadata and the values they must have, all of them; None stands
-                for a key that is not there. None: every session.
-            order: By the first record's time, where pages neither repeat nor miss a session, or
-                by the last one's, where one that is written to meanwhile moves to the front.
-            limit: The most on a page, from 1 to 1,000.
-            after: The `next` of the page before, for the same `where` and `order`.
+            where: Metadata keys and the values that a session must have, all of them. The value
+                None requires that the key is absent. None: every session.
+            order: `created` sorts by the time of the first record; its pages neither repeat nor
+                miss a session. `updated` sorts by the time of the last record; a session that is
+                written to between two pages moves to the front.
+            limit: The maximum number of sessions on a page, from 1 to 1,000.
+            after: The `next` of the previous page, for the same `where` and `order`.
 
         Raises:
-            ConfigError: A bound, an order or an `after` that is none.
-            SessionStoreError: They cannot be read.
+            ConfigError: `where`, `order`, `limit` or `after` is invalid.
+            SessionStoreError: The sessions cannot be read.
         """
         ...
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
-        """Note keys of the session's metadata, in use or not; one that is None is forgotten.
+        """Set keys of the session's metadata, whether or not the session is in use.
+
+        Args:
+            session_id: The session.
+            metadata: The keys to set. A key whose value is None is removed.
 
         Returns:
-            False if the session has no records: nothing was noted.
+            False if the session has no records; nothing was set then.
 
         Raises:
-            SessionStoreError: They could not be written.
+            SessionStoreError: The metadata could not be written.
         """
         ...
 
     def evicted(self, session_id: str) -> None:
-        """The session has left the runtime's memory: a volatile store forgets it too."""
+        """Record that the session left the runtime's memory. A volatile store deletes it too."""
         ...
 
     def released(self, session_id: str) -> None:
-        """The run on the session has ended: another opening of the store may have it."""
+        """Record that the run on the session ended. Another opening of the store may use it now."""
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Forget the session; nothing happens if it is unknown.
+        """Delete the session; do nothing if it is unknown.
 
         Raises:
-            SessionStoreError: It could not be deleted.
-            SessionBusy: The session is in use by another opening of the store.
+            SessionStoreError: The session could not be deleted.
+            SessionBusy: Another opening of the store uses the session.
         """
         ...
 
     async def prune(self, before: float) -> Sequence[str]:
-        """Delete the sessions whose last record is older than that, but for those in use.
+        """Delete the sessions whose last record is older than `before`, except those in use.
 
         Args:
             before: Seconds since the epoch.
 
         Returns:
-            The ids of those that are gone.
+            The ids of the deleted sessions.
 
         Raises:
-            SessionStoreError: They could not be deleted.
+            SessionStoreError: The sessions could not be deleted.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close what it holds; idempotent."""
+        """Release all resources; idempotent."""
         ...
 
 
 class InstantStore(Protocol):
-    """What a `SessionStore` may offer beside, if it never waits for anything.
+    """The optional methods of a `SessionStore` that never waits.
 
-    Then the log is read and written where it is asked, with no task in between. A class that
-    overrides `load` or `append` alone has more to do there, and is asked by these as before.
+    The runtime calls these methods directly, without a task in between. If a subclass overrides
+    only `load` or `append`, the runtime calls those overrides instead, because they may do more.
     """
 
     def load_nowait(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
-        """As `SessionStore.load`."""
+        """Load records as `SessionStore.load` does."""
         ...
 
     def append_nowait(self, append: LogAppend) -> AppendOutcome:
-        """As `SessionStore.append`, for one append."""
+        """Commit one append as `SessionStore.append` does."""
         ...
 
 
 @attrs.frozen
 class LogRepair:
-    """What a store repaired in the log of one session.
+    """The repairs that a store made to the log of one session.
 
     Attributes:
         session_id: The session.
-        damage: What was wrong; empty: nothing, and nothing was changed.
-        backup: The file that holds the log as it was; None if nothing was changed.
+        damage: The damage that was found. If empty, the log was valid and was not changed.
+        backup: The file that holds the log as it was before; None if nothing was changed.
     """
 
     session_id: str
@@ -432,10 +445,10 @@ class LogRepair:
 
 @runtime_checkable
 class RepairableStore(Protocol):
-    """What a `SessionStore` may offer additionally, if what it stores can be damaged."""
+    """The optional methods of a `SessionStore` whose stored data can be damaged."""
 
     async def damage(self, session_id: str) -> Sequence[Damage]:
-        """What is wrong with the stored log of a session; in use or not, and nothing is changed.
+        """Return the damage in the stored log of a session, in use or not; change nothing.
 
         Raises:
             SessionStoreError: The log cannot be read at all.
@@ -445,23 +458,23 @@ class RepairableStore(Protocol):
     async def repair(self, session_id: str) -> LogRepair:
         """Make the log of a session readable again, all at once or not at all.
 
-        Every readable record stays in its place. The place of a damaged one is taken by a record
-        that keeps its bytes, and that of a lost one by a record without any.
+        Every readable record keeps its place. A record that keeps the damaged bytes replaces each
+        damaged record. A record without bytes replaces each lost one.
 
         Raises:
-            SessionStoreError: The log cannot be read, or not be written; it is as it was.
-            SessionBusy: The session is in use by another opening of the store.
+            SessionStoreError: The log cannot be read or written; it is unchanged.
+            SessionBusy: Another opening of the store uses the session.
         """
         ...
 
 
 @runtime_checkable
 class SharedStore(Protocol):
-    """What a `SessionStore` says beside, if others can open it too.
+    """The optional methods of a `SessionStore` that several openings can share.
 
-    Then a session in memory may have been overtaken: written to, or deleted, by another opening. So
-    the end of its log is read again whenever a run takes it, which also takes it from the others;
-    unless the store has kept it since the run before.
+    Another opening may have written to or deleted a session that is in memory. Each run that
+    acquires a session therefore reads the end of its log again, which also reserves the session for
+    this opening. The read is skipped if the store has kept the session since the previous run.
     """
 
     @property
@@ -470,9 +483,10 @@ class SharedStore(Protocol):
         ...
 
     def take_nowait(self, session_id: str) -> bool:
-        """Take the session again, if no other opening can have had it since it was released.
+        """Reserve the session again if no other opening can have used it since its release.
 
         Returns:
-            True if it is taken, and its log as it was; False: `load` tells.
+            True if the session is reserved and its log is unchanged. False: call `load`, which
+            reads the current log.
         """
         ...

@@ -1,1 +1,1 @@
-"""Known providers as plain data: endpoint, key, dialect and defaults."""
+"""Known providers as plain data: endpoint, API key variables, dialect and defaults."""

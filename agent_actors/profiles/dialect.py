@@ -1,8 +1,8 @@
-"""What one kind of endpoint wants, refuses and does in its own way, as plain values.
+"""The requirements and peculiarities of one kind of endpoint, as plain values.
 
-A `ChatDialect` comes from a provider profile, or from a caller who knows the endpoint. Whatever
-can be told from the stream itself is no part of it: a mode stands here only where guessing would
-one day guess wrong.
+A `ChatDialect` comes from a provider profile, or from a caller who knows the endpoint. Behaviour
+that can be recognised from the response stream does not need a field here. A field exists only
+where such recognition can be wrong.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ import attrs
 
 from agent_actors.errors import ConfigError
 
-# How a model that writes its calls into the text marks them: `<tool_call>{…}</tool_call>`, or
+# How a model marks tool calls that it writes into its text: `<tool_call>{…}</tool_call>`, or
 # `<|channel|>commentary to=functions.NAME … <|message|>{…}`.
 TextToolCalls: TypeAlias = Literal["", "tags", "harmony"]
 
-# What is sent to get an answer that fits a schema.
+# The request field that asks for a response that matches a schema.
 StructuredOutput: TypeAlias = Literal["json_schema", "json_object", "tool"]
 
 _TEXT_TOOL_CALLS: Final = ("", "tags", "harmony")
@@ -27,24 +27,25 @@ def _as_names(names: str | Iterable[str]) -> frozenset[str]:
     return frozenset((names,) if isinstance(names, str) else names)
 
 
-@attrs.frozen(kw_only=True, cache_hash=True)  # it is part of keys, several times a turn
+@attrs.frozen(kw_only=True, cache_hash=True)  # hashed several times a turn, in keys
 class ChatDialect:
-    """The ways of one kind of endpoint.
+    """The dialect of chat completions that one kind of endpoint speaks.
 
     Attributes:
-        max_tokens_field: What the bound on an answer's tokens is called on the wire.
-        refuses: Fields of the body that are not sent, by their names on the wire, such as
-            `temperature`; a caller's `extra_body` is sent all the same. With `tools` the endpoint
-            is asked for text only: no tool is offered, and earlier calls and results are told as
+        max_tokens_field: The request field for the maximum number of tokens of a response.
+        refuses: Request fields that are not sent, by their names on the wire, for example
+            `temperature`. A caller's `extra_body` is sent anyway. With `tools`, the endpoint is
+            used for text only: no tools are offered, and earlier calls and results are sent as
             text.
-        include_usage: Whether to ask for token counts; a few endpoints refuse the question.
-        echo_reasoning: The field in which thoughts are sent back, such as `reasoning_content`;
-            empty: they are not. A few endpoints demand them between tool calls, others refuse them.
-        cumulative: True if each chunk repeats all the text so far; without it this is recognised
-            from long texts only.
-        text_tool_calls: How calls stand in the text; empty: text is text, whatever it looks like.
-        short_call_ids: True if call ids must be nine letters and digits (Mistral's template).
-        structured_output: How an answer that fits a schema is asked for.
+        include_usage: Whether to request token counts; a few endpoints refuse that request field.
+        echo_reasoning: The message field in which thinking is sent back, for example
+            `reasoning_content`; empty: thinking is not sent back. A few endpoints require thinking
+            between tool calls, others refuse it.
+        cumulative: True if each chunk repeats all the text so far. If False, repeated text is
+            recognised in long texts only.
+        text_tool_calls: How tool calls are marked in the text; empty: text is never read as a call.
+        short_call_ids: True if call ids must have nine letters and digits (Mistral's template).
+        structured_output: How a response that matches a schema is requested.
     """
 
     max_tokens_field: str = "max_tokens"
@@ -68,5 +69,5 @@ class ChatDialect:
                 )
 
 
-# What an endpoint is taken for that nothing is known of.
+# The dialect of an endpoint of which nothing is known.
 PLAIN: Final = ChatDialect()

@@ -1,8 +1,8 @@
-"""What is known of one provider, as plain values: where it is, what it wants, how it errs.
+"""The data of one provider as plain values: address, requirements and known quirks.
 
-Owns the shape of a profile and its checks. Where profiles come from stands in `profiles`, how one
-becomes an endpoint's URL and key in `resolve`. A profile holds names of environment variables and
-no secrets, so it may be shown, logged and kept in a repository.
+This module defines the fields of a profile and validates them. `registry` reads profiles from
+files, and `resolve` derives the URL and the API key of an endpoint. A profile holds the names of
+environment variables but no secrets, so it can be shown, logged and kept in a repository.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ Protocol: TypeAlias = Literal["openai", "anthropic"]
 PROTOCOLS: Final[tuple[str, ...]] = get_args(Protocol)
 
 LAST_QUIRK: Final = 50
-"""The quirks of chat completions are numbered from 1 up to here, in `docs/reference/quirks.md`."""
+"""The highest number of a chat completions quirk; `docs/reference/quirks.md` counts from 1."""
 
 
 def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
@@ -31,18 +31,18 @@ def _numbers(value: Iterable[int]) -> tuple[int, ...]:
 
 @attrs.frozen
 class ModelRule:
-    """What some of a provider's models want otherwise.
+    """A different dialect for some of a provider's models.
 
     Attributes:
-        names: Shell patterns of model names, such as `gpt-5*`; capitals count.
-        dialect: Their ways, whole: nothing is added from the profile's.
+        names: Shell patterns of model names, for example `gpt-5*`; case-sensitive.
+        dialect: The complete dialect of these models; no field is taken from the profile's dialect.
     """
 
     names: tuple[str, ...] = attrs.field(converter=_texts)
     dialect: ChatDialect
 
     def covers(self, model: str) -> bool:
-        """True if this model is one of them."""
+        """Return whether the rule applies to this model."""
         return any(fnmatchcase(model, pattern) for pattern in self.names)
 
 
@@ -52,27 +52,30 @@ def _rules(value: Iterable[ModelRule]) -> tuple[ModelRule, ...]:
 
 @attrs.frozen(kw_only=True)
 class ProviderProfile:
-    """One provider.
+    """The profile of one provider.
 
     Attributes:
-        name: What it is called.
+        name: The name of the provider.
         protocol: `openai` is chat completions, `anthropic` is Messages.
-        base_url: Where it is; empty: it has to be given.
-        base_url_env: Environment variables that say where it is, the first that is set counts.
-        path: Added to what they say, if that names no path; it need not begin with `http://`.
-        model: The model to ask if nobody names one; empty: one has to be named.
-        model_env: Environment variables that name the model.
-        api_key_env: Environment variables that hold the key.
-        api_key_required: Whether it answers nobody without a key.
-        api_key_header: The header that gets the bare key; empty: as the protocol has it.
-        dialect: Its ways. Of Anthropic's protocol only `refuses` counts.
-        models: Models whose ways differ; the first rule that covers a model counts.
-        quirks: Which quirks it is known for, by number.
-        resend_refused: Whether responses that were refused or filtered are sent again with later
-            requests; by default they are left out, since they make endpoints refuse again.
+        base_url: The default base URL; empty: the caller or the environment must name one.
+        base_url_env: Environment variables for the base URL; the first one that is set is used.
+        path: Added to a URL from `base_url_env` that has no path. Such a URL may also omit
+            `http://`.
+        model: The default model; empty: the caller or the environment must name one.
+        model_env: Environment variables for the model.
+        api_key_env: Environment variables for the API key.
+        api_key_required: Whether the provider refuses requests without an API key.
+        api_key_header: The header for the bare API key; empty: the header that the protocol
+            defines.
+        dialect: The dialect. With Anthropic's protocol only `refuses` is used.
+        models: Dialects of models that differ; the first rule that covers a model applies.
+        quirks: The numbers of the quirks that the provider is known for.
+        resend_refused: Whether refused or filtered responses are sent again with later requests. By
+            default they are left out, because they make endpoints refuse again.
 
     Raises:
-        ConfigError: Naming the profile, the field, what was expected and what came.
+        ConfigError: A field is invalid; names the profile, the field, the expected and actual
+            value.
     """
 
     name: str
@@ -96,7 +99,7 @@ class ProviderProfile:
             raise ConfigError(f"profile {self.name!r}: {error}")
 
     def dialect_of(self, model: str) -> ChatDialect:
-        """The ways of one of its models."""
+        """Return the dialect of one of the provider's models."""
         return next((rule.dialect for rule in self.models if rule.covers(model)), self.dialect)
 
 
@@ -126,10 +129,10 @@ def _find_error(profile: ProviderProfile) -> str:
 
 def _find_messages_error(profile: ProviderProfile) -> str:
     if profile.api_key_header:
-        return "field api_key_header belongs to the protocol 'openai'; the key goes by x-api-key"
+        return "field api_key_header is for the protocol 'openai' only; leave it out"
     for dialect in (profile.dialect, *(rule.dialect for rule in profile.models)):
         if dialect != ChatDialect(refuses=dialect.refuses):
-            return "of the dialect, only field refuses counts with the protocol 'anthropic'"
+            return "field refuses is the only dialect field for the protocol 'anthropic'"
     return ""
 
 

@@ -1,8 +1,8 @@
-"""The profiles that are known: those of the package, and those of a user's own file.
+"""The built-in profiles, and the profiles of a user's own file.
 
-Owns the form of the file (TOML) and what is told of a mistake in it: the file, the profile, the
-field, what was expected, and the known name that is nearest. There is no registry: who reads a
-file has its profiles, nobody else.
+This module parses the file format (TOML) and reports mistakes in a file. An error names the file,
+the profile, the field, the expected value and the most similar known name. There is no global
+registry: only the caller that reads a file gets its profiles.
 """
 
 import difflib
@@ -25,31 +25,31 @@ T = TypeVar("T", ProviderProfile, ChatDialect)
 Profiles: TypeAlias = Mapping[str, ProviderProfile]
 
 PROFILES_ENV: Final = "AGENT_ACTORS_PROFILES"
-"""The environment variable that names a file of the user's own."""
+"""The environment variable that names a user's own profile file."""
 
 _OURS: Final = "profiles.toml"
 _EXTENDS: Final = "extends"
 _NAMES: Final = "names"
 
-# What a field must be; the words stand in errors.
+# The types of field values, by their names in error messages.
 _KINDS: Final[Mapping[str, type]] = {
-    "a text": str,
+    "a string": str,
     "true or false": bool,
-    "a list of texts": list,
-    "a list of whole numbers": list,
+    "a list of strings": list,
+    "a list of integers": list,
     "a list of tables": list,
 }
 
 
 def _kind_of(field: "attrs.Attribute[object]") -> str:
-    """What this field of a class holds, read from its default: each has one, but for names."""
+    """Return the type name of a field, derived from its default; only names have no default."""
     if field.name == "models":
         return "a list of tables"
     if field.name == "quirks":
-        return "a list of whole numbers"
+        return "a list of integers"
     if isinstance(field.default, bool):
         return "true or false"
-    return "a list of texts" if isinstance(field.default, tuple | frozenset) else "a text"
+    return "a list of strings" if isinstance(field.default, tuple | frozenset) else "a string"
 
 
 _DIALECT: Final = {field.name: _kind_of(field) for field in attrs.fields(ChatDialect)}
@@ -58,28 +58,28 @@ _PROFILE: Final = {
     for field in attrs.fields(ProviderProfile)
     if field.name not in {"name", "dialect"}
 }
-_FIELDS: Final = {_EXTENDS: "a text", **_PROFILE, **_DIALECT}
-_RULE_FIELDS: Final = {_NAMES: "a list of texts", **_DIALECT}
+_FIELDS: Final = {_EXTENDS: "a string", **_PROFILE, **_DIALECT}
+_RULE_FIELDS: Final = {_NAMES: "a list of strings", **_DIALECT}
 
 
 @functools.cache
 def builtin_profiles() -> Profiles:
-    """The profiles of the package."""
+    """Return the profiles of the package, by name."""
     text = resources.files("agent_actors.profiles").joinpath(_OURS).read_text("utf-8")
     return parse_profiles(text, source=_OURS, known={})
 
 
 def load_profiles(path: str | os.PathLike[str]) -> Profiles:
-    """Read a file of profiles; those of the package may be extended in it.
+    """Read a profile file, which may extend the built-in profiles.
 
     Args:
-        path: The file, in the form of the package's own `agent_actors/profiles/profiles.toml`.
+        path: The file, in the format of the package's own `agent_actors/profiles/profiles.toml`.
 
     Returns:
         The file's own profiles, by name.
 
     Raises:
-        ConfigError: It cannot be read, or holds a mistake.
+        ConfigError: The file cannot be read, or it contains a mistake.
 
     Example:
         ```python
@@ -92,22 +92,23 @@ def load_profiles(path: str | os.PathLike[str]) -> Profiles:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise ConfigError(f"the file of profiles {os.fspath(path)!r}: {reason}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"cannot read the profile file {os.fspath(path)!r}: {reason}") from error
     return _parsed(text, os.fspath(path))
 
 
 @functools.lru_cache(maxsize=8)
 def _parsed(text: str, source: str) -> Profiles:
-    # Options are made many times over; the file is read each time, since it may have changed.
+    # Options are created many times, so the parsed text is cached. The file is read each time,
+    # because it may have changed.
     return parse_profiles(text, source=source, known=builtin_profiles())
 
 
 def known_profiles(environ: Mapping[str, str]) -> Profiles:
-    """The package's profiles, and over them those of the file that `AGENT_ACTORS_PROFILES` names.
+    """Return the built-in profiles, overridden by those of the file in `AGENT_ACTORS_PROFILES`.
 
     Raises:
-        ConfigError: That file cannot be read, or holds a mistake.
+        ConfigError: That file cannot be read, or it contains a mistake.
     """
     path = environ.get(PROFILES_ENV, "").strip()
     if not path:
@@ -119,10 +120,10 @@ def known_profiles(environ: Mapping[str, str]) -> Profiles:
 
 
 def find_profile(name: str, profiles: Profiles) -> ProviderProfile:
-    """The profile of this name.
+    """Return the profile with this name.
 
     Raises:
-        ConfigError: There is none; the nearest name is told.
+        ConfigError: There is no such profile; the error suggests the most similar name.
     """
     profile = profiles.get(name)
     if profile is None:
@@ -131,20 +132,20 @@ def find_profile(name: str, profiles: Profiles) -> ProviderProfile:
 
 
 def parse_profiles(text: str, *, source: str, known: Profiles) -> Profiles:
-    """The profiles in a text.
+    """Parse the profiles in a text.
 
     Args:
-        text: TOML, one table each.
-        source: What errors call the text.
-        known: What its profiles may extend, beside those that stand before them.
+        text: TOML with one table per profile.
+        source: The name of the text in errors.
+        known: Profiles that these profiles may extend, in addition to earlier ones in the text.
 
     Raises:
-        ConfigError: Naming the text, the profile and the field.
+        ConfigError: The text is invalid; names the text, the profile and the field.
     """
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source}: no TOML: {error}") from error
+        raise ConfigError(f"{source}: not valid TOML: {error}") from error
     found: dict[str, ProviderProfile] = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
@@ -167,14 +168,14 @@ def _profile(name: str, table: dict[str, object], known: Profiles) -> ProviderPr
         extended = cast("str", table[_EXTENDS])
         if extended not in known:
             raise ConfigError(
-                f"{where}: field {_EXTENDS} must name a profile that is known by then; "
+                f"{where}: field {_EXTENDS} must name a built-in or earlier profile; "
                 f"got {extended!r}; {_nearest(extended, known)}"
             )
         base = attrs.evolve(known[extended], name=name)
     dialect = _changed(base.dialect, table, where)
     fields = {field: value for field, value in table.items() if field in _PROFILE}
     rules = _rules(cast("list[object]", fields.pop("models", [])), dialect, where)
-    # A rule of a profile that is extended stands as it is, behind the new ones.
+    # The rules of an extended profile are inherited unchanged, after the new rules.
     changes = {**fields, "dialect": dialect, "models": (*rules, *base.models)}
     return _evolved(base, changes)
 
@@ -202,7 +203,7 @@ def _changed(dialect: ChatDialect, table: dict[str, object], where: str) -> Chat
 
 
 def _evolved(value: T, changes: Mapping[str, object]) -> T:
-    # `_check` has seen to the types of what stood in the file, which no type checker can follow.
+    # `_check` has validated the types of the file's values, which no type checker can follow.
     evolve = cast("Callable[..., T]", attrs.evolve)
     return evolve(value, **changes)
 
@@ -222,9 +223,9 @@ def _fits(value: object, kind: str) -> bool:
     if not isinstance(value, list):
         return True
     members = cast("list[object]", value)
-    if kind == "a list of texts":
+    if kind == "a list of strings":
         return all(isinstance(one, str) for one in members)
-    if kind == "a list of whole numbers":
+    if kind == "a list of integers":
         return all(type(one) is int for one in members)
     return True
 

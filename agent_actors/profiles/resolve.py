@@ -1,8 +1,8 @@
-"""From what a caller gave and what the environment says to one endpoint: URL, model, key, dialect.
+"""Resolve the URL, model, API key and dialect of one endpoint.
 
-Owns the order in which they count: what was given, `AGENT_ACTORS_*`, the provider's own variables,
-the profile's default. The environment is handed in; a variable that is blank is not set. A key is
-in nothing that is shown: neither in a `repr` nor in an error.
+Sources in order of precedence: the caller's arguments, the variables `AGENT_ACTORS_*`, the
+provider's own variables, and the profile's default. The environment is an argument. A blank
+variable counts as not set. No `repr` and no error shows an API key.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,11 +22,11 @@ MODEL_ENV: Final = "AGENT_ACTORS_MODEL"
 API_KEY_ENV: Final = "AGENT_ACTORS_API_KEY"
 
 NO_API_KEY: Final = "not-needed"
-"""Sent where nobody gave a key: some local servers refuse an empty one, none looks at it."""
+"""Sent if no API key was given: some local servers refuse an empty key, and none checks the key."""
 
-# Headers of a caller's own in which a key may stand, whatever the protocol.
+# Headers in which a caller may send an API key, whatever the protocol.
 _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
-# A server that listens on every address is reached on this one.
+# A server that listens on all addresses is reached at the loopback address.
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -40,15 +40,15 @@ def _shown(url: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class ResolvedProvider:
-    """An endpoint, ready to be asked.
+    """An endpoint with everything that a request needs.
 
     Attributes:
-        profile: What is known of it.
-        base_url: Where it is; empty if nobody said.
-        model: The model to ask; empty if nobody said.
-        api_key: The key; None if nobody gave one, empty if none is to be sent.
-        api_key_header: The header that gets the bare key; None: as the protocol has it.
-        dialect: The ways of this model there.
+        profile: The profile of the provider.
+        base_url: The base URL; empty if no source names one.
+        model: The model; empty if no source names one.
+        api_key: The API key; None if no source has one, empty if no key must be sent.
+        api_key_header: The header for the bare API key; None: the header that the protocol defines.
+        dialect: The dialect of this model at this endpoint.
     """
 
     profile: ProviderProfile
@@ -69,19 +69,21 @@ def resolve(
     api_key_header: str | None = None,
     headers: Collection[str] = (),
 ) -> ResolvedProvider:
-    """Find out what to ask, where, and by which key.
+    """Resolve an endpoint from a profile, the caller's arguments and the environment.
 
     Args:
-        profile: What is known of the provider.
+        profile: The profile of the provider.
         environ: The environment.
-        base_url: Given by the caller; blank: not given.
-        model: Given by the caller; blank: not given.
-        api_key: Given by the caller; None: not given, empty: none is to be sent.
-        api_key_header: Given by the caller; None: not given.
-        headers: Names of headers that the caller sends: with a key there, none is missing.
+        base_url: The caller's base URL; blank: not given.
+        model: The caller's model; blank: not given.
+        api_key: The caller's API key; None: not given, empty: send no key.
+        api_key_header: The caller's header for the bare API key; None: not given.
+        headers: Names of the headers that the caller sends. If one of them carries an API key, no
+            other key is required.
 
     Raises:
-        ConfigError: The provider wants a key and there is none, or a variable holds no URL.
+        ConfigError: The provider requires an API key and there is none, or a variable does not
+            contain a valid URL.
     """
     if not model.strip():
         model = _first(environ, (MODEL_ENV, *profile.model_env)) or profile.model
@@ -153,7 +155,7 @@ def default_model(environ: Mapping[str, str]) -> str:
 
 
 def _first(environ: Mapping[str, str], names: Collection[str]) -> str:
-    """The value of the first variable that is set."""
+    """Return the value of the first variable that is set."""
     return next(filter(None, (environ.get(name, "").strip() for name in names)), "")
 
 
@@ -166,10 +168,10 @@ def _base_url(profile: ProviderProfile, environ: Mapping[str, str]) -> str:
 
 
 def _completed(value: str, variable: str, profile: ProviderProfile) -> str:
-    """The URL that a provider's own variable means: some name no more than a host.
+    """Complete the URL in a provider's own variable, which may hold a host name only.
 
-    Without a scheme, what is missing is taken from the profile's URL, its port too; with one, the
-    scheme has a port of its own.
+    If the value has no scheme, missing parts are taken from the profile's URL, including the port.
+    If the value has a scheme, the default port of that scheme applies.
     """
     usual = urlsplit(profile.base_url)
     bare = "://" not in value
@@ -177,9 +179,10 @@ def _completed(value: str, variable: str, profile: ProviderProfile) -> str:
         url = urlsplit(f"{usual.scheme or 'https'}://{value}" if bare else value)
         port = url.port or (usual.port if bare else None)
     except ValueError:
-        # The value is not shown, nor is the error's text, which quotes it: it may hold a password.
+        # The error shows neither the value nor the text of the ValueError, which quotes the value:
+        # the value may contain a password.
         raise ConfigError(
-            f"the environment variable {variable} holds no URL; expected one such as "
+            f"the environment variable {variable} is not a valid URL; expected one such as "
             f"{profile.base_url or 'https://host' + profile.path}"
         ) from None
     host = url.hostname or _LOOPBACK

@@ -1,1 +1,1 @@
-"""Adapters between models' wires and the neutral pieces that the rest of the house speaks of."""
+"""Adapters between the wire protocols of models and the neutral types of this package."""

@@ -1,6 +1,7 @@
-"""What every HTTP provider needs to know of its endpoint: a URL that is one, and headers that hold.
+"""Validation of an endpoint's base URL and headers, for all HTTP providers.
 
-Owns the checks, made where a provider is made, and the form in which errors and logs show a URL.
+Providers call these checks in their constructors. This module also defines how errors and logs show
+a URL.
 """
 
 from collections.abc import Mapping
@@ -11,20 +12,20 @@ from agent_actors.errors import ConfigError
 
 
 def split_base_url(base_url: str, *, example: str) -> SplitResult:
-    """Take a base URL apart.
+    """Split and validate a base URL.
 
     Args:
-        base_url: What the caller gave; blanks around it do not count.
-        example: A URL that would do, for the error.
+        base_url: The caller's URL; surrounding whitespace is ignored.
+        example: A valid URL to show in the error.
 
     Raises:
-        ConfigError: It is not http(s), or names no host.
+        ConfigError: The scheme is not http or https, or the URL names no host.
     """
     try:
         base = urlsplit(base_url.strip())
         usable = base.scheme in {"http", "https"} and base.hostname and base.port != 0
     except ValueError as error:
-        raise ConfigError(f"base_url {base_url!r} is no URL: {error}") from error
+        raise ConfigError(f"base_url {base_url!r} is not a valid URL: {error}") from error
     if not usable:
         raise ConfigError(
             f"base_url must begin with http:// or https:// and name a host, got {base_url!r}; "
@@ -34,7 +35,7 @@ def split_base_url(base_url: str, *, example: str) -> SplitResult:
 
 
 def shown_url(base: SplitResult) -> str:
-    """A base URL as errors and logs show it: no password, and no key in a query."""
+    """Return a base URL for errors and logs, without the password and the query."""
     host = base.netloc.rpartition("@")[2]
     return urlunsplit((base.scheme, host, base.path.rstrip("/"), "", ""))
 
@@ -42,12 +43,12 @@ def shown_url(base: SplitResult) -> str:
 def checked_headers(
     made: Mapping[str, str], own: Mapping[str, str], *, key: str
 ) -> Mapping[str, str]:
-    """The headers of a provider's requests, names in lower case.
+    """Merge and validate the headers of a provider's requests; names become lower case.
 
     Args:
-        made: Those that the provider makes.
-        own: The caller's; they win.
-        key: The API key, so that an error can say that it is at fault without showing it.
+        made: The headers that the provider sets.
+        own: The caller's headers; they override those of the provider.
+        key: The API key. An error can then name the API key as the cause without showing it.
 
     Raises:
         ConfigError: A name or a value is not printable ASCII.
@@ -55,7 +56,7 @@ def checked_headers(
     headers = {name.lower(): value for name, value in (*made.items(), *own.items())}
     for name, value in headers.items():
         if not (name and name.isascii() and name.isprintable() and " " not in name):
-            raise ConfigError(f"{name!r} is no name of an HTTP header")
+            raise ConfigError(f"{name!r} is not a valid HTTP header name")
         if not (value.isascii() and value.isprintable()):
             what = "the API key" if key and key in value else "its value"
             raise ConfigError(
@@ -66,7 +67,7 @@ def checked_headers(
 
 
 def keyed_headers(headers: Mapping[str, str], request: ModelRequest) -> Mapping[str, str]:
-    """The headers of one request: with its idempotency key, unless the caller set one."""
+    """Return the headers of one request, with its idempotency key unless the caller set one."""
     if not request.idempotency_key:
         return headers
     return {"idempotency-key": request.idempotency_key, **headers}

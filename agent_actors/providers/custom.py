@@ -1,7 +1,7 @@
-"""A caller's own model becomes a `ModelProvider`.
+"""Adapt a caller's own model to the `ModelProvider` protocol.
 
-Callers bring an object with as little as one method; what it lacks is added here, made of what it
-has. A whole provider is passed through as it is.
+A caller's object needs only one method. The adapter derives the missing methods from the existing
+ones. An object that is already a `ModelProvider` is returned unchanged.
 """
 
 import inspect
@@ -36,16 +36,17 @@ _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta, UsageDelta, FinishDelta, Pro
 
 
 def adapt_provider(provider: object) -> ModelProvider:
-    """The object as a whole provider.
+    """Return the object as a `ModelProvider`.
 
     Args:
-        provider: A `ModelProvider`; or an object with only `complete(request)`, whose answer is
-            then shown in one piece; or with only `stream`, in one of two forms: a coroutine
-            `stream(request, sink)` that feeds the sink and returns a `ModelCompleted`, or an async
-            generator `stream(request)` that yields deltas. `name` and `aclose` may be missing.
+        provider: A `ModelProvider`, or an object with at least one of these methods:
+            a coroutine `complete(request)`, whose response is shown at once;
+            a coroutine `stream(request, sink)`, which feeds the sink and returns `ModelCompleted`;
+            or an async generator `stream(request)`, which yields deltas.
+            `name` and `aclose` are optional.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: The object has none of these forms.
     """
     if inspect.isclass(provider):
         raise ConfigError(f"the provider is the class {provider.__name__}; pass an instance of it")
@@ -61,7 +62,7 @@ def adapt_provider(provider: object) -> ModelProvider:
 
 
 class _Adapted:
-    """A provider made of an object that has less."""
+    """A provider based on an object with fewer methods."""
 
     def __init__(
         self,
@@ -78,12 +79,12 @@ class _Adapted:
 
     @property
     def name(self) -> str:
-        """The object's own name, else that of its class."""
+        """The name of the object, or the name of its class if it has none."""
         name = getattr(self._provider, "name", None)
         return name if isinstance(name, str) and name else type(self._provider).__name__
 
     async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
-        """Ask the model; pieces go to `sink`, the whole answer is returned."""
+        """Send a request, feed deltas to `sink`, and return the complete response."""
         if self._stream is None:
             answer = await self.complete(request)
             await _room(sink)
@@ -96,7 +97,7 @@ class _Adapted:
         return self._finished(await self._awaited(self._stream(request, sink), "stream"), "stream")
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Ask the model and wait for the whole answer."""
+        """Send a request and return the complete response."""
         if self._complete is None:
             return await self.stream(request, DroppingSink())
         answer = await self._awaited(self._complete(request), "complete")
@@ -105,7 +106,7 @@ class _Adapted:
         return self._finished(answer, "complete")
 
     async def aclose(self) -> None:
-        """Close the object, if it can be closed."""
+        """Close the object if it has an `aclose` method."""
         aclose = _method(self._provider, "aclose")
         if aclose is not None:
             await self._awaited(aclose(), "aclose")
@@ -137,7 +138,7 @@ class _Adapted:
     async def _awaited(self, result: object, method: str) -> object:
         if not inspect.isawaitable(result):
             raise ConfigError(
-                f"{self.name}: {method}() is no coroutine function; declare it `async def`"
+                f"{self.name}: {method}() is not a coroutine function; declare it `async def`"
             )
         return await cast("Awaitable[object]", result)
 
@@ -159,14 +160,14 @@ def _method(provider: object, name: str) -> Callable[..., object] | None:
 
 
 def _takes_no_sink(stream: Callable[..., object]) -> bool:
-    """True if this is `stream(request)`, which yields, and not `stream(request, sink)`."""
+    """Return whether this is a generator `stream(request)`, not `stream(request, sink)`."""
     if inspect.isasyncgenfunction(stream):
         return True
     try:
         inspect.signature(stream).bind(object(), object())
     except TypeError:
         return True
-    except ValueError:  # it does not tell its signature
+    except ValueError:  # it has no readable signature
         return False
     return False
 

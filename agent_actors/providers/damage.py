@@ -1,7 +1,7 @@
-"""The data lines of one response that could not be read completely.
+"""Data lines of a response that could not be read completely.
 
-Counts them and makes the notices about them. Which calls they may have belonged to is decided by
-the part of each protocol that knows the calls.
+This module counts damaged lines and creates notices about them. The decoder of each protocol
+decides which tool calls a damaged line may have belonged to.
 """
 
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.protocol.sse import Fault
 
 _SHOWN_CHARACTERS: Final = 200
-"""Characters of a line that a notice shows."""
+"""The number of characters of a line that a notice shows."""
 
 _MAX_NOTICES: Final = 8
-"""Notices of a response: enough to see what is wrong, and no flood where every line is."""
+"""The number of notices per response. If every line is damaged, a few notices suffice."""
 
-NOT_JSON: Final = "a data line that is no JSON was skipped"
-NOT_A_FIELD: Final = "a line that is no part of an event stream was skipped"
+NOT_JSON: Final = "a data line that is not JSON was skipped"
+NOT_A_FIELD: Final = "a line that is not part of an event stream was skipped"
 NO_DATA: Final = "an event without data was skipped"
 NOT_UTF8: Final = "a data line had bytes that are not UTF-8"
 
 
 class DamagedLines:
-    """Damaged lines of one response.
+    """The damaged lines of one response.
 
     Attributes:
-        count: How many there were.
-        first: The beginning of the first of them; empty if there was none.
+        count: The number of damaged lines.
+        first: The beginning of the first damaged line; empty if there is none.
     """
 
     __slots__ = ("count", "first")
@@ -38,30 +38,30 @@ class DamagedLines:
         self.first: str = ""
 
     def add(self, what: str, line: str) -> Sequence[NoticeDelta]:
-        """Count a line.
+        """Count a damaged line.
 
         Args:
-            what: What is wrong with it.
-            line: Its text.
+            what: A description of the damage.
+            line: The text of the line.
 
         Returns:
-            The notice of it; none after the first few.
+            A notice about the line; empty after the first few lines.
         """
         line = mend_surrogates(line[:_SHOWN_CHARACTERS])
         self.first = self.first or line
         self.count += 1
         if self.count > _MAX_NOTICES:
             return ()
-        last = "; further ones are not told of" if self.count == _MAX_NOTICES else ""
+        last = "; further damaged lines are not reported" if self.count == _MAX_NOTICES else ""
         return (NoticeDelta(f"{what}{last}: {line!r}"),)
 
 
 def damage_of(lost: Sequence[str], fault: Fault) -> str:
-    """Say what is wrong with a line that is JSON; empty if nothing is.
+    """Describe the damage of a line that is JSON; empty if the line is undamaged.
 
     Args:
         lost: The fields whose values could not be read.
-        fault: What the event stream's decoder found.
+        fault: The defect that the decoder of the event stream found.
     """
     if lost:
         return f"a part of a data line could not be read ({', '.join(dict.fromkeys(lost))})"

@@ -1,17 +1,17 @@
-"""How long the rest of an answer is waited for, once what counts of it has come.
+"""A limit on the wait for the end of a response, once everything that matters has arrived.
 
-Owns one wait. Two answers have told all that matters before they end:
+The outcome of two kinds of responses is known before they end:
 
-- One that has said how it ends. An endpoint that sends its finish reason, and then neither a last
-  event nor the end of its body, would keep a whole answer until the idle deadline. So from the
-  finish reason on there is a short grace, for token counts that come late; after it, what came is
-  the answer and the connection is given up. Time in which the reader takes nothing does not count,
-  since what the endpoint sent meanwhile has not been looked at.
-- A failure. Its status and its headers say what to do; its body only says it to a person, and
-  whatever of it has come by the end of its grace is shown.
+- A response with a finish reason. Some endpoints send a finish reason but neither a last event nor
+  the end of the body. Without a limit, such a complete response would be kept until the idle
+  deadline. The finish reason therefore starts a short grace period for late token counts. After it,
+  the received content is the response, and the connection is closed. The period is suspended while
+  the sink is full, because the data that arrives meanwhile has not been read yet.
+- A failure. Its status and headers determine how to proceed; its body is only a message for people.
+  The error shows the part of the body that arrives within the grace period.
 
-No deadline makes a failure of either: where the sink keeps deadlines, it is told that what has come
-is enough, and then ends the wait instead of the stream.
+Neither case may become a deadline failure. If the sink enforces deadlines, it is notified that the
+received content suffices, and a late stream then ends the wait instead of failing.
 """
 
 import math
@@ -22,20 +22,22 @@ import trio
 from agent_actors.abc import DeadlineSink, ModelSink
 
 GRACE: Final = 2.0
-"""Seconds. Token counts come within milliseconds of the finish reason; a person hardly waits."""
+"""Seconds. Token counts follow the finish reason within milliseconds; users hardly notice the wait.
+"""
 
 FAILURE_GRACE: Final = 5.0
-"""Seconds for the body of a failure, all in all: it is a few hundred bytes, sent with its head."""
+"""Seconds for the complete body of a failure, a few hundred bytes that are sent with the headers.
+"""
 
 
 class Grace:
-    """Ends the reading of one answer soon after all that counts of it has come.
+    """Ends the reading of one response soon after everything that matters has arrived.
 
     Args:
-        sink: Who is told that deadlines are no failure from then on, if it keeps any.
+        sink: Notified that a late stream is no longer a failure, if the sink enforces deadlines.
 
     Attributes:
-        scope: What stands around the reading.
+        scope: The cancel scope to enter around the reading.
     """
 
     def __init__(self, sink: ModelSink | None = None) -> None:
@@ -45,33 +47,34 @@ class Grace:
         self._running = False
 
     def told(self, ends: bool, *, whole: bool = True) -> None:
-        """The endpoint has said how the answer ends; or it went on, and had not meant it.
+        """Start the grace period on a finish reason, or cancel it if more content followed.
 
         Args:
-            ends: Which of the two.
-            whole: Whether nothing else has to follow; if something has, deadlines still count.
+            ends: True if the finish reason arrived, False if more content followed it.
+            whole: Whether the response is complete. If further requests must follow, deadlines
+                still apply.
         """
         self._running = ends
         self.scope.deadline = trio.current_time() + GRACE if ends else math.inf
         self._tell(enough=ends and whole)
 
     def failed(self) -> None:
-        """The head of a failure has come."""
+        """Start the grace period of a failure, after its status and headers arrived."""
         self.scope.deadline = trio.current_time() + FAILURE_GRACE
         self._tell(enough=True)
 
     def pause(self) -> None:
-        """Nothing is read for now."""
+        """Suspend the grace period while nothing is read."""
         if self._running:
             self.scope.deadline = math.inf
 
     def resume(self) -> None:
-        """It is being read again; the grace begins anew."""
+        """Restart the grace period when reading resumes."""
         if self._running:
             self.scope.deadline = trio.current_time() + GRACE
 
     def over(self) -> None:
-        """The reading has ended: deadlines count again for what is read next."""
+        """Let deadlines apply again. Call this when the reading has ended."""
         self._tell(enough=False)
 
     def _tell(self, *, enough: bool) -> None:

@@ -1,4 +1,4 @@
-"""What endpoints say when they fail: the one sentence for a person, out of any body."""
+"""Extract the error message for people from the body of a failed response."""
 
 import re
 from typing import Final
@@ -8,15 +8,15 @@ from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
 _SHOWN: Final = 500
-"""Characters of a body, or of a failed generation, that an error shows."""
+"""The number of characters of a body, or of a failed generation, that an error shows."""
 
 _DEEPEST: Final = 16
-"""Levels of an error that are searched. Gateways wrap what others said, each once."""
+"""The maximum nesting of an error that is searched. Each gateway wraps an error once."""
 
 _SCANNED: Final = 16 * 1024
-"""Characters of a page that are searched: patterns with a far end may take quadratic time."""
+"""The number of characters of a page that are searched. Some patterns take quadratic time."""
 
-# Endpoints say it in many words: "does not support tools", "tools param requires --jinja".
+# Endpoints word this differently: "does not support tools", "tools param requires --jinja".
 _TOOLS: Final = re.compile(r"\btools?\b|\bfunction[ _-]?call", re.IGNORECASE)
 _REFUSED: Final = re.compile(
     r"\b(?:not? (?:\w+ )?(?:support|allow|permit)|unsupported|requires? --|unrecogni[sz]ed|unknown)"
@@ -24,10 +24,10 @@ _REFUSED: Final = re.compile(
     re.IGNORECASE,
 )
 _CALLERS: Final = frozenset({400, 404, 405, 422, 500, 501})
-"""Statuses under which endpoints refuse a request for what it says."""
+"""Status codes with which endpoints refuse a request because of its content."""
 
 TEXT_ONLY_HINT: Final = (
-    "if this model takes no tools, pass none, or declare the endpoint text-only: "
+    "if this model does not support tools, pass none, or declare the endpoint text-only: "
     'refuses={"tools"} in the ChatDialect of its profile'
 )
 
@@ -37,7 +37,7 @@ _HTML_TAG: Final = re.compile(r"<[^<>]*>")
 
 
 def message_of(error: JsonValue, depth: int = _DEEPEST) -> str:
-    """The message in an error of any shape, so many levels deep at most; empty if there is none."""
+    """Return the message in an error of any shape, at most `depth` levels deep; else empty."""
     if isinstance(error, str):
         return error.strip()
     if not depth:
@@ -55,7 +55,7 @@ def message_of(error: JsonValue, depth: int = _DEEPEST) -> str:
 
 
 def code_of(error: JsonValue, depth: int = _DEEPEST) -> str:
-    """The endpoint's own code in an error, as text; empty if there is none so many levels deep."""
+    """Return the endpoint's own error code as text, at most `depth` levels deep; else empty."""
     if isinstance(error, dict) and depth:
         for key in ("code", "status", "type"):
             value = error.get(key)
@@ -66,7 +66,7 @@ def code_of(error: JsonValue, depth: int = _DEEPEST) -> str:
 
 
 def message_of_body(body: bytes) -> str:
-    """The message in the body of an answer that reports a failure: of JSON, a page or text."""
+    """Return the error message in the body of a failed response: JSON, HTML or plain text."""
     text = body.decode("utf-8", "replace").strip()
     if looks_like_html(text):
         return _text_of_page(text)
@@ -79,14 +79,14 @@ def message_of_body(body: bytes) -> str:
 
 
 def refuses_tools(status: int, message: str) -> bool:
-    """True if a failure most likely says that the endpoint, or the model, takes no tools."""
+    """Return whether a failure most likely means that tools are not supported."""
     if status not in _CALLERS:
         return False
     return bool(_TOOLS.search(message) and _REFUSED.search(message))
 
 
 def looks_like_html(text: str) -> bool:
-    """True if this is the beginning of a page and not of events or JSON."""
+    """Return whether the text is the beginning of an HTML page, not of events or JSON."""
     return text.lstrip().startswith("<")
 
 

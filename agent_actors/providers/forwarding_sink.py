@@ -1,4 +1,4 @@
-"""Sinks that providers need themselves."""
+"""Sinks that providers use internally."""
 
 from collections.abc import Sequence
 
@@ -6,18 +6,18 @@ from agent_actors.domain.model import ModelDelta
 
 
 class DroppingSink:
-    """`ModelSink` for a caller who waits for the whole answer: takes every piece and keeps none."""
+    """A `ModelSink` that discards all deltas, for callers that need only the complete response."""
 
     @property
     def full(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     def feed(self, deltas: Sequence[ModelDelta]) -> None:
-        """Take these pieces, and drop them."""
+        """Discard the deltas."""
 
     async def wait_room(self) -> None:
-        """Return at once: there is always room.
+        """Return immediately; the sink is never full.
 
         Cancellation: safe.
         """

@@ -1,12 +1,13 @@
-"""An output asked for by a tool: for endpoints that take a schema for a tool, and for nothing else.
+"""Request structured output with a tool, for endpoints that accept a schema only for tools.
 
-The way is the wire's own affair. On the wire there is one more tool, which the model has to call;
-on this side of it there is none: the pieces of its arguments are shown as text, and the call in the
-answer becomes a text block with the same JSON. So readers see the answer grow as they do with any
-other endpoint, no `tool.use` tells of a tool that nobody wrote, and the history holds nothing that
-another endpoint, or a later request without this tool, would refuse.
+The tool exists only on the wire. The request has one additional tool that the model must call. The
+deltas of its arguments are shown as text, and its call in the response becomes a text block with
+the same JSON. Users therefore see the output grow as with any other endpoint. No `tool.use` event
+reports a tool that the user did not define. The history contains nothing that another endpoint, or
+a later request without this tool, would refuse.
 
-Beside real tools the model may choose: it calls those first, and the output's last.
+If the request has other tools, the model can choose: it calls those first, and the output tool
+last.
 """
 
 from collections.abc import Sequence
@@ -35,11 +36,11 @@ _ABOUT: Final = (
 
 @attrs.frozen
 class OutputTool:
-    """The tool by which one request's output is asked for.
+    """The tool with which one request asks for its output.
 
     Attributes:
-        request: The request with the tool in it, as it is to be sent.
-        name: The tool's name.
+        request: The request to send, including the tool.
+        name: The name of the tool.
     """
 
     request: ModelRequest
@@ -47,13 +48,13 @@ class OutputTool:
 
     @classmethod
     def of(cls, request: ModelRequest, output: OutputSchema, *, force: bool = True) -> Self:
-        """Put the tool into a request.
+        """Add the tool to a request.
 
         Args:
-            request: What is asked.
-            output: What its answer has to be.
-            force: Whether the model has to call a tool; false for endpoints that refuse to be told
-                so, where the tool's description is all that asks for it.
+            request: The request.
+            output: The schema of the expected output.
+            force: Whether the request forces the model to call a tool. Pass False for endpoints
+                that refuse a forced call; then only the description of the tool asks for the call.
         """
         name = _free_name({tool.name for tool in request.tools})
         choice = _choice(request, name) if force else None
@@ -67,11 +68,11 @@ class OutputTool:
         )
 
     def sink(self, sink: ModelSink) -> ModelSink:
-        """Whom the pieces go to: the sink, with those of the tool as text."""
+        """Wrap the sink, so that it receives the deltas of the tool as text."""
         return _TextSink(sink, self.name)
 
     def answer(self, answer: ModelCompleted) -> ModelCompleted:
-        """The answer with the tool's calls as text, and the first of them as its output."""
+        """Replace the tool's calls in a response by text; the first call becomes the output."""
         blocks: list[AssistantBlock] = []
         texts: list[str] = []
         for block in answer.blocks:
@@ -105,7 +106,7 @@ def _spec(name: str, output: OutputSchema) -> ToolSpec:
 
 
 def _choice(request: ModelRequest, name: str) -> ToolChoice:
-    """What the model has to call: the output's tool where nothing else may be called."""
+    """Return the tool choice: the output tool, if no other tool may be called."""
     choice = request.settings.tool_choice
     if not request.tools or choice == "none":
         return name
@@ -119,18 +120,19 @@ def _text(call: ToolUseBlock | ToolUseError) -> str:
 
 
 class _TextSink:
-    """Shows the pieces of one tool's arguments as text.
+    """Forwards deltas, and shows the arguments of one tool as text.
 
     Args:
-        sink: Whom they are shown to.
-        name: The tool's name.
+        sink: The sink that receives the deltas.
+        name: The name of the tool.
     """
 
     def __init__(self, sink: ModelSink, name: str) -> None:
         self._sink = sink
         self._name = name
-        # By the calls' numbers: under which id each was shown, and how many characters of it. A
-        # call whose id comes late is told again from its beginning.
+        # For each call index: the id under which the call was last shown, and the number of
+        # characters shown. If the id of a call arrives late, the call is sent again from its
+        # beginning.
         self._shown: dict[int | None, tuple[str, int]] = {}
 
     @property
@@ -146,7 +148,7 @@ class _TextSink:
         await self._sink.wait_room()
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
-        """Take the pieces of one read; True if there is surely room for more."""
+        """Forward the deltas of one read; return True if `full` is certainly not set."""
         return self._sink.feed([shown for delta in deltas for shown in self._as_shown(delta)])
 
     def _as_shown(self, delta: ModelDelta) -> Sequence[ModelDelta]:

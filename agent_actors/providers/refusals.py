@@ -1,7 +1,7 @@
-"""Words by which endpoints say that a response was refused or filtered.
+"""Finish reasons with which endpoints report that a response was refused or filtered.
 
-Endpoints that translate another protocol leave the words of that protocol in, so the words of all
-of them are read wherever a reason for the end is read.
+Endpoints that translate another protocol often keep the words of that protocol. The decoders of all
+protocols therefore recognise the words of all protocols.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ REFUSAL_WORDS: Final[Mapping[str, FinishReason]] = {
     "guardrail_intervened": "content_filter",
     "error_toxic": "content_filter",
     "sensitive": "content_filter",
-    # Gemini's.
+    # Words of Gemini.
     "safety": "content_filter",
     "recitation": "content_filter",
     "blocklist": "content_filter",
@@ -28,4 +28,4 @@ REFUSAL_WORDS: Final[Mapping[str, FinishReason]] = {
     "image_prohibited_content": "content_filter",
     "image_recitation": "content_filter",
 }
-"""The reason for the end that a word means, in small letters."""
+"""The finish reason for each word, in lower case."""

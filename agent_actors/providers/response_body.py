@@ -1,9 +1,10 @@
-"""The kind of body that a 2xx answer has, whichever the protocol.
+"""Detect the kind of body that a 2xx response has, for all protocols.
 
-What kind of body comes is read from its first character, not from its content type, which endpoints
-get wrong both ways: `{` or `[` is a JSON document (a whole answer though a stream was asked, or an
-error), `<` a page, all else an event stream. Owns the look at the beginning, the bytes of what is
-no stream, and the errors of bodies that hold no answer. The bytes of a stream pass by.
+The first character determines the kind: `{` or `[` begins a JSON document (a complete response
+although a stream was requested, or an error), `<` begins an HTML page, and anything else is an
+event stream. The content type is not used, because endpoints often send a wrong one. This module
+collects the bytes of documents and pages, and creates the errors of bodies without a response. It
+does not store the bytes of an event stream.
 """
 
 from typing import Final, Literal
@@ -15,10 +16,10 @@ from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.response_sink import begin_body
 
 _MAX_DOCUMENT: Final = 64 * 1024 * 1024
-"""Bytes of a JSON document that is collected: an answer with files in it fits."""
+"""The maximum number of bytes of a JSON document; a response with embedded files fits."""
 
 _MAX_PAGE: Final = 64 * 1024
-"""Bytes of a page that are kept to tell what it says."""
+"""The number of bytes of an HTML page that are kept for the error message."""
 
 _Kind = Literal["unknown", "events", "document", "page"]
 _KINDS: Final[dict[bytes, _Kind]] = {
@@ -31,12 +32,12 @@ _KINDS: Final[dict[bytes, _Kind]] = {
 
 @attrs.frozen
 class Words:
-    """What errors call the parts of a protocol.
+    """The terms of a protocol in error messages.
 
     Attributes:
-        stream: What an event stream is one of.
-        document: What a document is that is no answer.
-        line: What a data line is that is skipped.
+        stream: The content of an event stream.
+        document: A JSON document that is not a response.
+        line: The expected content of data lines.
     """
 
     stream: str
@@ -45,15 +46,15 @@ class Words:
 
 
 class AnswerBody:
-    """The body of one answer, until it turns out to be an event stream.
+    """The body of one response, until it is known to be an event stream.
 
     Args:
-        words: What errors call the parts of the protocol.
-        endpoint: What errors call the endpoint.
-        content_type: The answer's content type, for errors.
+        words: The terms of the protocol in error messages.
+        endpoint: The name of the endpoint in error messages.
+        content_type: The content type of the response, for error messages.
 
     Attributes:
-        kind: What it is, as far as is known.
+        kind: The kind of body, as far as it is known.
     """
 
     def __init__(self, words: Words, *, endpoint: str, content_type: str) -> None:
@@ -65,17 +66,18 @@ class AnswerBody:
 
     @property
     def document(self) -> bytes:
-        """What was kept of it."""
+        """The collected bytes of the body."""
         return bytes(self._kept)
 
     def feed(self, data: bytes) -> bytes | None:
-        """Take a read's worth of what is not known to be an event stream.
+        """Process the data of one read, while the body is not known to be an event stream.
 
         Returns:
-            The first bytes of the stream, if it is one; whoever gets them feeds no more. Else None.
+            The first bytes of the stream if the body is an event stream; the caller must not call
+            `feed` again then. None for other bodies.
 
         Raises:
-            ProviderProtocolError: More came than is kept.
+            ProviderProtocolError: The body is too large.
         """
         if self.kind == "unknown":
             data, start = begin_body(bytes(self._kept), data)
@@ -90,7 +92,7 @@ class AnswerBody:
         return None
 
     def no_answer(self) -> ProviderProtocolError:
-        """The error of a page, or of a document that is something else."""
+        """Return the error for an HTML page, or for a document that is not a response."""
         what = "a page" if self.kind == "page" else self._words.document
         return ProviderProtocolError(
             f"expected an event stream of {self._words.stream}, got {what} {self._type()}: "
@@ -99,22 +101,22 @@ class AnswerBody:
         )
 
     def nothing_whole(self, *, cut: bool, skipped: int, first: str) -> ProviderProtocolError:
-        """The error of a stream out of which nothing came that is an answer.
+        """Return the error for an event stream without a usable response.
 
         Args:
-            cut: True if something began.
-            skipped: Data lines that could not be read.
-            first: The first of them.
+            cut: True if the response had begun.
+            skipped: The number of data lines that could not be read.
+            first: The first of these lines.
         """
         if cut:
-            what = "the stream ended before anything of the answer was whole"
+            what = "the stream ended before any part of the response was complete"
         elif skipped:
             what = (
-                f"the stream held no answer, but {skipped} data line(s) that are no "
-                f"{self._words.line}, the first of them {first!r}"
+                f"the stream contained no response, but {skipped} data line(s) that are not "
+                f"{self._words.line}; the first is {first!r}"
             )
         else:
-            what = f"the stream held no answer and no word of its end {self._type()}"
+            what = f"the stream contained neither a response nor a finish reason {self._type()}"
         return ProviderProtocolError(what, endpoint=self._endpoint)
 
     def _type(self) -> str:

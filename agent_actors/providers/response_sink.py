@@ -1,8 +1,9 @@
-"""The `ByteSink`s of HTTP providers: one answer, whatever it turns out to be.
+"""The `ByteSink`s of HTTP providers, for any kind of response.
 
-Owns what every endpoint has in common: a status, a body of which a failure's first part is kept,
-and the error that follows from them. A status that tells of a failure is the failure, however its
-body ends. What a successful body means, a provider's own reader knows.
+This module handles the parts that all endpoints have in common: a status, a body, of which the
+beginning is kept if the request failed, and the resulting error. If the status reports a failure,
+the error is raised even if reading the body fails. Each provider has its own parser for successful
+bodies.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,34 +16,38 @@ from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
 
 _MAX_BODY: Final = 64 * 1024
-"""Bytes of a body that are kept: a failure's message stands at the beginning."""
+"""The number of bytes that are kept of a failure's body; its message is at the beginning."""
 
 _MAX_ANSWER: Final = 64 * 1024 * 1024
-"""Characters of an answer: a hundred times what a model with the longest answers can say."""
+"""The maximum number of characters of a response, a hundred times the longest output of any model.
+"""
 
 _MEASURED_EVERY: Final = 16 * 1024 * 1024
-"""Bytes of a stream after which the answer is measured: seldom, since it takes a look at all."""
+"""The number of bytes between two checks of the response's size. A check visits all deltas."""
 
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
-"""Bytes before the first character that count for nothing: blank lines keep a connection alive."""
+"""Bytes to ignore before the first character. Some endpoints keep a connection alive with blank
+lines.
+"""
 
 _LINE_START: Final = 4
-"""Bytes kept of the blanks in the first character's own line: a byte order mark and a blank."""
+"""The number of bytes kept before the first character in its line: a byte order mark and a space.
+"""
 
-CUT_SHORT: Final = "the stream ended without saying so: the answer may be cut short"
-"""The notice of an answer that is kept, since some endpoints never say how an answer ends."""
+CUT_SHORT: Final = "the stream ended without a finish reason; the response may be incomplete"
+"""The notice for a response that is kept; some endpoints never send a finish reason."""
 
 
 def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:
-    """Look for the first character of a body, by which its kind is told.
+    """Find the first character of a body, which determines its kind.
 
     Args:
-        kept: What was kept of the reads before.
+        kept: The data that the previous call returned.
         data: The next read.
 
     Returns:
-        What of them counts, without the blank lines before it, however many they are; and the first
-        character, empty while none has come.
+        The data without leading blank lines, however many there are; and the first character, empty
+        if none has arrived.
     """
     data = kept + data
     rest = data.lstrip(_BLANKS)
@@ -52,24 +57,24 @@ def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:
 
 
 class AnswerReading(Protocol):
-    """Reads the body of a successful answer."""
+    """A parser for the body of a successful response."""
 
     @property
     def done(self) -> bool:
-        """True once nothing more comes that counts."""
+        """True if all content has arrived."""
         ...
 
     @property
     def size(self) -> int:
-        """Characters of the answer so far."""
+        """The number of characters of the response so far."""
         ...
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
-        """Take a read's worth; return what is to be shown."""
+        """Parse the data of one read; return the deltas to show."""
         ...
 
     def close(self) -> Sequence[ModelDelta]:
-        """Take the end; return what is still to be shown."""
+        """Parse the end of the body; return the remaining deltas."""
         ...
 
 
@@ -77,12 +82,12 @@ R = TypeVar("R", bound=AnswerReading)
 
 
 class Reading:
-    """Collects one HTTP answer: a failure, or a small document.
+    """Collects one HTTP response: a failure or a small document.
 
     Args:
-        endpoint: What errors call the endpoint.
-        grace: How long the end is waited for, once what counts has come; by default nobody who
-            keeps deadlines is told of it.
+        endpoint: The name of the endpoint in error messages.
+        grace: Limits the wait for the end of the response. The default does not notify any sink
+            that enforces deadlines.
     """
 
     def __init__(self, *, endpoint: str, grace: Grace | None = None) -> None:
@@ -94,25 +99,25 @@ class Reading:
 
     @property
     def full(self) -> bool:
-        """Never: it is small."""
+        """Always False, because the response is small."""
         return False
 
     @property
     def done(self) -> bool:
-        """True when as much has come as is worth reading."""
+        """True if enough of the body has been received."""
         return len(self._body) >= _MAX_BODY
 
     async def wait_room(self) -> None:
-        """Return at once.
+        """Return immediately.
 
         Cancellation: safe.
         """
 
     async def fetch(self, exchange: ByteExchange, request: HttpRequest) -> None:
-        """Send a request, and read its answer until it ends or its grace is over.
+        """Send a request and read the response until it ends or the grace period is over.
 
         Raises:
-            ProviderError: It failed before a status told of a failure.
+            ProviderError: The exchange failed before a status reported a failure.
 
         Cancellation: closes the connection.
         """
@@ -126,22 +131,22 @@ class Reading:
             self._grace.over()
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head."""
+        """Receive the status and the headers of the response."""
         self._status = status
         self._response_headers = dict(headers)
         if self._has_failed:
             self._grace.failed()
 
     def feed(self, data: bytes) -> bool | None:
-        """One read's worth of the body."""
+        """Receive the data of one read."""
         self._body += data
         return None
 
     def document(self) -> bytes:
-        """The body of a successful answer, now that the exchange has ended.
+        """Return the body of a successful response, after the exchange ended.
 
         Raises:
-            ProviderError: It was none.
+            ProviderError: The request failed.
         """
         if not self._status or self._has_failed:
             raise self._failure()
@@ -149,18 +154,20 @@ class Reading:
 
     @property
     def _has_failed(self) -> bool:
-        """True if the head tells of a failure."""
+        """True if the status reports a failure."""
         return self._status != 0 and not 200 <= self._status < 300
 
     def _failure(self) -> ProviderError:
         if not self._status:
             return ProviderProtocolError(
-                "the exchange ended without an answer", endpoint=self._endpoint
+                "the exchange ended without a response", endpoint=self._endpoint
             )
         message = message_of_body(bytes(self._body[:_MAX_BODY]))
         location = self._response_headers.get("location")
         if 300 <= self._status < 400 and location:
-            message = f"redirects to {location}, which is not followed; set base_url to it"
+            message = (
+                f"redirects to {location}; redirects are not followed, set base_url to this URL"
+            )
         return ProviderStatusError(
             endpoint=self._endpoint,
             status=self._status,
@@ -170,13 +177,13 @@ class Reading:
 
 
 class AnswerSink(Reading, Generic[R]):
-    """Hands a successful answer to its reader, and on what is to be shown.
+    """Feeds a successful response to a parser and forwards the deltas.
 
     Args:
-        sink: Whom it is shown to.
-        reader: Makes the reader, told the answer's content type.
-        endpoint: What errors call the endpoint.
-        grace: How long the end is waited for, once what counts has come.
+        sink: The sink that receives the deltas.
+        reader: Creates the parser from the content type of the response.
+        endpoint: The name of the endpoint in error messages.
+        grace: Limits the wait for the end of the response.
     """
 
     def __init__(
@@ -200,7 +207,7 @@ class AnswerSink(Reading, Generic[R]):
 
     @property
     def done(self) -> bool:
-        """True when the answer, or the message of a failure, is whole."""
+        """True if the response, or the message of a failure, is complete."""
         return super().done if self._answer is None else self._answer.done
 
     async def wait_room(self) -> None:
@@ -215,13 +222,13 @@ class AnswerSink(Reading, Generic[R]):
             self._grace.resume()
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head."""
+        """Receive the status and the headers of the response."""
         super().start(status, headers)
         if not self._has_failed:
             self._answer = self._reader(headers.get("content-type", ""))
 
     def feed(self, data: bytes) -> bool | None:
-        """One read's worth of the body."""
+        """Receive the data of one read."""
         if self._answer is None:
             return super().feed(data)
         deltas = self._answer.feed(data)
@@ -233,20 +240,19 @@ class AnswerSink(Reading, Generic[R]):
         return self._sink.feed(deltas) and not self._answer.done
 
     def _measure(self, size: int) -> None:
-        """Give up an answer that has no end: its text is kept until it has one."""
+        """Raise an error if the response is too long; its text is kept until it ends."""
         self._unmeasured = 0
         if size > _MAX_ANSWER:
             raise ProviderProtocolError(
-                f"the answer has no end: {size} characters came, and more than {_MAX_ANSWER} are "
-                "not kept",
+                f"the response is too long: {size} characters received, the limit is {_MAX_ANSWER}",
                 endpoint=self._endpoint,
             )
 
     def whole(self) -> R:
-        """The reader, closed, now that the exchange has ended.
+        """Close and return the parser, after the exchange ended.
 
         Raises:
-            ProviderError: There is no answer.
+            ProviderError: There is no response.
         """
         if self._answer is None:
             raise self._failure()

@@ -276,7 +276,7 @@ class Connection:
             self._lost(reason_of(error), clean=False)
             return
         if not count:
-            self._lost("the peer closed it", clean=self._tls is None)
+            self._lost("the peer closed the connection", clean=self._tls is None)
             return
         data = self._reactor.buffer[:count]
         if self._tls is None:
@@ -306,7 +306,7 @@ class Connection:
         if plain:
             self._take(plain)
         if tls.closed and not self.closed:
-            self._lost("the peer closed it", clean=True)
+            self._lost("the peer closed the connection", clean=True)
 
     def _answer_tls(self, tls: TlsLayer) -> None:
         answer = tls.encrypt(b"")
@@ -315,7 +315,7 @@ class Connection:
         except OSError:
             whole = False
         if not whole:  # there was no room for a few bytes: the peer does not read
-            self._end(ConnectionLost("TLS: the peer takes no answer"), Closer.FAULT)
+            self._end(ConnectionLost("TLS: the peer does not accept data"), Closer.FAULT)
 
     def _take(self, data: bytes | memoryview) -> None:
         reader = self._reader

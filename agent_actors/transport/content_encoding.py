@@ -20,7 +20,7 @@ def unpacker(coding: str) -> Callable[[bytes], bytes] | None:
     if coding in {"", "identity"}:
         return None
     if coding not in {"gzip", "x-gzip", "deflate"}:
-        raise BadContent(f"it is compressed by {coding!r}, which was not asked for")
+        raise BadContent(f"the content encoding {coding!r} was not requested")
     decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)  # accepts both the zlib and the gzip header
 
     def unpack(data: bytes) -> bytes:

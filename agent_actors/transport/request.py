@@ -80,7 +80,7 @@ def target_of(url: httpx.URL) -> Target:
     host = url.raw_host.decode("ascii")
     port = url.port if url.port is not None else (443 if secure else 80)
     if not host or not 0 < port < 65536:
-        raise BadRequest("the URL names no host, or no port that there is")
+        raise BadRequest("the URL must have a host and a port from 1 to 65535")
     return Target(Origin(secure, host, port), url.netloc, url.raw_path)
 
 
@@ -100,14 +100,14 @@ def build_request(
     """
     raw_method = method.encode("ascii", "replace")
     if _TOKEN.fullmatch(raw_method) is None or _TARGET.fullmatch(target.path) is None:
-        raise BadRequest(f"{method!r} {target.path!r} is no line of a request")
+        raise BadRequest(f"the method {method!r} or the path {target.path!r} is not valid")
     lines = [b"%b %b HTTP/1.1" % (raw_method, target.path)]
     named = False
     for name, value in headers:
         if _TOKEN.fullmatch(name) is None:
-            raise BadRequest(f"{name!r} is no name of a header")
+            raise BadRequest(f"{name!r} is not a valid header name")
         if _VALUE.fullmatch(value) is None:
-            raise BadRequest(f"the value of the header {name!r} holds control characters")
+            raise BadRequest(f"the value of the header {name!r} contains control characters")
         named = named or name.lower() == b"host"
         lines.append(b"%b: %b" % (name, value))
     if not named:

@@ -126,7 +126,7 @@ class ResponseReader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse("a change of protocol that nobody asked for")
+            self._refuse("an unrequested change of protocol")
         except httptools.HttpParserError as error:
             if self.complete:
                 self.surplus = True
@@ -145,7 +145,7 @@ class ResponseReader:
         self._barren = 0
         self._body_left -= len(body)
         if self._body_left < 0:
-            self._refuse("a body over the limit")
+            self._refuse("a body larger than the limit")
         if self.complete:
             self._release()
         return body
@@ -167,16 +167,16 @@ class ResponseReader:
             self.complete = True
             self._release()
         elif self.head is None:
-            self._refuse("the connection was closed before an answer")
+            self._refuse("the connection was closed before a response")
         else:
-            self._refuse("the connection was closed in the middle of the answer")
+            self._refuse("the connection was closed in the middle of the response")
 
     # --- called by the parser ---
 
     def on_message_begin(self) -> None:
         """Begin a response; refuse one that follows the final response."""
         if self.complete:
-            raise _LimitError("a second answer")
+            raise _LimitError("a second response")
 
     def on_status(self, phrase: bytes) -> None:
         """Collect a part of the reason phrase."""
@@ -197,10 +197,10 @@ class ResponseReader:
         status = self._parser.get_status_code()
         version = self._parser.get_http_version()
         if version not in _VERSIONS:  # another version has other framing, whatever it looks like
-            raise _LimitError(f"the version HTTP/{version}")
+            raise _LimitError(f"the unsupported version HTTP/{version}")
         if status < 200:
             if status < 100:
-                raise _LimitError(f"the status {status:03}")
+                raise _LimitError(f"the invalid status {status:03}")
             return
         chunked = False
         sized = False
@@ -209,7 +209,9 @@ class ResponseReader:
             if lower == b"transfer-encoding":
                 # Strip spaces only: after a tab, the parser would not treat the body as chunked.
                 if chunked or value.strip(b" ").lower() != b"chunked":
-                    raise _LimitError(f"the transfer coding {value[:40].decode('latin-1')!r}")
+                    raise _LimitError(
+                        f"the unsupported transfer coding {value[:40].decode('latin-1')!r}"
+                    )
                 chunked = True
             elif lower == b"content-length":
                 sized = True

@@ -136,5 +136,5 @@ async def _send_all(sock: socket.socket, data: bytes) -> None:
 
 def _worded(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate is refused: {error.verify_message}"
+        return f"the certificate was rejected: {error.verify_message}"
     return error.reason or str(error)

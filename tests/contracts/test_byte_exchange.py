@@ -181,7 +181,7 @@ async def test_an_answer_compressed_in_an_unknown_way_is_a_protocol_error(
         open_exchange, body(b"xx", headers={"content-encoding": "br"}), broken=None
     )
     assert isinstance(error, ProviderProtocolError)
-    assert "compressed by 'br'" in str(error)
+    assert "the content encoding 'br' was not requested" in str(error)
 
 
 async def test_redirects_are_not_followed(open_exchange: Open) -> None:
@@ -303,7 +303,7 @@ async def test_hanging_up_without_an_answer_is_a_connect_error(
 ) -> None:
     error = await failure(open_exchange, hang_up(reset=reset))
     assert isinstance(error, ProviderConnectError)
-    assert "the connection broke before the answer was whole" in str(error)
+    assert "the connection broke before the response was complete" in str(error)
 
 
 @pytest.mark.parametrize("size", [5, 120, 250])
@@ -318,7 +318,7 @@ async def test_a_break_amid_the_answer_is_a_connect_error(
 async def test_what_is_not_http_is_a_protocol_error(open_exchange: Open) -> None:
     error = await failure(open_exchange, not_http(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"))
     assert isinstance(error, ProviderProtocolError)
-    assert "the answer is not HTTP" in str(error)
+    assert "the response is not valid HTTP" in str(error)
 
 
 async def test_no_connection_in_time_is_a_deadline_error(open_exchange: Open) -> None:

@@ -30,14 +30,14 @@ SILENT = ChatDialect(refuses={"temperature"})
         ({"protocol": "anthropic", "api_key_header": "k"}, "field api_key_header"),
         (
             {"protocol": "anthropic", "dialect": ChatDialect(cumulative=True)},
-            "only field refuses counts",
+            "refuses is the only dialect field",
         ),
         (
             {
                 "protocol": "anthropic",
                 "models": [ModelRule("x", ChatDialect(max_tokens_field="y"))],
             },
-            "only field refuses counts",
+            "refuses is the only dialect field",
         ),
     ],
 )

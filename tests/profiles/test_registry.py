@@ -155,16 +155,16 @@ def test_the_environment_names_a_file_whose_profiles_win(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[a", "no TOML"),
+        ("[a", "not valid TOML"),
         ("x = 1", "'x' must be a table that holds a profile, such as [x]; got 1"),
         ('[a]\nprotcol = "openai"', "profile 'a': there is no field 'protcol'; did you mean"),
         ('[a]\nprotcol = "openai"', "did you mean 'protocol'? Known: api_key_env"),
         ("[a]\nzzz = 1", "there is no field 'zzz'; Known: api_key_env"),
-        ("[a]\nbase_url = 1", "profile 'a': field base_url must be a text; got 1"),
+        ("[a]\nbase_url = 1", "profile 'a': field base_url must be a string; got 1"),
         ("[a]\napi_key_required = 1", "field api_key_required must be true or false; got 1"),
-        ('[a]\napi_key_env = "K"', "field api_key_env must be a list of texts; got 'K'"),
-        ("[a]\nrefuses = [1]", "field refuses must be a list of texts; got [1]"),
-        ("[a]\nquirks = [true]", "field quirks must be a list of whole numbers; got [True]"),
+        ('[a]\napi_key_env = "K"', "field api_key_env must be a list of strings; got 'K'"),
+        ("[a]\nrefuses = [1]", "field refuses must be a list of strings; got [1]"),
+        ("[a]\nquirks = [true]", "field quirks must be a list of integers; got [True]"),
         ("[a]\nquirks = [99]", "profile 'a': field quirks must hold numbers from 1 to 50"),
         ('[a]\nmodels = "x"', "field models must be a list of tables; got 'x'"),
         ("[a]\nmodels = [1]", "rule 1 of field models must be a table with names; got 1"),
@@ -176,10 +176,10 @@ def test_the_environment_names_a_file_whose_profiles_win(tmp_path: Path) -> None
             "[[a.models]]\nnames = ['b']\nstructured_output = 'x'",
             "profile 'a': rule 1 of field models: field structured_output must be one of",
         ),
-        ('[a]\nextends = "olama"', "field extends must name a profile that is known by then;"),
+        ('[a]\nextends = "olama"', "field extends must name a built-in or earlier profile;"),
         ('[a]\nextends = "olama"', "got 'olama'; did you mean 'ollama'? Known: anthropic"),
         ('[a]\nextends = "b"\n[b]', "got 'b'"),
-        ("[a]\nextends = 1", "field extends must be a text"),
+        ("[a]\nextends = 1", "field extends must be a string"),
         ('[a]\nname = "b"', "there is no field 'name'"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.toml': No such file"):
         load_profiles(tmp_path / "gone.toml")
     (tmp_path / "latin.toml").write_bytes(b'[a]\nbase_url = "\xff"')
-    with pytest.raises(ConfigError, match=r"latin\.toml': it is no UTF-8"):
+    with pytest.raises(ConfigError, match=r"latin\.toml': it is not UTF-8 text"):
         load_profiles(tmp_path / "latin.toml")
     with pytest.raises(ConfigError, match=f"{os.sep}gone.*named by {PROFILES_ENV}"):
         known_profiles({PROFILES_ENV: f"{tmp_path}{os.sep}gone"})

@@ -64,7 +64,9 @@ def feed(sink: Sink, more: bytes, times: int) -> None:
 def refuse(sink: Sink, more: bytes) -> None:
     """Within the bound it is read, beyond it is not."""
     feed(sink, more, 20)
-    with pytest.raises(ProviderProtocolError, match=r"the answer has no end: [45]... characters"):
+    with pytest.raises(
+        ProviderProtocolError, match=r"the response is too long: [45]... characters"
+    ):
         feed(sink, more, 60)
 
 

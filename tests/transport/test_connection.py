@@ -217,7 +217,7 @@ async def test_a_peer_that_takes_no_answer_of_tls_is_cut_off(secure: Stage) -> N
     secure.tls.says = bytes(MEGABYTE)
     secure.peer.send(b"!")
     await trio.testing.wait_all_tasks_blocked(0.001)
-    assert [str(end) for end in listener.ends] == ["TLS: the peer takes no answer"]
+    assert [str(end) for end in listener.ends] == ["TLS: the peer does not accept data"]
     assert secure.pool.told == ["fault"]
 
 

@@ -73,13 +73,13 @@ def test_a_value_that_would_be_more_than_one_is_refused(value: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b"", b"a b", b"a:", b"a\r\nb", b"a\n", b"\xe9", b"a\x00", b"(a)"])
 def test_a_name_that_is_none_is_refused(name: bytes) -> None:
-    with pytest.raises(BadRequest, match="no name of a header"):
+    with pytest.raises(BadRequest, match="not a valid header name"):
         head((name, b"x"))
 
 
 @pytest.mark.parametrize("method", ["", "GET /x HTTP/1.1\r\nx:", "G T", "GÉT", "GET\n"])
 def test_a_method_that_is_none_is_refused(method: str) -> None:
-    with pytest.raises(BadRequest, match="no line of a request"):
+    with pytest.raises(BadRequest, match="or the path"):
         head(method=method)
 
 

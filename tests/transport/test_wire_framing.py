@@ -168,7 +168,7 @@ PERSISTENCE = [
     Row("close beside chunks", OK + b"connection: close\r\n" + CHUNKED[17:] + b"0\r\n\r\n", b""),
     Row("keep", OK + b"connection: keep-alive\r\n" + SIZED[17:] + b"ab", b"ab", again=True),
     Row("surplus", SIZED + b"abc", b"ab"),
-    Row("a second answer", SIZED + b"ab" + AGAIN, b"ab"),
+    Row("a second response", SIZED + b"ab" + AGAIN, b"ab"),
     # Lenient: some servers send them, and they can be taken for nothing else.
     Row("blank lines after it", SIZED + b"ab\r\n\r\n", b"ab", again=True),
     Row("surplus after chunks", CHUNKED + b"2\r\nab\r\n0\r\n\r\nx", b"ab"),

@@ -125,7 +125,7 @@ async def test_an_address_that_is_not_in_the_certificate_is_refused() -> None:
 
 async def test_by_default_no_authority_of_ones_own_is_trusted() -> None:
     async with WireServer([ask], tls=serving()) as server, opened() as exchange:
-        with pytest.raises(ProviderConnectError, match="the certificate is refused"):
+        with pytest.raises(ProviderConnectError, match="the certificate was rejected"):
             await body_of(exchange, server)
 
 

@@ -1,3 +1,3 @@
-"""Anthropic's Messages, and the endpoints that speak something like them."""
+"""Anthropic's Messages API, and endpoints with a similar API."""
 
 from agent_actors.providers.anthropic.client import AnthropicMessages as AnthropicMessages

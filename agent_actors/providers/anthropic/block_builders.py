@@ -1,8 +1,8 @@
-"""One block while it grows: prose, a call, or what only the provider knows.
+"""Builders for the blocks of a response: prose, tool calls and opaque blocks.
 
-Each kind knows which deltas it takes, what of them is to be shown at once, and what block it
-becomes. Which part a delta is for is told in `blocks`, what argument text means in
-`protocol.arguments`, how ids are made in `protocol.call_ids`.
+Each builder knows which deltas it accepts, which deltas it shows immediately, and which blocks it
+produces. `block_list` assigns deltas to builders. `protocol.response.arguments` parses argument
+text, and `protocol.response.call_ids` creates ids.
 """
 
 import json
@@ -40,26 +40,27 @@ from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surr
 from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
 
 PROVIDER: Final = "anthropic"
-"""Whose form opaque blocks are in."""
+"""The provider name of opaque blocks in the format of this protocol."""
 
 _LEAKED_TOKEN: Final = "<|"
-"""Opens a control token of the model's chat format; what follows in a name is not the name."""
+"""The start of a control token of the model's chat format; it and the text after it are not a name.
+"""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
-# Nobody is shown what only the provider knows; but a stream that brings it is not silent.
+# Opaque content is not shown to users. A progress delta shows that the stream is not silent.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 
 @attrs.frozen
 class Cut:
-    """How an answer ended, as one of its blocks sees it.
+    """The end of a response, from the point of view of one block.
 
     Attributes:
-        why: Why it is not whole; empty if it is.
-        broken: True if it just broke off: what did not end cannot be whole.
-        here: True if this block is the one that something came for last.
-        void: Why no call of the answer is carried out; empty if nothing speaks against all of them.
-        damaged: True if something of the answer was lost on the way.
+        why: The reason why the response is incomplete; empty if it is complete.
+        broken: True if the stream broke off. A block that did not end is incomplete then.
+        here: True if this block received the last delta.
+        void: The reason why no call of the response may be executed; empty if there is none.
+        damaged: True if a part of the response was lost.
     """
 
     why: str
@@ -70,18 +71,18 @@ class Cut:
 
 
 class Growing:
-    """What all blocks have in common while they grow.
+    """The common state of all block builders.
 
     Args:
-        begun: The block as it began.
+        begun: The block's initial content, from the event that began it.
 
     Attributes:
-        begun: Likewise.
-        ended: True once the endpoint said that it is whole.
-        fresh: True until something was added.
-        numbered: True once something was added under its own number.
-        damaged: True if some of it may be lost, or may belong to another block.
-        survivor: True if something was lost after it had begun.
+        begun: The block's initial content, from the event that began it.
+        ended: True once the endpoint reported the end of the block.
+        fresh: True until a delta was added.
+        numbered: True once a delta with the block's own index was added.
+        damaged: True if a part of the block may be lost, or may belong to another block.
+        survivor: True if a part of the response was lost after the block began.
     """
 
     __slots__ = ("begun", "damaged", "ended", "fresh", "numbered", "survivor")
@@ -96,11 +97,11 @@ class Growing:
 
 
 class ProsePart(Growing):
-    """Text or thinking.
+    """Builds a text or thinking block.
 
     Args:
-        begun: The block as it began.
-        thinking: Which of the two.
+        begun: The block's initial content, from the event that began it.
+        thinking: True for a thinking block, False for a text block.
     """
 
     __slots__ = (
@@ -121,33 +122,33 @@ class ProsePart(Growing):
         self._signature = text_in(begun, "signature") if thinking else ""
         known = {"type", "thinking", "signature"} if thinking else {"type", "text"}
         self._extra = _extra(begun, known)
-        # Citations that were added, and what they weigh.
+        # The citations that were added, and their approximate number of characters.
         self._cited: list[JsonValue] = []
         self._weight = 0
 
     @property
     def size(self) -> int:
-        """Characters so far, those of citations included."""
+        """The number of characters so far, including citations."""
         return sum(map(len, self._pieces)) + self._weight
 
     def takes(self, delta: Delta) -> bool:
-        """True if this delta can be a part of it."""
+        """Return whether this delta can belong to the block."""
         if self._thinking:
             return delta.type in {"thinking_delta", "signature_delta"}
         return delta.type in {"text_delta", "citations_delta"}
 
     def lacks(self, delta: Delta) -> bool:
-        """True if it may be waiting for this delta, though its number says otherwise."""
+        """Return whether the block may lack this delta although the delta has another index."""
         return self.takes(delta)
 
     def begin(self) -> Sequence[ModelDelta]:
-        """What is to be shown of it as it began."""
+        """Return the deltas to show for the block's initial content."""
         text = text_in(self.begun, "thinking" if self._thinking else "text")
-        # Fed with nothing, a flow waits for what extends it.
+        # A flow that is fed an empty text would wait for an extension.
         return self._shown(self._flow.feed(text)) if text else _NOTHING
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
-        """Take what is added; return what is to be shown of it."""
+        """Add a delta; return the deltas to show."""
         self.fresh = False
         text = delta.thinking if self._thinking else delta.text
         if text:
@@ -162,17 +163,18 @@ class ProsePart(Growing):
         return _NOTHING
 
     def flush(self) -> Sequence[ModelDelta]:
-        """What was held back."""
+        """Return the text that was held back."""
         return self._shown(self._flow.flush()) if self._flow.holds else _NOTHING
 
     def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
-        """What it became: nothing if nothing came that is worth a block."""
+        """Return the block; nothing if it is empty."""
         text = "".join(self._pieces)
         if not self._thinking:
             if text:
                 yield TextBlock(text, extra=mend_object(self._with_citations()))
         elif text or self._signature or self._extra:
-            # A signature is of the complete thought: with another text it is refused for ever.
+            # A signature covers the complete thinking text: with another text, the endpoint will
+            # always refuse it.
             signature = "" if self.damaged else self._signature
             yield ThinkingBlock(text, signature, extra=mend_object(self._extra))
 
@@ -191,13 +193,13 @@ class ProsePart(Growing):
 
 
 class CallPart(Growing):
-    """A call of a tool.
+    """Builds a tool call.
 
     Args:
-        begun: The block as it began.
-        number: Its place among the calls.
-        ids: Gives the call its id.
-        lenient: Whether arguments that are nearly JSON are read as what they mean.
+        begun: The block's initial content, from the event that began it.
+        number: The position among the calls.
+        ids: Assigns the id of the call.
+        lenient: Whether almost valid JSON in arguments is repaired.
     """
 
     __slots__ = (
@@ -224,7 +226,7 @@ class CallPart(Growing):
         self._name = text_in(begun, "name").partition(_LEAKED_TOKEN)[0].strip()
         self._extra = _extra(begun, {"type", "id", "name", "input"})
         self._pieces: list[str] = []
-        # Arguments that came with the beginning; they count only if none come later.
+        # Arguments in the block's initial content. They are used only if no delta has arguments.
         self._given, self._textual = _given_arguments(begun.get("input"))
         self._shown_given = False
 
@@ -235,23 +237,23 @@ class CallPart(Growing):
 
     @property
     def size(self) -> int:
-        """Characters of the arguments so far."""
+        """The number of characters of the arguments so far."""
         return sum(map(len, self._pieces))
 
     def takes(self, delta: Delta) -> bool:
-        """True if this delta can be a part of it."""
+        """Return whether this delta can belong to the block."""
         return delta.type == "input_json_delta"
 
     def lacks(self, delta: Delta) -> bool:
-        """True if it may be waiting for this delta, though its number says otherwise."""
+        """Return whether the block may lack this delta although the delta has another index."""
         return delta.type == "input_json_delta" and not self.ended
 
     def begin(self) -> Sequence[ModelDelta]:
-        """That it is called, and by which name."""
+        """Return a delta with the name of the call."""
         return (ToolCallDelta(self._number, self._call_id, self._name, ""),)
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
-        """Take more of the arguments."""
+        """Add arguments; return the deltas to show."""
         self.fresh = False
         piece = delta.partial_json
         if not piece:
@@ -265,18 +267,18 @@ class CallPart(Growing):
         return (self._fragment(piece),)
 
     def flush(self) -> Sequence[ModelDelta]:
-        """The arguments that came with the beginning, if it turned out that they are all."""
+        """Return the initial arguments of the block, if no delta has arguments."""
         if self._pieces or not self._given or self._shown_given:
             return _NOTHING
         self._shown_given = True
         return (self._fragment(self._given),)
 
     def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
-        """The calls in it: one, or as many as there were objects in its arguments."""
+        """Return one call, or one call for each object in the arguments."""
         if not (self._name or self.arguments or text_in(self.begun, "id")):
             return
         extra = mend_object(self._extra)
-        # What was cut is not repaired: it may look whole and have been the start of more.
+        # Cut arguments are not repaired: they may look complete although more was to follow.
         whole = not (cut.damaged or (cut.why and (cut.here or not self.ended)))
         lenient = self._lenient and whole
         for place, parsed in enumerate(parse_arguments(self.arguments, lenient=lenient)):
@@ -292,11 +294,12 @@ class CallPart(Growing):
                 yield ToolUseError(fault, raw_data, call_id, self._name, extra=extra)
 
     def _fragment(self, piece: str) -> ToolCallDelta:
-        # Halves of characters are joined in the block; a reader must be able to encode each piece.
+        # Split surrogate pairs are joined in the block, but users must be able to encode each
+        # delta.
         return ToolCallDelta(self._number, self._call_id, self._name, mend_surrogates(piece))
 
     def _fault(self, parsed: ParsedArguments, cut: Cut) -> str:
-        """Why this call cannot be carried out; empty if it can."""
+        """Return the reason why this call cannot be executed; empty if it can."""
         if cut.void:
             return cut.void
         if self.damaged:
@@ -305,49 +308,49 @@ class CallPart(Growing):
             return "the call names no tool"
         if isinstance(parsed, BadArguments):
             if cut.why:
-                return f"{cut.why} before the arguments of this call were whole"
+                return f"{cut.why} before the arguments of this call were complete"
             return parsed.error
         if cut.broken and not self.ended:
-            return f"{cut.why} before this call was whole"
-        # A token limit ends the block that it cuts: that it ended says nothing.
+            return f"{cut.why} before this call was complete"
+        # The endpoint also ends a block that the token limit cuts: `ended` does not mean complete.
         if cut.why and not cut.broken and cut.here and not parsed.input:
-            return f"{cut.why} before the arguments of this call came"
+            return f"{cut.why} before the arguments of this call arrived"
         return ""
 
 
 class OpaquePart(Growing):
-    """A block of any other kind."""
+    """Builds a block of any other type."""
 
     __slots__ = ("_data", "_grown", "_pieces", "_weight")
 
     def __init__(self, begun: WireObject) -> None:
         super().__init__(begun)
         self._data = dict(begun)
-        # What an input grows by: tools that the provider runs take one too.
+        # The deltas of an input: tools that the provider runs have an input too.
         self._pieces: list[str] = []
-        # Texts and lists that were added to, by their keys, in pieces.
+        # Additions to texts and lists, by their keys.
         self._grown: dict[str, list[object]] = {}
         self._weight = _weight(begun)
 
     @property
     def size(self) -> int:
-        """Characters of all that came."""
+        """The number of characters received."""
         return sum(map(len, self._pieces)) + self._weight
 
     def takes(self, delta: Delta) -> bool:
-        """True while it is not whole: what is not known may be made of anything."""
+        """Return True until the block has ended, and always for a delta of unknown type."""
         return not self.ended or isinstance(delta, OddDelta)
 
     def lacks(self, delta: Delta) -> bool:
-        """True if it may be waiting for this delta, though its number says otherwise."""
+        """Return whether the block may lack this delta although the delta has another index."""
         return delta.type == "input_json_delta" and "input" in self.begun and not self.ended
 
     def begin(self) -> Sequence[ModelDelta]:
-        """That something came: it is not for readers."""
+        """Return a progress delta, because the content is not shown."""
         return _PROGRESS
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
-        """Take what is added; of it only is shown that it came."""
+        """Add a delta; return a progress delta, because the content is not shown."""
         self.fresh = False
         if isinstance(delta, OddDelta):
             more: WireObject = {k: value for k, value in delta.raw.items() if k != "type"}
@@ -366,18 +369,18 @@ class OpaquePart(Growing):
         return _PROGRESS if any(more.values()) else _NOTHING
 
     def flush(self) -> Sequence[ModelDelta]:
-        """Nothing."""
+        """Return nothing."""
         return _NOTHING
 
     def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
-        """The object that it became."""
+        """Return the object that was built."""
         if self._pieces and not self.damaged:
             (parsed, *_) = parse_arguments("".join(self._pieces))
-            # An input that is not whole is left as it began: this object must stay JSON.
+            # An incomplete input is left as it began, because this object must remain JSON.
             if isinstance(parsed, GoodArguments):
                 self._data["input"] = parsed.input
         data = mend_object(cast(JsonObject, self._whole()))
-        if data:  # else it was nested too deeply to be sent again
+        if data:  # otherwise it was nested too deeply to be sent again
             yield OpaqueBlock(dict(data), PROVIDER)
 
     def _grow(self, more: WireObject) -> None:
@@ -395,7 +398,7 @@ class OpaquePart(Growing):
                 self._grown.pop(key, None)
 
     def _whole(self) -> WireObject:
-        """The object with what was added to it."""
+        """Return the object with all additions."""
         whole = dict(self._data)
         for key, more in self._grown.items():
             there = whole[key]
@@ -407,7 +410,7 @@ class OpaquePart(Growing):
 
 
 def _weight(value: object) -> int:
-    """About how many characters a value has, however deep it is."""
+    """Return the approximate number of characters of a value of any depth."""
     weight, left = 0, [value]
     while left:
         one = left.pop()
@@ -421,7 +424,7 @@ def _weight(value: object) -> int:
 
 
 def _extra(begun: WireObject, known: set[str]) -> JsonObject:
-    """What the block began with beside what is known: it goes back with it."""
+    """Return the unknown fields of a block; they are sent back with the block."""
     return {
         key: cast(JsonValue, value)
         for key, value in begun.items()
@@ -430,7 +433,7 @@ def _extra(begun: WireObject, known: set[str]) -> JsonObject:
 
 
 def _given_arguments(value: object) -> tuple[str, bool]:
-    """Arguments as text, and whether they came as text."""
+    """Return arguments as text, and whether they arrived as text."""
     if isinstance(value, str):
         return value, True
     if not value:

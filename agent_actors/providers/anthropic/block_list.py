@@ -1,24 +1,25 @@
-"""The blocks of one answer while they grow.
+"""Assign the deltas of one response to its blocks.
 
-Owns what belongs to which block. The endpoint numbers its blocks, begins and ends each, and sends
-what is added to it under its number; what endpoints make of that is undone here:
+An endpoint numbers its blocks, reports the beginning and the end of each block, and sends each
+delta with the index of its block. This module corrects common deviations:
 
-- a number that is used again begins another block, unless the very same block is begun twice;
-- what is added to a block that never began, or that is of another kind, begins one of its own kind;
-- what a block holds when it begins counts as much as what is added later; arguments that come both
-  ways are those that came later;
-- a block that never ended is ended by the end of the answer.
+- An index that is used again begins another block, unless an identical block begins twice.
+- A delta for a block that never began, or for a block of another type, begins a block of its own
+  type.
+- The content at the beginning of a block counts as much as later deltas. If arguments arrive both
+  ways, the later ones are used.
+- The end of the response ends all blocks that did not end.
 
-Where something of the answer is lost on the way (`damage`), the calls that had not ended are not
-carried out, nor those that anything is added to afterwards; a call that had ended before, or began
-afterwards, is.
+If a part of the response is lost (`damage`), calls that had not ended are not executed. Neither are
+calls to which anything is added afterwards. Calls that had ended before or that begin afterwards
+are executed.
 
-Blocks stand in the order in which they were first seen, each by itself: two texts in a row stay two
-texts, because citations and seals belong to one of them. A block of a kind that is not known here
-is kept as an object, to which is added what comes for it: text is appended to text, lists to lists,
-and anything else takes the place of what was there.
+Blocks are in the order of their first appearance. Two consecutive texts remain two blocks, because
+citations and signatures belong to one of them. A block of unknown type is kept as an object. Its
+deltas are added to the object: text is appended to text, lists are appended to lists, and other
+values replace the previous value.
 
-What one block is made of stands in `parts`.
+`block_builders` builds the individual blocks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,14 +45,14 @@ _BLOCK_OF: Final[dict[str | None, WireObject]] = {
     "signature_delta": _THINKING,
     "input_json_delta": _CALL,
 }
-"""What a delta is added to, where nothing says to what."""
+"""The type of the block that a delta begins if no block accepts the delta."""
 
 
 class BlockTable:
-    """The blocks of one answer.
+    """The blocks of one response.
 
     Args:
-        request: What was asked: ids of calls that are made up, or rewritten, depend on it.
+        request: The request; new and rewritten call ids depend on it.
     """
 
     __slots__ = (
@@ -71,9 +72,9 @@ class BlockTable:
         self._calls = 0
         self._parts: list[Part] = []
         self._by_index: dict[int, Part] = {}
-        # The block that something came for last.
+        # The block that received the last delta.
         self._last: Part | None = None
-        # True once something was lost; and the blocks that began since then.
+        # True once a part of the response was lost; and the blocks that began since then.
         self._damaged = False
         self._fresh: list[Part] = []
 
@@ -81,14 +82,14 @@ class BlockTable:
         return len(self._parts)
 
     def begin(self, index: int | None, begun: WireObject) -> Sequence[ModelDelta]:
-        """A block begins; return what is to be shown."""
+        """Begin a block; return the deltas to show."""
         there = self._at(index)
         if there is not None and there.fresh and not there.ended and there.begun == begun:
             return _NOTHING
         return self._open(index, begun)
 
     def add(self, index: int | None, delta: Delta) -> Sequence[ModelDelta]:
-        """Something is added to a block; return what is to be shown."""
+        """Add a delta to a block; return the deltas to show."""
         part = self._at(index)
         if part is not None and part.takes(delta):
             part.numbered = part.numbered or index is not None
@@ -96,13 +97,14 @@ class BlockTable:
         return self._add_elsewhere(index, delta)
 
     def _add_to(self, part: Part, delta: Delta) -> Sequence[ModelDelta]:
-        # More of a block that had ended before something was lost: it was not complete.
+        # A delta for a block that had ended before a part of the response was lost: the block was
+        # incomplete.
         part.damaged = part.damaged or part.survivor
         self._last = part
         return part.add(delta)
 
     def end(self, index: int | None) -> Sequence[ModelDelta]:
-        """A block is whole; return what is to be shown."""
+        """End a block; return the deltas to show."""
         part = self._at(index)
         if part is None:
             return _NOTHING
@@ -110,7 +112,7 @@ class BlockTable:
         return part.flush()
 
     def damage(self) -> None:
-        """Something of the answer may be lost between what came and what comes next."""
+        """Record that a part of the response may be lost at this point."""
         self._damaged = True
         for part in self._fresh:
             part.damaged = not part.ended
@@ -118,25 +120,25 @@ class BlockTable:
         self._fresh.clear()
 
     def flush(self) -> Sequence[ModelDelta]:
-        """What is still to be shown when no more comes."""
+        """Return the remaining deltas to show at the end of the response."""
         return [delta for part in self._parts for delta in part.flush()]
 
     def blocks(self, cut: str, *, broken: bool, void: str = "") -> list[AssistantBlock]:
-        """What all of it became.
+        """Return the finished blocks.
 
         Args:
-            cut: Why the answer is not whole; empty if it is.
-            broken: True if it just broke off, so that what did not end cannot be whole.
-            void: Why no call of it is carried out; empty if nothing speaks against all of them.
+            cut: The reason why the response is incomplete; empty if it is complete.
+            broken: True if the stream broke off. Blocks that did not end are incomplete then.
+            void: The reason why no call of the response may be executed; empty if there is none.
         """
         return list(self._blocks(cut, broken=broken, void=void))
 
     def size(self) -> int:
-        """Characters of all of them so far; it looks at every piece."""
+        """Return the number of characters of all blocks so far; the cost grows with the deltas."""
         return sum(part.size for part in self._parts)
 
     def arguments_size(self) -> int:
-        """Characters of all calls' arguments."""
+        """Return the number of characters of the arguments of all calls."""
         return sum(len(part.arguments) for part in self._parts if isinstance(part, CallPart))
 
     def _blocks(self, cut: str, *, broken: bool, void: str) -> Iterator[AssistantBlock]:
@@ -147,7 +149,7 @@ class BlockTable:
             )
 
     def _at(self, index: int | None) -> Part | None:
-        """The block of this number; the last one if there is no number."""
+        """Return the block with this index; the last block if there is no index."""
         return self._last if index is None else self._by_index.get(index)
 
     def _open(self, index: int | None, begun: WireObject) -> Sequence[ModelDelta]:
@@ -170,18 +172,18 @@ class BlockTable:
         return OpaquePart(begun)
 
     def _add_elsewhere(self, index: int | None, delta: Delta) -> Sequence[ModelDelta]:
-        """A delta that fits no block of its number."""
+        """Add a delta that does not match the block with its index."""
         if _is_empty(delta):
             return _NOTHING
         if isinstance(delta, OddDelta):
-            # Nothing tells what it is part of: it is kept as a block of its own.
+            # The block of this delta is unknown, so the delta becomes a block of its own.
             shown = self._open(index, {"type": delta.type})
             return [*shown, *self._parts[-1].add(delta)]
         if delta.type in {"signature_delta", "citations_delta", "input_json_delta"}:
-            # It is worth nothing by itself: it goes to the last block that may lack it.
+            # This delta is useless by itself: it goes to the last block that may lack it.
             for part in reversed(self._parts):
                 if part.lacks(delta):
-                    # One that got others under its own number need not be the one that is meant.
+                    # A call that got deltas with its own index may not be the intended block.
                     if part.numbered and isinstance(part, CallPart):
                         part.damaged = True
                     return self._add_to(part, delta)

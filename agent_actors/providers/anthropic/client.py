@@ -1,11 +1,11 @@
-"""A model behind an endpoint that speaks Anthropic's Messages.
+"""A model behind an endpoint that speaks Anthropic's Messages API.
 
-Owns the request to one endpoint and the errors that name it. It keeps no state between calls, so
-any number may be under way at once. How a request is put stands in `encode`, how an answer is read
-in `answer`, HTTP behind `ByteExchange`.
+This module sends requests to one endpoint and names the endpoint in errors. It keeps no state
+between calls, so any number of calls may be in progress. `encode` builds the request, `response`
+parses the response, and a `ByteExchange` handles HTTP.
 
-An endpoint that runs tools itself may pause a long answer and want to be asked again with what it
-has said so far. That is done here: whoever asked sees one stream and gets one answer.
+An endpoint that runs tools itself may pause a long response. It then expects a new request with the
+response so far. This module sends that request; the caller sees one stream and gets one response.
 """
 
 import os
@@ -50,44 +50,46 @@ from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CON
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 DEFAULT_VERSION: Final = "2023-06-01"
-"""The protocol's version; there has been no later one."""
+"""The version of the protocol; no later version exists."""
 
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 
 _PATH: Final = "/v1/messages"
 _COUNT: Final = "/count_tokens"
 _MAX_CONTINUATIONS: Final = 8
-"""How often one answer may pause: each stands for some ten of the endpoint's own tool calls."""
+"""How often one response may be paused. Each pause follows about ten of the endpoint's tool calls.
+"""
 
 
 class AnthropicMessages:
-    """`ModelProvider` for Anthropic's API and the endpoints that speak its protocol.
+    """`ModelProvider` for Anthropic's API and endpoints that speak its protocol.
 
-    Always streams, whatever the caller wants to see of it. Works without a runtime too. Fields that
-    have no option here (`thinking`, `top_k`, `metadata` …) go by `ModelSettings.extra_body`.
+    The provider always requests a stream, even if the caller does not need one. It can also be used
+    without a runtime. Request fields without an option here (`thinking`, `top_k`, `metadata` …) can
+    be set with `ModelSettings.extra_body`.
 
     Args:
-        base_url: Such as `https://api.anthropic.com` or `http://localhost:1234/v1`;
-            `/v1/messages`, or what of it is missing, is added. A query stays.
-        api_key: Sent as `x-api-key`; empty: not sent. None: for Anthropic's own API the
-            environment variable `ANTHROPIC_API_KEY`, for any other endpoint none, so that the key
-            is shown to nobody else.
+        base_url: For example `https://api.anthropic.com` or `http://localhost:1234/v1`. Missing
+            parts of `/v1/messages` are added. A query is kept.
+        api_key: Sent as `x-api-key`; empty: not sent. None: for Anthropic's own API the environment
+            variable `ANTHROPIC_API_KEY`, for any other endpoint no key, so that no other endpoint
+            receives it.
         version: Sent as `anthropic-version`.
         betas: Names of beta features, sent as `anthropic-beta`.
-        headers: Further headers; they win over those made here.
-        exchange: What to send by; without one, one is made, and closed by `aclose`.
-        connect_timeout: Seconds to connect in, for the exchange made here.
-        max_connections: Requests under way at once, for the exchange made here.
-        max_tokens: The most tokens of an answer, where the settings say nothing.
-        cache: What to mark for the endpoint's prompt cache: `system`, `tools`, `messages`, each
-            up to its end. A block's own mark goes by its `extra`.
-        cache_ttl: How long it is kept: `5m` or `1h`; empty: the endpoint's default.
-        server_tools: Tools that the endpoint runs itself, in its own form, such as
+        headers: Additional headers; they override the headers that this class sets.
+        exchange: Sends the requests. None: the provider creates an exchange, which `aclose` closes.
+        connect_timeout: Seconds to connect, for the exchange created here.
+        max_connections: Concurrent requests, for the exchange created here.
+        max_tokens: The maximum number of tokens of a response, if the settings have none.
+        cache: The parts to mark for the endpoint's prompt cache, each up to its end: `system`,
+            `tools`, `messages`. A block's `extra` can carry a mark of its own.
+        cache_ttl: The lifetime of the cache: `5m` or `1h`; empty: the endpoint's default.
+        server_tools: Tools that the endpoint runs itself, in the endpoint's format, for example
             `{"type": "web_search_20250305", "name": "web_search"}`.
-        eager_tool_input: Whether arguments are to stream as they are made, unchecked.
-        echo_unsigned_thinking: Whether to send thoughts without a seal too; Anthropic refuses them,
-            other endpoints want them.
-        max_continuations: How often an answer that the endpoint pauses is gone on with.
+        eager_tool_input: Whether the endpoint streams arguments at once, without validating them.
+        echo_unsigned_thinking: Whether to also send thinking without a signature. Anthropic refuses
+            unsigned thinking; other endpoints require it.
+        max_continuations: How often a response that the endpoint pauses is continued.
 
     Raises:
         ConfigError: The URL is not http(s), or a header is not printable ASCII.
@@ -148,14 +150,14 @@ class AnthropicMessages:
         return self._name
 
     async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
-        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+        """Send a request, feed deltas to `sink` as they arrive, and return the complete response.
 
         Raises:
-            ProviderError: Whatever failed on the model's side.
+            ProviderError: The request failed on the side of the model.
 
-        Cancellation: closes the connection; what `sink` got stays there.
+        Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
-        # Output's own sink knows nothing of deadlines and budgets.
+        # The sink of the output tool supports neither deadlines nor budgets.
         asker = sink
         tool: OutputTool | None = None
         if request.output is not None:
@@ -172,20 +174,21 @@ class AnthropicMessages:
         return answer if tool is None else tool.answer(answer)
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Ask the model and wait for the whole answer.
+        """Send a request and return the complete response.
 
         Raises:
-            ProviderError: Whatever failed on the model's side.
+            ProviderError: The request failed on the side of the model.
 
         Cancellation: closes the connection.
         """
         return await self.stream(request, DroppingSink())
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """Ask how many tokens the input of this request has; nothing is generated.
+        """Request the number of input tokens of a request, without generating a response.
 
         Raises:
-            ProviderError: Whatever failed on the endpoint's side; some do not count.
+            ProviderError: The request failed on the side of the endpoint; some endpoints cannot
+                count.
 
         Cancellation: closes the connection.
         """
@@ -195,18 +198,18 @@ class AnthropicMessages:
         return _count_of(reading.document(), endpoint=self._name)
 
     def statistics(self) -> ExchangeStatistics:
-        """What its connections do; those of a caller's exchange too."""
+        """Return statistics of the exchange, which may be the caller's own."""
         return self._exchange.statistics()
 
     async def aclose(self) -> None:
-        """Close the connections, unless the exchange is the caller's; idempotent."""
+        """Close the connections, unless the caller passed the exchange; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
 
     async def _ask(
         self, request: ModelRequest, sink: ModelSink, asker: ModelSink
     ) -> tuple[ModelCompleted, bool]:
-        """One request: its answer, and whether the endpoint paused in it."""
+        """Send one request; return its response, and whether the endpoint paused."""
         body = encode_request(request, self._options, self._name)
         grace = Grace(asker)
 
@@ -215,7 +218,7 @@ class AnthropicMessages:
                 request,
                 endpoint=self._name,
                 content_type=content_type,
-                # With a pause the answer is not whole: then what is late is late.
+                # A paused response is not complete: deadlines still apply to it.
                 on_told_end=lambda ends: grace.told(ends, whole=not made.paused),
             )
             return made
@@ -225,21 +228,21 @@ class AnthropicMessages:
         await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
         read = reading.whole()
         answer = read.finish()
-        # With calls of ours open, it is their results that the endpoint waits for.
+        # With open calls of client-side tools, the endpoint waits for their results instead.
         calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in answer.blocks)
         return answer, read.paused and not calls
 
 
 def _has_room(asker: ModelSink, used: Usage) -> bool:
-    """True if another request may be made for this answer; it counts as made."""
+    """Return whether another request may be made for this response, and count the request."""
     return not isinstance(asker, BudgetSink) or asker.take_request(used)
 
 
 def _count_of(told: bytes, *, endpoint: str) -> int:
-    """The count of tokens that a document tells.
+    """Return the token count in a document.
 
     Raises:
-        ProviderError: It tells none.
+        ProviderError: The document contains no token count.
     """
     try:
         value = read_json(told)
@@ -252,20 +255,21 @@ def _count_of(told: bytes, *, endpoint: str) -> int:
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
             return count
     raise ProviderProtocolError(
-        f"expected a count of tokens, got {message_of_body(told) or 'nothing'}", endpoint=endpoint
+        f"expected a token count, got {message_of_body(told) or 'nothing'}", endpoint=endpoint
     )
 
 
 def _thinks(request: ModelRequest) -> bool:
-    """True if the model is to think, beside which it may not be made to call a tool."""
+    """Return whether thinking is enabled; a request with thinking may not force a tool call."""
     thinking = request.settings.extra_body.get("thinking")
     return isinstance(thinking, dict) and thinking.get("type") != "disabled"
 
 
 def _continued(request: ModelRequest, answer: ModelCompleted, number: int) -> ModelRequest:
-    """The request that goes on with this answer; the continuations are counted from 1."""
+    """Return the request that continues this response; continuations are counted from 1."""
     said = Message("assistant", answer.blocks)
-    # It is another request: under the same key it might get the answer that it goes on with.
+    # This is a different request. With the same key, the endpoint might return the response that
+    # this request continues.
     key = f"{request.idempotency_key}-{number}" if request.idempotency_key else ""
     return attrs.evolve(request, messages=request.messages.append(said), idempotency_key=key)
 

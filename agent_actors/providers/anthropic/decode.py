@@ -1,20 +1,21 @@
-"""Events of a message become the blocks of an answer.
+"""Decode the events of a message into the blocks of a response.
 
-Owns the meaning of Anthropic's events and of what endpoints make of them, one data line at a time;
-which block a piece belongs to is told in `blocks`. It never refuses what can be read: an odd field
-is read as far as it goes, and an event of a type that is not known is passed over, as the protocol
-asks, unless it looks like a part of a block. A line that is no JSON is skipped, and a field of a
-wrong type is left out; both are counted and reported, because a part of the response is lost with
-them, and no call that was open then is carried out. Nor is any call if the reason for the end never
-came after such a line: it may have been the line that refused the response. What an endpoint tells
-of its own failure is raised.
+This module interprets Anthropic's events and common deviations from them, one data line at a time.
+`block_list` assigns deltas to blocks. The decoder accepts everything that can be read. It reads an
+invalid field as far as possible. As the protocol requires, it ignores an event of unknown type,
+unless the event looks like a part of a block. It skips a line that is not JSON, and leaves out a
+field of a wrong type. Such damage is counted and reported, because a part of the response is lost,
+and calls that were open at that time are not executed. If a line is damaged and no finish reason
+arrives, no call of the response is executed, because the line may have been the one that refused
+the response. Errors that the endpoint reports are raised.
 
-A message begins once. The same beginning again is passed over; another one after blocks came is
-raised, because gateways that lose their connection splice two answers together, and a history with
-the seals of both is refused for ever.
+A message begins once. If the same beginning is repeated, it is ignored. If another message begins
+after the first block, an error is raised: gateways that lose their connection can splice two
+responses, and endpoints would always refuse a history with the signatures of both.
 
-Token counts are totals so far and never shrink: of two counts the higher one holds, since endpoints
-send zeros for what they do not know. Anthropic counts cached tokens of the input apart from it.
+Token counts are totals so far and never decrease. The higher of two counts is used, because
+endpoints send zeros for unknown counts. Anthropic counts cached input tokens separately from the
+other input tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    # Words of other dialects, from gateways that translate no more than they must.
+    # Reasons of other protocols, from gateways that translate only partially.
     "stop": "stop",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -79,7 +80,7 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
 }
 _PAUSED: Final = "pause_turn"
 _NO_REASON: Final = frozenset({"", "null", "none"})
-"""What endpoints send for "not finished yet" beside the absent field and JSON's null."""
+"""Values for "not finished yet", in addition to an absent field and JSON's null."""
 
 _WEIGHT: Final[Mapping[FinishReason, int]] = {
     "unknown": 1,
@@ -90,18 +91,19 @@ _WEIGHT: Final[Mapping[FinishReason, int]] = {
     "refusal": 4,
     "content_filter": 4,
 }
-"""Endpoints repeat and contradict themselves: a heavier reason is not undone by a lighter one."""
+"""Endpoints repeat and contradict finish reasons; a lighter reason does not replace a heavier one.
+"""
 
 _CUT: Final[Mapping[FinishReason, str]] = {
-    "length": "the answer was cut off at its token limit",
+    "length": "the response was cut off at its token limit",
 }
 _BROKEN: Final = "the stream broke off"
 
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
-"""What the count of the answer's tokens is called."""
+"""The names of the output token count."""
 
 _SHOWN_LINE: Final = 200
-"""Characters of a line that is not read which the error of a body without an answer shows."""
+"""The number of characters of a skipped line in the error of a body without a response."""
 
 _EVENTS: Final = frozenset(
     {
@@ -113,27 +115,27 @@ _EVENTS: Final = frozenset(
         "message",
     }
 )
-"""Names of events that say nothing without data."""
+"""Names of events that are meaningless without data."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 
 
 class MessageDecoder:
-    """Decodes the data lines of one answer.
+    """Decodes the data lines of one response.
 
     Args:
-        request: What was asked.
-        endpoint: What errors call the endpoint.
+        request: The request.
+        endpoint: The name of the endpoint in error messages.
 
     Attributes:
-        model: The model's name as the endpoint gave it; empty while it has not.
-        response_id: The endpoint's id of the answer; empty while it gave none.
-        ended: True once the endpoint said that nothing more comes.
-        paused: True if the endpoint wants to be asked again, to go on with this answer.
-        answered: True once any event of a message came.
+        model: The model's name from the endpoint; empty until it arrives.
+        response_id: The endpoint's id of the response; empty until it arrives.
+        ended: True once the endpoint reported the end of the message.
+        paused: True if the endpoint expects another request, to continue this response.
+        answered: True once any event of a message arrived.
         damaged: The lines that could not be read completely.
-        skipped: How many lines were damaged, or of a type that is not known.
-        first_skipped: The beginning of the first of them; empty if there was none.
+        skipped: The number of lines that were damaged or of an unknown type.
+        first_skipped: The beginning of the first of these lines; empty if there was none.
     """
 
     __slots__ = (
@@ -161,8 +163,8 @@ class MessageDecoder:
         self._blocks = BlockTable(request)
         self._finish: FinishReason | None = None
         self._usage = Usage()
-        # True once the answer's tokens were counted: at its beginning only the prompt's are known,
-        # and what stands there for the answer is the endpoint's guess.
+        # True once output tokens were counted. At its beginning, a message has only the prompt's
+        # count, and its output count is a guess of the endpoint.
         self._counted = False
         self._stop_details: WireObject = {}
         self._opening: list[WireObject] = []
@@ -177,25 +179,25 @@ class MessageDecoder:
 
     @property
     def finish_hint(self) -> FinishReason | None:
-        """How the endpoint says that the answer ends; None while it has not."""
+        """The finish reason so far; None until one arrives."""
         return self._finish
 
     @property
     def size(self) -> int:
-        """Characters of the answer so far. It looks at every piece: for now and then."""
+        """The number of characters so far; the cost grows with the number of deltas."""
         return self._blocks.size()
 
     def decode(self, data: str | bytes, name: str = "", fault: Fault = "") -> Sequence[ModelDelta]:
-        """Take one data line; return what is to be shown.
+        """Decode one data line; return the deltas to show.
 
         Args:
             data: The line.
             name: The event's name in the stream, for data without a type.
-            fault: What the event stream's decoder found wrong with it.
+            fault: The defect that the decoder of the event stream found.
 
         Raises:
-            ProviderInBandError: The line tells of an error.
-            ProviderProtocolError: Another answer begins in the middle of this one.
+            ProviderInBandError: The line reports an error.
+            ProviderProtocolError: Another response begins in the middle of this one.
         """
         if fault == "line":
             return self._damage(NOT_A_FIELD, data)
@@ -212,14 +214,14 @@ class MessageDecoder:
         return shown
 
     def flush(self) -> Sequence[ModelDelta]:
-        """What is still to be shown when no more lines come."""
+        """Return the remaining deltas to show when no more lines follow."""
         shown: list[ModelDelta] = []
         if not self._blocks:
             shown += self._take_blocks(self._opening)
         return [*shown, *self._blocks.flush()]
 
     def finish(self) -> ModelCompleted:
-        """The whole answer; `flush` was called before."""
+        """Return the complete response. Call `flush` first."""
         broken = self._finish is None and not self.ended
         cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
         void = REFUSED_CALL if self._finish in REFUSALS else ""
@@ -237,7 +239,7 @@ class MessageDecoder:
         )
 
     def _details(self) -> StopDetails | None:
-        """The endpoint's own words about a response that was refused or filtered."""
+        """Return the endpoint's explanation of a refused or filtered response."""
         if self._finish is None or self._finish not in REFUSALS:
             return None
         data = mend_object(cast(JsonObject, self._stop_details))
@@ -258,7 +260,7 @@ class MessageDecoder:
         if event.error or kind == "error":
             raise in_band(event.error or "", endpoint=self._endpoint)
         if kind == "ping":
-            # Nothing but pings was seen to follow a reason, where the last event got lost.
+            # If the last event is lost, only pings follow a finish reason.
             self.ended = self.ended or self._finish is not None
             return _NOTHING
         shown = self._take_rare(kind, event)
@@ -272,7 +274,7 @@ class MessageDecoder:
         return shown
 
     def _take_rare(self, kind: str, event: Event) -> Sequence[ModelDelta] | None:
-        """What a message has few of; None if the type is not known."""
+        """Decode an event that a message has few of; return None if the type is unknown."""
         if kind == "content_block_start":
             return self._blocks.begin(event.index, event.content_block or {"type": "text"})
         if kind == "content_block_stop":
@@ -295,7 +297,7 @@ class MessageDecoder:
         repeated = not message.id or message.id == self.response_id
         if self._blocks and not repeated:
             raise ProviderProtocolError(
-                f"another answer ({message.id}) began in the middle of this one "
+                f"another response ({message.id}) began in the middle of this one "
                 f"({self.response_id or 'without an id'}): a gateway joined two streams",
                 endpoint=self._endpoint,
             )
@@ -361,12 +363,12 @@ class MessageDecoder:
         )
 
     def _damage(self, what: str, data: str | bytes) -> Sequence[ModelDelta]:
-        """A line that could not be read completely: a part of the answer may be lost with it."""
+        """Report a line that could not be read completely; a part of the response may be lost."""
         self._blocks.damage()
         return self.damaged.add(what, self._skip(data))
 
     def _skip(self, data: str | bytes) -> str:
-        """Count a line that is not read; return it."""
+        """Count a line that is skipped; return the line."""
         line = data if isinstance(data, str) else data.decode("utf-8", "replace")
         self.skipped += 1
         self.first_skipped = self.first_skipped or line[:_SHOWN_LINE]
@@ -374,7 +376,7 @@ class MessageDecoder:
 
 
 def _type_of(delta: Delta) -> str | None:
-    """The type of a delta that names none, by what it holds."""
+    """Return the type of a delta without a type, derived from its fields."""
     if delta.text is not None:
         return "text_delta"
     if delta.partial_json is not None:
@@ -394,14 +396,14 @@ def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishRea
 
 
 def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
-    """The counts so far, with those that are told now where they are higher."""
+    """Return the counts so far, increased to the new counts where these are higher."""
     if not raw:
         return so_far
     read = count_in(raw, "cache_read_input_tokens")
     created = count_in(raw, "cache_creation_input_tokens")
     read = max(read, so_far.cache_read_tokens)
     created = max(created, so_far.cache_creation_tokens)
-    # Of the input only what is not cached is compared: the rest may be told in another event.
+    # Only uncached input is compared here: another event may report the cached tokens.
     fresh = so_far.input_tokens - so_far.cache_read_tokens - so_far.cache_creation_tokens
     fresh = max(fresh, count_in(raw, "input_tokens", "prompt_tokens"))
     details = raw.get("output_tokens_details")

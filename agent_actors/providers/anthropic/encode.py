@@ -1,19 +1,21 @@
-"""A request becomes the JSON body of a message.
+"""Encode a request as the JSON body of a Messages request.
 
-Owns what is sent, and the rules by which this protocol refuses a conversation that others take:
+This protocol refuses some conversations that other protocols accept. The encoder therefore follows
+these rules:
 
-- system messages stand apart from the others, wherever they were;
-- user and assistant take turns, so neighbours are joined; results of calls are the user's, and
-  stand before all else in the very message that follows the calls;
-- no text is empty or blank, none at the very end ends with blanks, and no message is without parts;
-- ids of calls are letters, digits, `_` and `-`; others, from another provider, are rewritten alike
-  in the call and in its result;
-- a thought without its seal is refused, and so left out.
+- System messages are separate from the other messages, wherever they were.
+- User and assistant messages alternate, so adjacent messages of one role are joined. Tool results
+  belong to the user. They are first in the message that follows the calls.
+- No text is empty or blank, a final assistant text has no trailing whitespace, and no message is
+  empty.
+- Call ids consist of letters, digits, `_` and `-`. Other ids, from another provider, are rewritten
+  in the same way in the call and in its result.
+- Thinking without a signature would be refused, so it is left out.
 
-What a block keeps in `extra` stands in the block that is sent, `cache_control` included, and wins
-over what is made here; but what another endpoint gave to be echoed is left out, as far as it is not
-of this protocol (`domain/provenance.py`). Opaque blocks are sent as they came. Nothing in here
-changes the conversation.
+The `extra` of a block, including `cache_control`, is sent and overrides the fields made here.
+Fields that another endpoint wants back are left out unless they belong to this protocol
+(`domain/provenance.py`). Opaque blocks are sent unchanged. The encoder does not change the
+conversation.
 """
 
 import re
@@ -45,42 +47,44 @@ _Turn: TypeAlias = tuple[str, list[JsonObject]]
 CachePoint: TypeAlias = Literal["system", "tools", "messages"]
 
 DEFAULT_MAX_TOKENS: Final = 8192
-"""Tokens of one answer, where the settings say nothing: the protocol demands a number, and every
-model since 2024 takes this one."""
+"""The maximum number of tokens of a response, if the settings have none. The protocol requires a
+number, and every model since 2024 accepts this one.
+"""
 
 _MAX_CACHE_POINTS: Final = 4
-"""A request with more of them is refused."""
+"""The maximum number of cache points; endpoints refuse a request with more."""
 
 _NOT_COUNTED: Final = frozenset(
     {"max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata"}
 )
-"""Fields that a request for a count may not have."""
+"""Fields that a request for a token count must not have."""
 
 _FOREIGN: Final = frozenset({"extra_content", "reasoning_content"})
-"""What other protocols want echoed; this one refuses a field that it does not know."""
+"""Fields that endpoints of other protocols want back; this protocol refuses unknown fields."""
 
 _SHARED: Final = frozenset({"citations", "caller"})
-"""Fields of blocks that belong to the protocol, and go to every endpoint that speaks it."""
+"""Block fields that belong to the protocol and are sent to every endpoint that speaks it."""
 
 _UNCACHED: Final = frozenset({"thinking", "redacted_thinking"})
-"""Blocks that may not be marked for the cache."""
+"""Blocks that must not be marked for the cache."""
 
 _NOT_IN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @attrs.frozen
 class EncodeOptions:
-    """How requests of one endpoint are put.
+    """The options for encoding requests to one endpoint.
 
     Attributes:
-        max_tokens: The most tokens of an answer, where the settings say nothing.
-        cache: What to mark for the endpoint's prompt cache: the end of the system prompt, of the
-            tools, of the conversation.
-        cache_ttl: How long it is kept: `5m` or `1h`; empty: the endpoint's default.
-        server_tools: Tools that the endpoint runs itself, in its own form; they follow the others.
-        eager_tool_input: Whether arguments are to stream as they are made, unchecked.
-        echo_unsigned_thinking: Whether to send thoughts without a seal too, as some endpoints that
-            speak this protocol want.
+        max_tokens: The maximum number of tokens of a response, if the settings have none.
+        cache: The parts to mark for the endpoint's prompt cache, each at its end: the system
+            prompt, the tools, the conversation.
+        cache_ttl: The lifetime of the cache: `5m` or `1h`; empty: the endpoint's default.
+        server_tools: Tools that the endpoint runs itself, in the endpoint's format; sent after the
+            other tools.
+        eager_tool_input: Whether the endpoint streams arguments at once, without validating them.
+        echo_unsigned_thinking: Whether to also send thinking without a signature, which some
+            endpoints with this protocol require.
     """
 
     max_tokens: int = DEFAULT_MAX_TOKENS
@@ -92,18 +96,18 @@ class EncodeOptions:
 
 
 def encode_request(request: ModelRequest, options: EncodeOptions, endpoint: str = "") -> bytes:
-    """The body of a request for an answer, streamed.
+    """Return the body of a request for a streamed response.
 
     Args:
-        request: What is asked.
-        options: How it is put.
-        endpoint: Who is asked, by name: what it gave to be echoed is sent back.
+        request: The request.
+        options: The encoding options.
+        endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
     """
     return _encoded(_body(request, options, endpoint))
 
 
 def encode_count(request: ModelRequest, options: EncodeOptions, endpoint: str = "") -> bytes:
-    """The body of a request for the count of what `encode_request` would send."""
+    """Return the body of a token count request, for the same input as `encode_request`."""
     body = _body(request, options, endpoint)
     return _encoded({key: value for key, value in body.items() if key not in _NOT_COUNTED})
 
@@ -111,7 +115,7 @@ def encode_count(request: ModelRequest, options: EncodeOptions, endpoint: str = 
 def _encoded(body: JsonObject) -> bytes:
     try:
         return msgspec.json.encode(body)
-    except UnicodeEncodeError:  # a lone surrogate somewhere in what the caller gave
+    except UnicodeEncodeError:  # the caller's data contains a lone surrogate
         return msgspec.json.encode(_mended(body))
 
 
@@ -139,14 +143,14 @@ def _body(request: ModelRequest, options: EncodeOptions, endpoint: str) -> JsonO
 
 
 def _short(parts: Sequence[JsonObject]) -> JsonValue:
-    """Parts as text, if they are nothing but one text; None if there are none."""
+    """Return a single text part as text, other parts as a list; None if there are none."""
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
         return parts[0]["text"]
     return list(parts) or None
 
 
 def _system(request: ModelRequest, asked: Origin) -> Iterator[JsonObject]:
-    """The system prompt, and what the system says among the messages."""
+    """Return the system prompt and the texts of system messages."""
     if request.system_prompt.strip():
         yield {"type": "text", "text": request.system_prompt}
     for message in request.messages:
@@ -183,17 +187,17 @@ def _tool_choice(settings: ModelSettings) -> JsonValue:
 
 
 class _Conversation:
-    """Puts the messages of one request."""
+    """Encodes the messages of one request."""
 
     def __init__(self, options: EncodeOptions, asked: Origin) -> None:
         self._options = options
         self._asked = asked
-        # The ids that are sent, by those of the history.
+        # The sent ids, by the ids in the history.
         self._ids: dict[str, str] = {}
         self._given: set[str] = set()
 
     def turns(self, messages: Iterable[Message]) -> list[_Turn]:
-        """The conversation in turns: who speaks, and the parts of what is said."""
+        """Return the turns of the conversation: the role and the parts of each."""
         messages = [message for message in messages if message.role != "system"]
         answered = {
             block.tool_use_id
@@ -234,7 +238,7 @@ class _Conversation:
             yield {**block.data, **self._extra(block)}
 
     def _thinking(self, block: ThinkingBlock) -> Iterator[JsonObject]:
-        # Another protocol's seal is none here, and the thought is as one without.
+        # A signature of another protocol is not valid here; such thinking counts as unsigned.
         if block.signature and self._asked.speaks(block.origin):
             yield {
                 "type": "thinking",
@@ -276,7 +280,7 @@ class _Conversation:
 
 
 def _trim_end(turns: list[_Turn]) -> None:
-    """Take the blanks off an answer that the model is to go on with: they are refused there."""
+    """Remove trailing whitespace from a final assistant text; endpoints refuse it there."""
     if not turns or turns[-1][0] != "assistant":
         return
     last = turns[-1][1][-1]
@@ -291,7 +295,7 @@ def _results_first(parts: list[JsonObject]) -> list[JsonObject]:
 
 
 def _extra(block: ContentBlock, asked: Origin) -> JsonObject:
-    if not block.extra:  # nearly always
+    if not block.extra:  # the usual case
         return {}
     owed = asked.owed(block, _SHARED)
     return {key: value for key, value in owed.items() if key not in _FOREIGN}
@@ -303,10 +307,10 @@ def _mark(
     messages: list[_Turn],
     options: EncodeOptions,
 ) -> None:
-    """Mark the ends that are to be cached, as far as the endpoint takes marks."""
+    """Mark the ends of the cached parts, up to the endpoint's limit."""
     said = [part for _, parts in messages for part in parts]
     left = _MAX_CACHE_POINTS - sum("cache_control" in part for part in (*system, *tools, *said))
-    # What comes last holds all that comes before it: it is marked first.
+    # The last part covers all earlier parts, so it is marked first.
     ends: tuple[tuple[CachePoint, list[JsonObject]], ...] = (
         ("messages", said),
         ("system", system),

@@ -1,8 +1,8 @@
-"""Images, documents and results of calls in the form of this protocol.
+"""Encode images, documents and tool results in the format of this protocol.
 
-An image or a file is named by its URL or comes as data in a `data:` URL. Its media type
-decides, whatever it is called here: what is no image is a document, for which this protocol has a
-form of its own, and a text has to be plain. No image is decoded or encoded again.
+An image or a file has a URL, or its data is in a `data:` URL. The media type determines the format,
+not the class of the block: anything but an image is sent as a document, and a text document must be
+plain text. Images are not decoded or encoded again.
 """
 
 from typing import Final
@@ -28,19 +28,19 @@ from agent_actors.providers.anthropic.block_builders import PROVIDER
 
 _DEFAULT_IMAGE: Final = "image/png"
 _DEFAULT_FILE: Final = "application/pdf"
-_UNTOLD: Final = "the tool failed and said nothing"
-"""Sent for an error without a message: an error without content is refused."""
+_UNTOLD: Final = "the tool failed without a message"
+"""Sent for an error without a message, because endpoints refuse an error without content."""
 
 
 def media_part(block: ImageBlock | FileBlock) -> JsonObject:
-    """An image, or the document that it is by its media type, as a part of a message."""
+    """Return the message part for an image, or for a document if the media type requires one."""
     default = _DEFAULT_IMAGE if isinstance(block, ImageBlock) else _DEFAULT_FILE
     data = split_data_url(block.source)
     media_type = usual_name(block.media_type) or (data.media_type if data else "") or default
     if data is None:
         source: JsonObject = {"type": "url", "url": block.source}
     elif is_text(media_type):
-        # Plain text is the only kind of text that a document may be.
+        # A text document must be plain text.
         text = decoded_text(block.source)
         source = {"type": "text", "media_type": "text/plain", "data": text}
     else:
@@ -52,10 +52,10 @@ def media_part(block: ImageBlock | FileBlock) -> JsonObject:
 
 
 def result_content(result: ToolResultBlock) -> JsonValue:
-    """What a call gave back: text, or parts if it is a list of blocks; empty if it is nothing."""
+    """Return the content of a result: text, or parts for a list of blocks; may be empty."""
     parts = _parts(result.content) if isinstance(result.content, list) else None
     if parts and result.is_error and not all(part.get("type") == "text" for part in parts):
-        parts = None  # an error is told in text alone
+        parts = None  # an error may only contain text
     if parts is None:
         text = "" if result.content == [] else result.text
         return text or (_UNTOLD if result.is_error else "")
@@ -64,7 +64,7 @@ def result_content(result: ToolResultBlock) -> JsonValue:
 
 
 def _parts(content: list[JsonValue]) -> list[JsonObject] | None:
-    """The blocks in a list as parts; None if anything else is in it, or nothing."""
+    """Return the blocks in a list as parts; None if the list is empty or has other items."""
     parts = [_part(item) for item in content]
     found = [part for part in parts if part is not None]
     return found if found and len(found) == len(parts) else None

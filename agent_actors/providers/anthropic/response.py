@@ -1,13 +1,14 @@
-"""The body of a 2xx answer, from its first byte to the whole answer of the model.
+"""Parse the body of a 2xx response into the response of the model.
 
-Owns the steps SSE → events → blocks for one answer, without I/O. It is told bytes and gives what is
-to be shown; at the end it says what the answer was, or why there is none.
+The parser runs the steps SSE → events → blocks for one response, without I/O. It receives bytes and
+returns the deltas to show. At the end it returns the response, or raises the reason why there is
+none.
 
-Which kind of body it is, is told in `providers/response_body.py`.
+`providers/response_body.py` detects the kind of body.
 
-A stream should end with `message_stop`. Where a reason for the end has come and nothing follows it,
-`on_told_end` is called, and whoever reads the network waits a short while more; an endpoint that
-then goes on with the answer has shown that the reason means nothing.
+A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
+parser calls `on_told_end`, and the network reader waits only a short time for more. If the endpoint
+continues the response after its finish reason, the finish reason is not reliable.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,25 +32,25 @@ from agent_actors.providers.response_body import AnswerBody, Words
 from agent_actors.providers.response_sink import CUT_SHORT
 
 _DONE: Final = "[DONE]"
-"""No part of this protocol; gateways of the other one leave it in."""
+"""Not part of this protocol, but gateways from chat completions sometimes send it."""
 
 _CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
-"""Pieces that are more of an answer."""
+"""Deltas that continue a response."""
 
 _WORDS: Final = Words(
-    stream="a message", document="JSON that is no message", line="event of a message"
+    stream="a message", document="JSON that is not a message", line="events of a message"
 )
 
 
 class AnswerReader:
-    """Reads one answer.
+    """Parses one response.
 
     Args:
-        request: What was asked.
-        endpoint: What errors call the endpoint.
-        content_type: The answer's content type, for errors.
-        on_told_end: Called with True once the endpoint has given the reason for the end, though
-            the end itself has not come; with False if it then went on.
+        request: The request.
+        endpoint: The name of the endpoint in error messages.
+        content_type: The content type of the response, for error messages.
+        on_told_end: Called with True when the finish reason arrived but the end of the stream did
+            not; called with False if more content follows the finish reason.
     """
 
     def __init__(
@@ -66,31 +67,31 @@ class AnswerReader:
         self._streams = False
         self._message = MessageDecoder(request, endpoint=endpoint)
         self._sse = SSEDecoder(shows_faults=True)
-        # An error inside the stream: `finish` raises it, once what came before it is shown.
+        # An error inside the stream. `finish` raises it, after the earlier content was shown.
         self._failure: ProviderError | None = None
         self._on_told_end = on_told_end
         self._told_end: Literal["no", "yes", "wrongly"] = "no"
 
     @property
     def done(self) -> bool:
-        """True once the stream said that nothing more comes."""
+        """True once the stream reported its end."""
         return self._failure is not None or (self._streams and self._message.ended)
 
     @property
     def paused(self) -> bool:
-        """True if the endpoint wants to be asked again, to go on with this answer."""
+        """True if the endpoint expects another request, to continue this response."""
         return self._message.paused
 
     @property
     def size(self) -> int:
-        """Characters of the answer so far."""
+        """The number of characters of the response so far."""
         return self._message.size
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
-        """Take a read's worth of the body; return what is to be shown.
+        """Parse the data of one read; return the deltas to show.
 
         Raises:
-            ProviderProtocolError: This is no answer of a model.
+            ProviderProtocolError: The body is not a response of a model.
         """
         if not self._streams:
             begun = self._body.feed(data)
@@ -104,11 +105,11 @@ class AnswerReader:
         return shown
 
     def close(self) -> Sequence[ModelDelta]:
-        """Take the end of the body; return what is still to be shown.
+        """Parse the end of the body; return the remaining deltas to show.
 
         Raises:
-            ProviderInBandError: The endpoint told of an error.
-            ProviderProtocolError: This was no answer of a model.
+            ProviderInBandError: The endpoint reported an error.
+            ProviderProtocolError: The body is not a response of a model.
         """
         shown: list[ModelDelta] = []
         if self._body.kind == "document":
@@ -116,7 +117,8 @@ class AnswerReader:
         if not self._streams and self._body.kind != "unknown" and not self._message.answered:
             raise self._body.no_answer()
         if self._streams and not self.done:
-            # The last event, though the standard would drop it: some end without a blank line.
+            # Include the last event, which the standard would drop: some streams end without a
+            # blank line.
             self._events(b"\n\n", shown)
         shown += self._message.flush()
         ended = self._message.ended or self._message.finish_hint is not None
@@ -125,11 +127,12 @@ class AnswerReader:
         return shown
 
     def finish(self) -> ModelCompleted:
-        """The whole answer; `close` was called before.
+        """Return the complete response. Call `close` first.
 
         Raises:
-            ProviderInBandError: The endpoint told of an error in its stream.
-            ProviderProtocolError: Nothing came, or nothing whole and no reason for the end.
+            ProviderInBandError: The endpoint reported an error in its stream.
+            ProviderProtocolError: The stream is empty, or has neither complete content nor a finish
+                reason.
         """
         if self._failure is not None:
             raise self._failure
@@ -147,7 +150,7 @@ class AnswerReader:
         )
 
     def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:
-        """A reason for the end has come, with this read or before it."""
+        """Report the finish reason, or that content followed it."""
         if self._told_end == "wrongly":
             return
         if self._told_end == "yes" and not any(isinstance(one, _CONTENT) for one in shown):

@@ -1,4 +1,4 @@
-"""What an endpoint tells of its own failure inside an answer that began well."""
+"""Errors that an endpoint reports inside a response that began successfully."""
 
 from typing import Final, cast
 
@@ -9,29 +9,29 @@ from agent_actors.providers.error_body import message_of
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _ENVELOPE: Final = "error"
-"""The type of the object around an error; it says nothing of what happened."""
+"""The type of the object around an error; it does not describe the error."""
 
 
 def in_band(error: object, *, endpoint: str) -> ProviderInBandError:
-    """The error to raise for what an endpoint told, in its own form.
+    """Return the exception for an error that an endpoint reported in its own format.
 
     Args:
-        error: `{"type": "error", "error": {"type": …, "message": …}}`, or what is in it.
-        endpoint: What errors call the endpoint.
+        error: `{"type": "error", "error": {"type": …, "message": …}}`, or the inner object.
+        endpoint: The name of the endpoint in error messages.
 
     Returns:
-        An error whose code is the endpoint's type of it, such as `overloaded_error`.
+        An exception with the endpoint's error type as its code, for example `overloaded_error`.
     """
     value = cast(JsonValue, error)
     return ProviderInBandError(
-        message_of(value) or "the endpoint told of an error without a message",
+        message_of(value) or "the endpoint reported an error without a message",
         endpoint=endpoint,
         code=_code_of(error),
     )
 
 
 def in_band_text(data: str, *, endpoint: str) -> ProviderInBandError:
-    """The same, for the data of an event that is called an error, in JSON or in words."""
+    """Return the exception for the data of an `error` event, in JSON or plain text."""
     try:
         return in_band(read_json(data), endpoint=endpoint)
     except NotJsonError:
@@ -39,11 +39,11 @@ def in_band_text(data: str, *, endpoint: str) -> ProviderInBandError:
 
 
 _DEEPEST: Final = 16
-"""Levels of an error that are searched. Gateways wrap what others said, each once."""
+"""The maximum nesting of an error that is searched. Each gateway wraps an error once."""
 
 
 def _code_of(error: object, depth: int = _DEEPEST) -> str:
-    """The innermost type or code, so many levels deep at most; empty if there is none."""
+    """Return the innermost type or code, at most `depth` levels deep; empty if there is none."""
     if not isinstance(error, dict) or not depth:
         return ""
     found = cast(WireObject, error)

@@ -1,9 +1,10 @@
-"""The events of a message as they stand on the wire.
+"""The events of a message in their wire format.
 
-`read_events` gives a data line as `Event`s: at once if every field has the type that Anthropic
-documents, which is nearly always; else by hand, field by field, so that one odd field costs nothing
-but itself. Blocks stay plain objects, since those of any kind must be kept as they came; so does a
-delta of a kind that `Delta` has no field for. What the fields mean is decided in `decode`.
+`read_events` parses a data line into `Event`s. The fast path applies if every field has the type
+that Anthropic documents, which is almost always the case. Otherwise the fields are parsed one by
+one, so that only the invalid fields are lost. Blocks remain plain objects, because blocks of any
+type must be kept unchanged. The same applies to deltas of unknown types. `decode` interprets the
+fields.
 """
 
 import json
@@ -15,17 +16,17 @@ from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.providers.openai_chat.wire import SAYS_NOTHING
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
-# JSON as these types name it: the decoder cannot be told of a type that contains itself.
+# A JSON object in these types: msgspec cannot decode a recursive type.
 WireObject: TypeAlias = dict[str, object]
 
 T = TypeVar("T")
 
 _MAX_DIGITS: Final = 9
-"""Digits of an index that came as text: a longer one numbers no block."""
+"""The maximum number of digits of an index sent as text; longer numbers are not indexes."""
 
 
 class Delta(msgspec.Struct):
-    """What is added to a block, or to the message."""
+    """An addition to a block or to the message."""
 
     type: str | None = None
     text: str | None = None
@@ -38,17 +39,17 @@ class Delta(msgspec.Struct):
 
 
 class OddDelta(Delta):
-    """A delta of a kind that is not known here.
+    """A delta of unknown type.
 
     Attributes:
-        raw: All of it.
+        raw: The complete delta.
     """
 
     raw: WireObject = {}
 
 
 class Message(msgspec.Struct):
-    """The message: its head where a stream begins, all of it where no stream came."""
+    """A message: its beginning in a stream, or the complete message in a document."""
 
     id: str | None = None
     model: str | None = None
@@ -59,7 +60,7 @@ class Message(msgspec.Struct):
 
 
 class Event(msgspec.Struct):
-    """One data line of the stream, or a whole message (then of the type `message`)."""
+    """One data line of the stream, or a complete message (of type `message`)."""
 
     type: str | None = None
     index: int | None = None
@@ -77,21 +78,21 @@ _KNOWN_DELTAS: Final = frozenset(
         "thinking_delta",
         "signature_delta",
         "citations_delta",
-        None,  # that of a message has no type
+        None,  # the delta of a message has no type
     }
 )
 _DECODER: Final = msgspec.json.Decoder(Event)
 
 
 def read_events(data: str | bytes, lost: list[str]) -> list[Event]:
-    """The events of a data line: one; none if it is `null`; each of an array.
+    """Parse a data line into one event, no event (`null`), or one event per item of an array.
 
     Args:
         data: The line.
-        lost: Gets the names of the fields whose values could not be read.
+        lost: Receives the names of the fields whose values could not be read.
 
     Raises:
-        NotJsonError: It is no JSON.
+        NotJsonError: The line is not JSON.
     """
     if nests_deeper(data, MAX_DOCUMENT_DEPTH):
         raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
@@ -108,7 +109,7 @@ def read_events(data: str | bytes, lost: list[str]) -> list[Event]:
 
 
 def text_in(raw: WireObject, key: str) -> str:
-    """The text under this key; empty if there is none. Numbers, as ids may be, become text."""
+    """Return the text or integer under this key as text; empty if there is none."""
     value = raw.get(key)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -116,11 +117,12 @@ def text_in(raw: WireObject, key: str) -> str:
 
 
 class _ByHand:
-    """Reads events field by field.
+    """Parses events field by field.
 
     Args:
-        lost: Gets the names of the fields whose values are dropped: something of the response is
-            lost with them. Values that say nothing (null, blanks) and token counts are not named.
+        lost: Receives the names of the fields whose values are dropped, because a part of the
+            response is lost with them. Empty values (null, blanks) and token counts are not
+            reported.
     """
 
     def __init__(self, lost: list[str]) -> None:
@@ -142,7 +144,7 @@ class _ByHand:
         )
 
     def objects(self, value: object, name: str) -> list[WireObject]:
-        """The objects in a list, or the one that stands in its place."""
+        """Return the objects in a list, or a single object in its place."""
         if isinstance(value, dict):
             return [cast(WireObject, value)]
         items = cast("list[object]", value) if isinstance(value, list) else [value]
@@ -155,7 +157,7 @@ class _ByHand:
         return Message(
             id=text_in(raw, "id") or None,
             model=text_in(raw, "model") or None,
-            # Text, as the caller's own messages may have it.
+            # Content may also be text, as in the messages of a request.
             content=[{"type": "text", "text": content}]
             if isinstance(content, str)
             else self.objects(content, "content"),
@@ -167,7 +169,7 @@ class _ByHand:
     def _delta(self, raw: WireObject) -> Delta:
         kind = text_in(raw, "type") or None
         if kind not in _KNOWN_DELTAS:
-            if "partial_json" in raw:  # more of a call, under a name that is not known
+            if "partial_json" in raw:  # arguments of a call, under an unknown type
                 self._lost.append("type")
             return OddDelta(type=kind, raw=raw)
         return Delta(
@@ -192,7 +194,7 @@ class _ByHand:
         return self._checked(raw, key, _object(raw, key))
 
     def _object_if(self, raw: WireObject, key: str, kind: str | None) -> WireObject | None:
-        """An object that only the beginning of a message has."""
+        """Return an object that only `message_start` events have; report it as lost only there."""
         return self._object(raw, key) if kind == "message_start" else _object(raw, key)
 
     def _checked(self, raw: WireObject, key: str, found: T | None) -> T | None:
@@ -220,5 +222,5 @@ def _json(value: object) -> str | WireObject | None:
         return value
     if isinstance(value, dict):
         return cast(WireObject, value)
-    # Neither text nor an object: kept as text, which becomes an error that shows it.
+    # Neither text nor an object: kept as text, which results in an error that shows it.
     return json.dumps(value)

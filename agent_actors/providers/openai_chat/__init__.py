@@ -1,3 +1,3 @@
-"""OpenAI's chat completions, and the many endpoints that speak something like them."""
+"""OpenAI's chat completions, and endpoints with a similar API."""
 
 from agent_actors.providers.openai_chat.client import OpenAIChat as OpenAIChat

@@ -1,8 +1,8 @@
 """A model behind an endpoint that speaks OpenAI's chat completions.
 
-Owns the request to one endpoint and the errors that name it. It keeps no state between calls, so
-any number may be under way at once. How a request is put stands in `encode`, how an answer is read
-in `answer`, HTTP behind `ByteExchange`.
+This module sends requests to one endpoint and names the endpoint in errors. It keeps no state
+between calls, so any number of calls may be in progress. `encode` builds the request, `response`
+parses the response, and a `ByteExchange` handles HTTP.
 """
 
 from collections.abc import Mapping
@@ -35,20 +35,21 @@ _PATH: Final = "/chat/completions"
 
 
 class OpenAIChat:
-    """`ModelProvider` for OpenAI-compatible endpoints. Works without a runtime too.
+    """`ModelProvider` for OpenAI-compatible endpoints. It can also be used without a runtime.
 
-    Always streams, whatever the caller wants to see of it.
+    The provider always requests a stream, even if the caller does not need one.
 
     Args:
-        base_url: Such as `http://localhost:1234/v1`; `/chat/completions` is added. A query stays.
-        api_key: Sent as `Authorization: Bearer …`; empty: not sent. Local endpoints need none, and
-            take the default.
-        api_key_header: The name of a header that gets the bare key instead.
-        headers: Further headers; they win over those made here.
-        exchange: What to send by; without one, one is made, and closed by `aclose`.
-        connect_timeout: Seconds to connect in, for the exchange made here.
-        max_connections: Requests under way at once, for the exchange made here.
-        dialect: What the endpoint wants, refuses and does in its own way.
+        base_url: For example `http://localhost:1234/v1`; `/chat/completions` is added. A query is
+            kept.
+        api_key: Sent as `Authorization: Bearer …`; empty: not sent. Local endpoints need no key and
+            accept the default.
+        api_key_header: The name of a header that carries the bare key instead.
+        headers: Additional headers; they override the headers that this class sets.
+        exchange: Sends the requests. None: the provider creates an exchange, which `aclose` closes.
+        connect_timeout: Seconds to connect, for the exchange created here.
+        max_connections: Concurrent requests, for the exchange created here.
+        dialect: The requirements and peculiarities of the endpoint.
 
     Raises:
         ConfigError: The URL is not http(s), or a header is not printable ASCII.
@@ -88,12 +89,12 @@ class OpenAIChat:
         return self._name
 
     async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
-        """Ask the model; pieces go to `sink` as they come, the whole answer is returned.
+        """Send a request, feed deltas to `sink` as they arrive, and return the complete response.
 
         Raises:
-            ProviderError: Whatever failed on the model's side.
+            ProviderError: The request failed on the side of the model.
 
-        Cancellation: closes the connection; what `sink` got stays there.
+        Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
         grace = Grace(sink)
         asked = ask_for_output(request, sink, self._dialect)
@@ -120,27 +121,27 @@ class OpenAIChat:
         return marked(asked.answer(whole.finish()), origin)
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Ask the model and wait for the whole answer.
+        """Send a request and return the complete response.
 
         Raises:
-            ProviderError: Whatever failed on the model's side.
+            ProviderError: The request failed on the side of the model.
 
         Cancellation: closes the connection.
         """
         return await self.stream(request, DroppingSink())
 
     def statistics(self) -> ExchangeStatistics:
-        """What its connections do; those of a caller's exchange too."""
+        """Return statistics of the exchange, which may be the caller's own."""
         return self._exchange.statistics()
 
     async def aclose(self) -> None:
-        """Close the connections, unless the exchange is the caller's; idempotent."""
+        """Close the connections, unless the caller passed the exchange; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
 
 
 def _explained(error: ProviderStatusError, request: ModelRequest) -> ProviderStatusError:
-    """The error, with what can be done about it where that is known."""
+    """Return the error, with a hint if the solution is known."""
     if not (request.tools and refuses_tools(error.status, error.body_message)):
         return error
     return ProviderStatusError(

@@ -1,14 +1,14 @@
-"""Chunks of a chat completion become neutral pieces.
+"""Decode the chunks of a chat completion into neutral deltas.
 
-Owns the meaning of OpenAI's wire and of what endpoints make of it, one chunk at a time; what
-belongs together across chunks is assembly's. It never refuses what can be read: an odd field is
-read as far as it goes. A line that is no JSON is skipped, and a field of a wrong type is left out;
-both are counted and reported, because a part of the response is lost with them. What an endpoint
-tells of its own failure is raised.
+This module interprets OpenAI's chunks and common deviations from them, one chunk at a time. The
+assembler combines deltas across chunks. The decoder accepts everything that can be read. It reads
+an invalid field as far as possible. It skips a line that is not JSON, and leaves out a field of a
+wrong type. Such damage is counted and reported, because a part of the response is lost. Errors that
+the endpoint reports are raised.
 
-All choices are read as one answer, since one is asked for: some endpoints number parts of an answer
-as if they were choices. A choice's whole `message` counts only where no `delta` is: some send it
-beside the deltas, growing.
+All choices are read as one response, because a request asks for one: some endpoints number the
+parts of a response as if they were choices. The complete `message` of a choice is used only if the
+choice has no `delta`: some endpoints send a growing message alongside the deltas.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,27 +64,28 @@ _FINISH: Final[dict[str, FinishReason]] = {
     **REFUSAL_WORDS,
 }
 _NO_REASON: Final = frozenset({"", "null", "none"})
-"""What endpoints send for "not finished yet" beside the absent field and JSON's null."""
+"""Values for "not finished yet", in addition to an absent field and JSON's null."""
 
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
-"""What dialects call the tokens of the prompt, and those of the answer."""
+"""The names of the token counts of the prompt and of the response in several dialects."""
 
 
 class ChunkDecoder:
-    """Decodes the data lines of one answer.
+    """Decodes the data lines of one response.
 
     Args:
-        endpoint: What errors call the endpoint.
+        endpoint: The name of the endpoint in error messages.
 
     Attributes:
-        model: The model's name as the endpoint gave it; empty while it has not.
-        response_id: The endpoint's id of the answer; empty while it gave none.
+        model: The model's name from the endpoint; empty until it arrives.
+        response_id: The endpoint's id of the response; empty until it arrives.
         damaged: The lines that could not be read completely.
-        answered: True once a choice came.
-        summed_up: True if the last line was token counts without a choice.
-        plain: The field that the last line added to, if it did nothing else: so will the next one,
-            nearly always. None if it did, or while the names above may yet come.
+        answered: True once a choice arrived.
+        summed_up: True if the last line had token counts without a choice.
+        plain: The field to which the last line added text, if it did nothing else. The next line
+            almost always does the same. None if the line did more, or while `model` or
+            `response_id` is missing.
     """
 
     __slots__ = (
@@ -102,10 +103,10 @@ class ChunkDecoder:
 
     def __init__(self, *, endpoint: str) -> None:
         self._endpoint = endpoint
-        # The text of a refusal so far, and what a content filter said.
+        # The text of a refusal so far, and the results of a content filter.
         self._refusal: list[str] = []
         self._filtered: JsonObject = {}
-        # Where the last text or thought stood.
+        # The field of the last text or thinking.
         self._prose: PlainField = "content"
         self.plain: PlainField | None = None
         self.model: str = ""
@@ -115,16 +116,16 @@ class ChunkDecoder:
         self.summed_up: bool = False
 
     def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
-        """What the data lines from `start` on add to `plain`, as far as they do nothing else.
+        """Return the texts that lines from `start` add to `plain`, up to the first other line.
 
-        Empty if the first of them is another: it is to be decoded.
+        The result is empty if the first line does anything else; the caller must decode that line.
         """
         if self.plain is None:
             return ()
         return read_plain(self.plain, lines[start:] if start else lines)
 
     def stop_details(self, reason: FinishReason) -> StopDetails | None:
-        """The endpoint's own words about a response that ended for this reason."""
+        """Return the endpoint's explanation of a response that ended for this reason."""
         if reason not in REFUSALS:
             return None
         return StopDetails(
@@ -135,14 +136,14 @@ class ChunkDecoder:
         )
 
     def decode(self, data: str | bytes, fault: Fault = "") -> list[ModelDelta]:
-        """The pieces in one data line; `damaged` counts it if not all of it could be read.
+        """Decode one data line into deltas; `damaged` counts a line that was not read completely.
 
         Args:
             data: The line.
-            fault: What the event stream's decoder found wrong with it.
+            fault: The defect that the decoder of the event stream found.
 
         Raises:
-            ProviderInBandError: The line tells of an error.
+            ProviderInBandError: The line reports an error.
         """
         if fault == "line":
             return self._skip(NOT_A_FIELD, data)
@@ -161,7 +162,7 @@ class ChunkDecoder:
         return [*deltas, *self._skip(what, data)] if what else deltas
 
     def _skip(self, what: str, data: str | bytes) -> list[ModelDelta]:
-        """Report a line that could not be read completely; the stream goes on."""
+        """Report a line that could not be read completely, and continue."""
         line = data if isinstance(data, str) else data.decode("utf-8", "replace")
         return list(self.damaged.add(what, line))
 
@@ -183,7 +184,8 @@ class ChunkDecoder:
     def _in_band(self, error: object) -> ProviderInBandError:
         value = cast(JsonValue, error)
         return ProviderInBandError(
-            mend_surrogates(message_of(value)) or "the endpoint told of an error without a message",
+            mend_surrogates(message_of(value))
+            or "the endpoint reported an error without a message",
             endpoint=self._endpoint,
             code=mend_surrogates(code_of(value)),
         )
@@ -202,7 +204,7 @@ class ChunkDecoder:
             deltas.extend(_usage(choice.usage))
 
     def _take_filter(self, results: WireObject, deltas: list[ModelDelta]) -> None:
-        """What a content filter says of a choice: it counts if anything was filtered."""
+        """Read the results of a content filter; only results with `filtered` matter."""
         found = {
             name: result
             for name, result in cast(JsonObject, results).items()
@@ -214,7 +216,7 @@ class ChunkDecoder:
 
     def _take_delta(self, delta: Delta, deltas: list[ModelDelta]) -> None:
         if delta.reasoning_content or delta.reasoning:
-            # The same thought under its old and its new name: never both.
+            # The old and the new name of the same field: they are never both used.
             self._prose = "reasoning_content" if delta.reasoning_content else "reasoning"
             deltas.extend(_thoughts(delta.reasoning_content or delta.reasoning))
         if delta.content:
@@ -237,7 +239,8 @@ class ChunkDecoder:
 
 
 def _calls(calls: list[ToolCall]) -> Iterator[ToolCallDelta]:
-    # Several in one list are several calls; if the endpoint numbers none, their places must.
+    # Several items in one list are several calls. If the endpoint does not number them, their
+    # positions do.
     places = len(calls) > 1 and all(call.index is None and not call.id for call in calls)
     for place, call in enumerate(calls):
         index = place if places else call.index
@@ -255,7 +258,7 @@ def _call(
 
 
 def _thoughts(content: Content) -> Iterator[ModelDelta]:
-    """A chain of thought: text, or an object or parts with text and maybe a signature."""
+    """Decode thinking: text, an object, or parts with text and possibly a signature."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str) and part:
             yield ThinkingDelta(part)
@@ -268,7 +271,7 @@ def _thoughts(content: Content) -> Iterator[ModelDelta]:
 
 
 def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
-    """Content in parts: text and chains of thought; other kinds are not for a reader."""
+    """Decode content in parts: text and thinking; parts of other types are not shown."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str) and part:
             yield TextDelta(part)
@@ -281,7 +284,7 @@ def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
 
 
 def _text_of(part: JsonObject) -> str:
-    """The text of a part, under whichever name, or of the parts inside it."""
+    """Return the text of a part under any known name, or the text of its inner parts."""
     for key in ("text", "thinking", "reasoning", "content", "refusal"):
         value = part.get(key)
         if isinstance(value, str):
@@ -296,7 +299,7 @@ def _text_of(part: JsonObject) -> str:
 
 
 def _usage(raw: WireObject) -> Iterator[UsageDelta]:
-    """Token counts, by the names of several dialects; none if they are all zero."""
+    """Decode token counts under the names of several dialects; nothing if all are zero."""
     prompt = _nested(raw, "prompt_tokens_details", "input_tokens_details")
     completion = _nested(raw, "completion_tokens_details", "output_tokens_details")
     usage = Usage(

@@ -1,14 +1,13 @@
-"""A request becomes the JSON body of a chat completion.
+"""Encode a request as the JSON body of a chat completion request.
 
-Owns what is sent. Nothing in here changes the conversation: a message is put into the wire's form,
-or left out where the wire has no form for it (thoughts, and calls that could not be carried out and
-that nothing answers). What this endpoint asked to have echoed back, and what a caller wants sent
-(`extra` of a block), is put where it was taken from: beside the call for a call, else beside the
-content of the message. What another endpoint gave is left out (`domain/provenance.py`): strict ones
-refuse a field that they do not know.
+The encoder does not change the conversation. It translates each block into the wire format, or
+leaves out blocks without a wire format: thinking, and failed calls without a result. Fields that
+this endpoint wants back, and fields that a caller adds (`extra` of a block), are sent in the place
+where they came from: in the call for a call, otherwise in the message. Fields from another endpoint
+are left out (`domain/provenance.py`), because strict endpoints refuse unknown fields.
 
-Arguments are sent as text that parses to exactly the call's input, since endpoints refuse anything
-else: the text that came, if it does, else new text.
+Arguments are sent as text that parses to exactly the call's input, because endpoints refuse
+anything else: the received text if it does, otherwise new text.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,21 +43,21 @@ from agent_actors.providers.openai_chat.plain_text_tools import in_text_only
 from agent_actors.providers.openai_chat.tool_call_ids import short_call_id
 
 _HEAVY: Final = b"media"
-"""Stands for a message with images or files, which is encoded with each request."""
+"""Marks a message with images or files, which is encoded again for each request."""
 
 _UNNAMED: Final = "unnamed"
-"""Sent as the name of a call that had none and was answered: the wire takes no empty name."""
+"""The sent name of an answered call without a name, because the protocol refuses an empty name."""
 
 
 def encode_request(
     request: ModelRequest, dialect: ChatDialect = PLAIN, endpoint: str = ""
 ) -> bytes:
-    """The body.
+    """Return the body of a request for a streamed response.
 
     Args:
-        request: What is asked.
-        dialect: What the endpoint wants, and what it refuses.
-        endpoint: Who is asked, by name: what it gave to be echoed is sent back.
+        request: The request.
+        dialect: The requirements of the endpoint, and the fields that it refuses.
+        endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
     """
     asked = Origin(PROVIDER, endpoint, request.settings.model)
     if "tools" in dialect.refuses:
@@ -74,14 +73,14 @@ def encode_request(
         del body[refused]
     body.update(settings.extra_body)
     encoded = _encoded(body)
-    if "messages" in body:  # the caller's own, among the further fields
+    if "messages" in body:  # the caller's own, from `extra_body`
         return encoded
     head, end = encoded[:-1] + b',"messages":[', b"]}"
     messages = _messages(request, dialect, asked)
     if not messages:
         return head + end
-    # The body is put together in one step: of a long conversation, each copy costs more than all
-    # the rest of a turn.
+    # The body is joined in one step: each copy of a long conversation costs more than the rest of
+    # the turn.
     messages[0] = head + messages[0]
     messages[-1] += end
     return b",".join(messages)
@@ -90,12 +89,12 @@ def encode_request(
 def _encoded(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate somewhere in what the caller gave
+    except UnicodeEncodeError:  # the caller's data contains a lone surrogate
         return msgspec.json.encode(_mended(value))
 
 
 def _settings(settings: ModelSettings, max_tokens_field: str, *, has_tools: bool) -> JsonObject:
-    """The sampling options that are set."""
+    """Return the sampling options that are set."""
     fields: JsonObject = {
         max_tokens_field: settings.max_tokens,
         "temperature": settings.temperature,
@@ -105,7 +104,7 @@ def _settings(settings: ModelSettings, max_tokens_field: str, *, has_tools: bool
         "presence_penalty": settings.presence_penalty,
         "frequency_penalty": settings.frequency_penalty,
     }
-    if has_tools:  # endpoints refuse these where there is nothing to choose from
+    if has_tools:  # endpoints refuse these fields without tools
         fields["tool_choice"] = _tool_choice(settings.tool_choice)
         fields["parallel_tool_calls"] = settings.parallel_tool_calls
     return {name: value for name, value in fields.items() if value is not None}
@@ -118,7 +117,7 @@ def _tool_choice(choice: str | None) -> JsonValue:
 
 
 def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> list[bytes]:
-    """The messages in bytes, each as many of the wire's as it takes, joined."""
+    """Return the encoded messages; each item has all wire messages of one message, joined."""
 
     def encode(message: Message) -> bytes:
         if message.role == "assistant":
@@ -138,7 +137,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> lis
     kept = request.memo.map((dialect, asked), request.messages, encode_alone)
     sent = list(filter(None, kept))
     if len(sent) < len(kept) and None in kept:
-        # How a call that failed is sent depends on the messages after it: nothing can be kept.
+        # The encoding of a failed call depends on later messages, so it cannot be cached.
         answered = _answered(request.messages)
         kept = [encode_lean(message) for message in request.messages]
         sent = list(filter(None, kept))
@@ -154,12 +153,12 @@ def _with_media(
     encode: Callable[[Message], bytes],
     dialect: ChatDialect,
 ) -> Iterator[bytes]:
-    """All messages, each with its bytes if they were kept; what tools showed follows the results.
+    """Return all encoded messages; media from tools follows the results in a user message.
 
     Args:
-        messages: The conversation.
-        encode: Makes the bytes of an answer, whose images stay where they are.
-        dialect: What the endpoint wants.
+        messages: The conversation, and the cached bytes of each message if there are any.
+        encode: Encodes a response, whose images stay in place.
+        dialect: The requirements of the endpoint.
     """
     shown: list[JsonValue] = []
     for message, known in messages:
@@ -188,7 +187,7 @@ def _with_media(
 
 
 def _answered(messages: Iterable[Message]) -> frozenset[str]:
-    """The ids of the calls that have a result."""
+    """Return the ids of the calls that have a result."""
     return frozenset(
         block.tool_use_id
         for message in messages
@@ -250,7 +249,7 @@ def _arguments(call: ToolUseBlock) -> str:
 
 
 def _spoken(message: Message, dialect: ChatDialect) -> Iterator[JsonObject]:
-    """What is no answer of the model: results one by one, and the rest as one message."""
+    """Encode a message that is not a response: each result separately, the rest as one message."""
     said: list[Part] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):

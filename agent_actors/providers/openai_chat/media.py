@@ -1,16 +1,17 @@
-"""Images and files in this protocol's form, and what becomes of those that a tool gives back.
+"""Encode images and files, including those in tool results, in the format of this protocol.
 
-An image is an `image_url`, by URL or as data. A text goes into the text itself, between two marks,
-because few endpoints know the protocol's `file`, and every model reads text. Any other file is a
-`file`. Parts that have no type here go as an `OpaqueBlock` of the provider `openai`.
+An image is an `image_url`, with a URL or data. A text file is included in the text between two
+marks, because few endpoints support the protocol's `file`, but every model reads text. Any other
+file is a `file`. Parts without a type here are sent as an `OpaqueBlock` of the provider `openai`.
 
-From a tool the wire takes text alone. So its message names an image by `[image]`, and the images
-themselves follow in a message of the user. That comes after the results of all calls of one answer,
-since endpoints refuse a message between them, and is one with what the user says next, since some
-templates refuse two messages of one role.
+The protocol accepts only text from a tool. The message of the tool therefore names an image with
+`[image]`, and the images follow in a user message. This message comes after the results of all
+calls of one response, because endpoints refuse a message between the results. It is joined with the
+next user message, because some templates refuse two messages of one role.
 
-What a message with images is in bytes is not kept from turn to turn: `data:` URLs are encoded
-already, putting one in costs no more than copying it, and kept it would be in memory twice.
+The encoded bytes of a message with images are not cached between turns: `data:` URLs are already
+encoded, so inserting one costs no more than a copy, and a cache would keep each image in memory
+twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,20 +34,20 @@ from agent_actors.errors import MessageError
 
 Part: TypeAlias = TextBlock | ImageBlock | FileBlock | OpaqueBlock
 
-# Their names, if they have none: OpenAI demands one, and reads its ending.
+# Names of files without a name: OpenAI requires a name and uses its extension.
 _NAME: Final = "file"
 _PDF_NAME: Final = "file.pdf"
 
 
 def is_part(block: ContentBlock) -> TypeGuard[Part]:
-    """True for what may stand in a content."""
+    """Return whether the block may be a part of a message's content."""
     if isinstance(block, OpaqueBlock):
         return block.provider == PROVIDER
     return isinstance(block, TextBlock | ImageBlock | FileBlock)
 
 
 def has_media(message: Message) -> bool:
-    """True if there is more than text to send of it."""
+    """Return whether the message has content other than text."""
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):
             if result_media(block):
@@ -57,35 +58,35 @@ def has_media(message: Message) -> bool:
 
 
 def content_of(blocks: Sequence[Part]) -> JsonValue:
-    """Text alone as text, anything else as parts."""
+    """Return the content as text if all blocks are text, otherwise as parts."""
     if any(_text_of(block) is None for block in blocks):
         return parts_of(blocks)
     return _joined(blocks)
 
 
 def parts_of(blocks: Iterable[Part]) -> list[JsonValue]:
-    """Each block as a part."""
+    """Return each block as a part."""
     return [_part(block) for block in blocks]
 
 
 def result_text(result: ToolResultBlock) -> str:
-    """What a call gave back as text; an image or a file by its label."""
+    """Return the result of a call as text, with labels in place of images and files."""
     blocks = _blocks(result)
     return result.text if blocks is None else _joined(blocks)
 
 
 def result_media(result: ToolResultBlock) -> list[JsonValue]:
-    """What a call gave back and no text can tell: parts for the user, a heading first."""
+    """Return the parts of a result that are not text, for a user message, with a heading."""
     media = [block for block in _blocks(result) or () if _text_of(block) is None]
     if not media:
         return []
-    tool = f"the tool {result.name}" if result.name else "a tool"
-    heading: JsonObject = {"type": "text", "text": f"What {tool} gave back:"}
+    tool = f"The tool {result.name}" if result.name else "A tool"
+    heading: JsonObject = {"type": "text", "text": f"{tool} returned:"}
     return [heading, *parts_of(media)]
 
 
 def _blocks(result: ToolResultBlock) -> list[Part] | None:
-    """The content as blocks; None if it is anything else."""
+    """Return the content as blocks; None if it has anything else."""
     if not isinstance(result.content, list) or not result.content:
         return None
     try:
@@ -98,12 +99,12 @@ def _blocks(result: ToolResultBlock) -> list[Part] | None:
 
 def _joined(blocks: Sequence[Part]) -> str:
     text = "".join(_label_of(block) if (t := _text_of(block)) is None else t for block in blocks)
-    # A file stands apart from what is around it, and nothing is around the first and the last.
+    # Blank lines separate a file from the text around it; remove them at the start and the end.
     return text.strip("\n") if any(isinstance(block, FileBlock) for block in blocks) else text
 
 
 def _text_of(block: Part) -> str | None:
-    """What it reads; None if it is no text."""
+    """Return the text of a block; None if it is not text."""
     if isinstance(block, TextBlock):
         return block.text
     text = block.text if isinstance(block, FileBlock) else None

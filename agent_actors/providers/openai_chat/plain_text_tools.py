@@ -1,9 +1,9 @@
-"""A conversation with calls, for an endpoint that takes text only.
+"""Convert a conversation with tool calls for an endpoint that accepts only text.
 
-Such an endpoint refuses a history with calls in it, as there is one if the session began elsewhere.
-What was called, and what came back, is told in words, in its place; neighbours of one side become
-one message, since strict templates want the sides to take turns. A conversation without calls stays
-the very same, so that what was made of its messages is used again.
+Such an endpoint refuses a history with calls, for example of a session that began with another
+endpoint. Each call and each result is replaced by a description in text. Adjacent messages of one
+role are joined, because strict templates require alternating roles. A conversation without calls
+remains the same object, so that the cached encodings of its messages are reused.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,11 +29,12 @@ _BETWEEN: Final = "\n\n"
 
 
 def in_text_only(request: ModelRequest, asked: Origin) -> ModelRequest:
-    """The request without tools, its calls and results told as text.
+    """Return the request without tools, with its calls and results as text.
 
     Args:
-        request: What is asked.
-        asked: Who is asked. What others gave to be echoed is left out before blocks become one.
+        request: The request.
+        asked: The endpoint. Fields that other endpoints want back are removed before blocks are
+            joined.
     """
     messages = request.messages
     if not any(_is_of_call(block) for message in messages for block in message.blocks):
@@ -88,7 +89,7 @@ def _merged(messages: Iterable[Message]) -> list[Message]:
 
 
 def _spaced(blocks: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
-    """The blocks, with a blank line between texts: on the wire they stand close together."""
+    """Join adjacent texts with a blank line; the wire format has no separator between texts."""
     spaced: list[ContentBlock] = []
     for block in blocks:
         before = spaced[-1] if spaced else None

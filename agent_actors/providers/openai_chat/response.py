@@ -1,20 +1,22 @@
-"""The body of a 2xx answer, from its first byte to the whole answer of the model.
+"""Parse the body of a 2xx response into the response of the model.
 
-Owns the steps SSE → chunks → assembly for one answer, without I/O. It is told bytes and gives what
-is to be shown; at the end it says what the answer was, or why there is none.
+The parser runs the steps SSE → chunks → assembly for one response, without I/O. It receives bytes
+and returns the deltas to show. At the end it returns the response, or raises the reason why there
+is none.
 
-Which kind of body it is, is told in `providers/response_body.py`. Beside the standard's fields of
-an event
-stream one more line is read: `error: {…}`, by which some servers tell of a failure in the middle.
+`providers/response_body.py` detects the kind of body. In addition to the standard's fields of an
+event stream, the parser reads lines of the form `error: {…}`, with which some servers report a
+failure inside a stream.
 
-A failure that is told of inside an event stream ends it: what came before it is still shown, and
-`finish` raises it. So nothing that was read is lost to whoever watches.
+A failure that is reported inside an event stream ends the stream. The content before the failure is
+still shown, and `finish` raises the failure. Observers therefore lose nothing that was read.
 
-A stream should end with `[DONE]`. Some endpoints send none and leave the connection open, so the
-end is taken from what is left: token counts in a chunk of their own, after a finish reason, are the
-last that the protocol has; after a finish reason alone `on_told_end` is called, and whoever reads
-the network waits a short while more. An endpoint that goes on after its finish reason has shown
-that it means nothing, and is waited for like any other.
+A stream should end with `[DONE]`. Some endpoints do not send it and keep the connection open. In
+that case the parser derives the end from other signs. A chunk with only token counts after a finish
+reason is the last chunk of the protocol. After a finish reason alone, the parser calls
+`on_told_end`, and the network reader waits only a short time for more. If the endpoint continues
+after its finish reason, the finish reason is not reliable, and the parser waits for the end as for
+any other endpoint.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,25 +47,25 @@ from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _DONE: Final = "[DONE]"
 _WORDS: Final = Words(
-    stream="chat completion chunks", document="JSON that is no chat completion", line="JSON"
+    stream="chat completion chunks", document="JSON that is not a chat completion", line="JSON"
 )
 
 _ERROR_FIELD: Final = b"error:"
 
 _CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
-"""Pieces that are more of an answer."""
+"""Deltas that continue a response."""
 
 
 class AnswerReader:
-    """Reads one answer.
+    """Parses one response.
 
     Args:
-        request: What was asked.
-        endpoint: What errors call the endpoint.
-        content_type: The answer's content type, for errors.
-        dialect: What the endpoint does in its own way.
-        on_told_end: Called with True once the endpoint has said how the answer ends, though not
-            that it has ended; with False if it then went on.
+        request: The request.
+        endpoint: The name of the endpoint in error messages.
+        content_type: The content type of the response, for error messages.
+        dialect: The peculiarities of the endpoint.
+        on_told_end: Called with True when the finish reason arrived but the end of the stream did
+            not; called with False if more content follows the finish reason.
     """
 
     def __init__(
@@ -92,19 +94,19 @@ class AnswerReader:
 
     @property
     def done(self) -> bool:
-        """True once the stream said that nothing more comes."""
+        """True once the stream reported its end."""
         return self._done
 
     @property
     def size(self) -> int:
-        """Characters of the answer so far."""
+        """The number of characters of the response so far."""
         return self._assembler.size
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
-        """Take a read's worth of the body; return what is to be shown.
+        """Parse the data of one read; return the deltas to show.
 
         Raises:
-            ProviderProtocolError: This is no answer of a model.
+            ProviderProtocolError: The body is not a response of a model.
         """
         if not self._streams:
             begun = self._body.feed(data)
@@ -123,18 +125,19 @@ class AnswerReader:
         return shown
 
     def close(self) -> Sequence[ModelDelta]:
-        """Take the end of the body; return what is still to be shown.
+        """Parse the end of the body; return the remaining deltas to show.
 
         Raises:
-            ProviderInBandError: The endpoint told of an error.
-            ProviderProtocolError: This was no answer of a model.
+            ProviderInBandError: The endpoint reported an error.
+            ProviderProtocolError: The body is not a response of a model.
         """
         shown: list[ModelDelta] = []
         kind = self._body.kind
         if kind == "page" or (kind == "document" and not self._document(shown)):
             raise self._body.no_answer()
         if self._streams and not self._done:
-            # The last event, though the standard would drop it: some end without a blank line.
+            # Include the last event, which the standard would drop: some streams end without a
+            # blank line.
             try:
                 self._events(b"\n\n", shown)
             except ProviderError as error:
@@ -146,16 +149,17 @@ class AnswerReader:
 
     @property
     def _ended(self) -> bool:
-        """Whether the endpoint said in any way that the answer is over."""
+        """True if the endpoint reported the end of the response in any way."""
         told = self._done or self._assembler.finish_hint is not None
         return told or self._body.kind == "document"
 
     def finish(self) -> ModelCompleted:
-        """The whole answer; `close` was called before.
+        """Return the complete response. Call `close` first.
 
         Raises:
-            ProviderInBandError: The endpoint told of an error in its stream.
-            ProviderProtocolError: Nothing came, or nothing whole and no word of the end.
+            ProviderInBandError: The endpoint reported an error in its stream.
+            ProviderProtocolError: The stream is empty, or has neither complete content nor a finish
+                reason.
         """
         if self._failure is not None:
             raise self._failure
@@ -187,7 +191,7 @@ class AnswerReader:
         self._done = True
 
     def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
-        # Which came first, an error or what the events tell, must not depend on the reads.
+        # The order of an error line and of events must not depend on the boundaries of reads.
         parts = data.splitlines(keepends=True) if _ERROR_FIELD in data else (data,)
         for part in parts:
             if not self._done:
@@ -206,7 +210,7 @@ class AnswerReader:
             self._raise_told(told)
 
     def _plain_events(self, lines: Sequence[bytes], shown: list[ModelDelta]) -> None:
-        """Take the data of events that have nothing else; lines that tell of errors are none."""
+        """Process events that have only data; none of these lines is an error line."""
         if self._fields.pending or self._sse.unfinished:
             self._fields.begin(bytes(self._sse.unfinished))
         chunks, assembler = self._chunks, self._assembler
@@ -256,7 +260,7 @@ class AnswerReader:
         return deltas
 
     def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:
-        """A finish reason has come, with this chunk or before it."""
+        """Handle a finish reason that arrived with this chunk or before it."""
         if self._told_end == "no":
             self._told_end = "yes"
             if self._on_told_end is not None:
@@ -270,18 +274,18 @@ class AnswerReader:
                 self._done = True
 
     def _document(self, shown: list[ModelDelta]) -> bool:
-        """Read the body as one JSON document; say whether it was an answer."""
+        """Parse the body as one JSON document; return whether it was a response."""
         self._decode(self._body.document, "", shown)
         return self._chunks.answered
 
     def _raise_told(self, data: str) -> None:
-        """Raise the error that an event or a line of its own tells of, in JSON or in words."""
+        """Raise the error that an event or an error line reports, in JSON or plain text."""
         try:
             value = read_json(data)
         except NotJsonError:
             value = data
         raise ProviderInBandError(
-            message_of(value) or data.strip() or "the endpoint told of an error without a message",
+            message_of(value) or data.strip() or "the endpoint reported an error without a message",
             endpoint=self._endpoint,
             code=code_of(value),
         )
@@ -294,18 +298,18 @@ def _text_calls(request: ModelRequest, dialect: ChatDialect) -> TextCalls | None
 
 
 class _ErrorFields:
-    """Finds lines that begin with `error:` in a stream, however it is split."""
+    """Finds lines that begin with `error:` in a stream, however the stream is split into reads."""
 
     __slots__ = ("_line", "_skipping", "pending")
 
     def __init__(self) -> None:
-        self.pending: bool = False  # amid a line
-        # The line that is not whole yet, as long as it may be one that is looked for.
+        self.pending: bool = False  # in the middle of a line
+        # The incomplete line, as long as it may be an error line.
         self._line = b""
         self._skipping = False
 
     def feed(self, data: bytes) -> list[str]:
-        """The values of such lines that these bytes made whole."""
+        """Return the values of the error lines that these bytes complete."""
         if self._line or _ERROR_FIELD in data:
             return self._search(data)
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
@@ -327,7 +331,7 @@ class _ErrorFields:
         return found
 
     def begin(self, line: bytes) -> None:
-        """Put the start of a line by, unless it is the start of another."""
+        """Keep the beginning of a line if it may be an error line."""
         self._skipping = not _ERROR_FIELD.startswith(line[: len(_ERROR_FIELD)])
         self._line = b"" if self._skipping else line
         self.pending = bool(line)

@@ -1,14 +1,15 @@
-"""How a chat completion is asked for an answer that fits a schema: three ways, by the dialect.
+"""Request a response that matches a schema; the dialect selects one of three ways.
 
-- `json_schema`: the endpoint is given the schema (`response_format`) and keeps to it. `strict` is
-  sent with the schema's strict form, where it has one; else it is sent as false, with the schema as
-  it is.
-- `json_object`: the endpoint only promises JSON. The schema is told to the model behind the system
-  prompt, which is also where such endpoints want to read the word JSON.
-- `tool`: the schema is that of a tool which the model has to call; see `providers/output_tool.py`.
+- `json_schema`: the endpoint receives the schema (`response_format`) and enforces it. If the schema
+  has a strict form, that form is sent with `strict` set to true. Otherwise the schema is sent
+  unchanged, with `strict` set to false.
+- `json_object`: the endpoint only guarantees JSON. The schema is added after the system prompt,
+  where such endpoints also require the word JSON.
+- `tool`: the schema becomes the schema of a tool that the model must call; see
+  `providers/output_tool.py`.
 
-What an endpoint promises is never relied on: whoever asked checks what came. A caller's own
-`response_format`, among the further fields, wins.
+No guarantee of an endpoint is relied on: the caller validates the output. A caller's own
+`response_format` in `extra_body` takes precedence.
 """
 
 import json
@@ -24,12 +25,12 @@ from agent_actors.providers.output_tool import OutputTool
 
 @attrs.frozen(eq=False)
 class Asked:
-    """A request as it is to be sent, and what its answer goes through.
+    """A request as it is sent, and the processing of its response.
 
     Attributes:
         request: The request.
-        sink: Whom the pieces go to.
-        tool: The tool by which the output is asked for; None if there is none.
+        sink: The sink that receives the deltas.
+        tool: The tool that requests the output; None if no tool is used.
     """
 
     request: ModelRequest
@@ -37,12 +38,12 @@ class Asked:
     tool: OutputTool | None = None
 
     def answer(self, answer: ModelCompleted) -> ModelCompleted:
-        """The answer as whoever asked is to have it."""
+        """Return the response for the caller, with the call of the output tool as text."""
         return answer if self.tool is None else self.tool.answer(answer)
 
 
 def ask_for_output(request: ModelRequest, sink: ModelSink, dialect: ChatDialect) -> Asked:
-    """Put what a request wants its answer to be into a form that the endpoint takes."""
+    """Add the schema of the requested output in the form that the endpoint supports."""
     output = request.output
     if output is None:
         return Asked(request, sink)

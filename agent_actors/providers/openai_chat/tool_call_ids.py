@@ -1,8 +1,8 @@
-"""Ids of calls for endpoints whose template takes nine letters and digits only, as Mistral's does.
+"""Call ids for endpoints whose template accepts only nine letters and digits, such as Mistral's.
 
-An id that is such already goes as it is. Any other becomes nine characters that depend on nothing
-but the id, so that a call and its result agree, in every request and in every process. What comes
-back from the endpoint is never one of these: the endpoint makes ids of its own for its calls.
+An id of this form is sent unchanged. Any other id becomes nine characters that depend only on the
+id, so that a call and its result match, in every request and in every process. Responses never
+contain these ids, because the endpoint creates its own ids for its calls.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _LENGTH: Final = 9
 
 
 def short_call_id(call_id: str) -> str:
-    """The id as nine letters and digits; two different ids give the same once in 10^16."""
+    """Return the id as nine letters and digits; two different ids collide once in 10^16."""
     if len(call_id) == _LENGTH and call_id.isascii() and call_id.isalnum():
         return call_id
     digest = hashlib.blake2b(call_id.encode("utf-8", "replace"), digest_size=8).digest()

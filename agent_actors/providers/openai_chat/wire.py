@@ -1,8 +1,9 @@
-"""The chunks of a chat completion as they stand on the wire.
+"""The chunks of a chat completion in their wire format.
 
-`read_chunks` reads one data line as `Chunk` values: at once if
-every field has the type that OpenAI documents, which is nearly always; else by hand, field by
-field, so that one odd field costs nothing but itself. What the fields mean is decided in `decode`.
+`read_chunks` parses one data line into `Chunk` values.
+The fast path applies if every field has the type that OpenAI documents, which is almost always the
+case. Otherwise the fields are parsed one by one, so that only the invalid fields are lost. `decode`
+interprets the fields.
 """
 
 import json
@@ -14,14 +15,14 @@ import msgspec
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
-# JSON as these types name it: the decoder cannot be told of a type that contains itself.
+# A JSON object in these types: msgspec cannot decode a recursive type.
 WireObject: TypeAlias = dict[str, object]
-# Text; or parts of it, or one part, where an endpoint is odd.
+# Text. Some endpoints send parts, or a single part.
 Content: TypeAlias = str | list[object] | WireObject | None
 
 
 class Function(msgspec.Struct, gc=False):
-    """What is called."""
+    """The function of a tool call."""
 
     name: str | None = None
     arguments: str | WireObject | None = None
@@ -37,7 +38,7 @@ class ToolCall(msgspec.Struct):
 
 
 class Delta(msgspec.Struct):
-    """What a choice adds; a whole message has the same fields."""
+    """The addition of a choice; a complete message has the same fields."""
 
     content: Content = None
     reasoning_content: Content = None
@@ -49,7 +50,7 @@ class Delta(msgspec.Struct):
 
 
 class Choice(msgspec.Struct):
-    """One of the answers; here there is one, in whatever number of choices it comes."""
+    """A choice. All choices of a chunk belong to the same response here."""
 
     delta: Delta | None = None
     message: Delta | None = None
@@ -59,21 +60,21 @@ class Choice(msgspec.Struct):
 
 
 class Chunk(msgspec.Struct):
-    """One data line of the stream, or a whole completion."""
+    """One data line of the stream, or a complete response."""
 
     id: str | None = None
     model: str | None = None
     choices: list[Choice] | None = None
     usage: WireObject | None = None
-    # Any of these may be all that comes if the endpoint failed.
+    # If the endpoint failed, any of these fields may be the only one.
     error: object = None
     message: object = None
     detail: object = None
 
 
-# What nearly every chunk is, as types: one choice that adds text or a thought, and nothing else.
-# Fields that would say more may only say nothing; if one does say more, the chunk fails to decode
-# and is read as any other, so that none of them needs to be looked at here.
+# The types of almost every chunk: one choice that adds text or thinking, and nothing else. All
+# other fields must be empty. If another field has content, decoding fails, and the chunk is parsed
+# as any other chunk. The decoder therefore need not check these fields.
 _No: TypeAlias = Literal[""] | None
 _NoCalls: TypeAlias = Annotated[list[object], msgspec.Meta(max_length=0)] | None
 
@@ -90,7 +91,7 @@ class _PlainText(msgspec.Struct, gc=False):
 
 class _PlainThought(msgspec.Struct, gc=False):
     text: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="reasoning_content")
-    reasoning: str | None = None  # the same thought under its other name
+    reasoning: str | None = None  # the same thinking under its other name
     content: _No = None
     refusal: _No = None
     tool_calls: _NoCalls = None
@@ -145,9 +146,10 @@ SAYS_NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
 
 
 def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
-    """What the first data lines add to this field, as far as each adds only that.
+    """Return the texts that the first lines add to this field, up to the first other line.
 
-    The texts hold no surrogates: a line with one counts as another. So does one that is no UTF-8.
+    The texts contain no surrogates: a line with a surrogate, or with invalid UTF-8, counts as
+    another line.
     """
     texts: list[str] = []
     decode = _PLAIN_DECODERS[field].decode
@@ -162,14 +164,14 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
 
 
 def read_chunks(data: str | bytes, lost: list[str]) -> list[Chunk]:
-    """The chunks of a data line: one; none if it is `null`; each of an array.
+    """Parse a data line into one chunk, no chunk (`null`), or one chunk per item of an array.
 
     Args:
         data: The line.
-        lost: Gets the names of the fields whose values could not be read.
+        lost: Receives the names of the fields whose values could not be read.
 
     Raises:
-        NotJsonError: It is no JSON.
+        NotJsonError: The line is not JSON.
     """
     if nests_deeper(data, MAX_DOCUMENT_DEPTH):
         raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
@@ -181,11 +183,12 @@ def read_chunks(data: str | bytes, lost: list[str]) -> list[Chunk]:
 
 
 class _ByHand:
-    """Reads chunks field by field.
+    """Parses chunks field by field.
 
     Args:
-        lost: Gets the names of the fields whose values are dropped: something of the response is
-            lost with them. Values that say nothing (null, blanks) and token counts are not named.
+        lost: Receives the names of the fields whose values are dropped, because a part of the
+            response is lost with them. Empty values (null, blanks) and token counts are not
+            reported.
     """
 
     def __init__(self, lost: list[str]) -> None:
@@ -206,7 +209,7 @@ class _ByHand:
         )
 
     def objects(self, value: object, name: str) -> list[WireObject]:
-        """The objects in a list, or the one that stands in its place."""
+        """Return the objects in a list, or a single object in its place."""
         if isinstance(value, dict):
             return [cast(WireObject, value)]
         items = cast("list[object]", value) if isinstance(value, list) else [value]
@@ -242,10 +245,10 @@ class _ByHand:
 
     def _tool_call(self, raw: WireObject) -> ToolCall:
         function = self._object(raw, "function")
-        # Some send the function's fields beside `function`, or in its place.
+        # Some endpoints send the fields of the function alongside `function`, or in its place.
         call_id = self._text(raw, "id")
         return ToolCall(
-            # With an id, nothing is lost with the index.
+            # The id identifies the call, so an unreadable index is no loss.
             index=_number(raw, "index") if call_id else self._number(raw, "index"),
             id=call_id,
             function=self._function(raw if function is None else function),
@@ -258,7 +261,7 @@ class _ByHand:
             return Function(name, arguments)
         if isinstance(arguments, dict):
             return Function(name, cast(WireObject, arguments))
-        # Neither text nor an object: kept as text, which becomes an error that shows it.
+        # Neither text nor an object: kept as text, which results in an error that shows it.
         return Function(name, json.dumps(arguments))
 
     def _text(self, raw: WireObject, key: str) -> str | None:
@@ -290,7 +293,7 @@ class _ByHand:
 def _text(raw: WireObject, key: str) -> str | None:
     value = raw.get(key)
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # ids that are numbers
+        return str(value)  # an id that is a number
     return value if isinstance(value, str) else None
 
 

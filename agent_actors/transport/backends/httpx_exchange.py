@@ -87,7 +87,7 @@ class HttpxExchange:
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
     ) -> None:
         if client is not None and transport is not None:
-            raise ConfigError("pass client or transport, not both: a client brings its transport")
+            raise ConfigError("pass client or transport, not both: a client has its own transport")
         own = httpx.AsyncClient(transport=transport) if transport is not None else None
         self._single = client or own
         self._owned_single = own
@@ -204,9 +204,9 @@ class HttpxExchange:
         if isinstance(error, httpx.RemoteProtocolError) and not any(
             words in str(error) for words in _WENT_AWAY
         ):
-            return ProviderProtocolError(f"the answer is not HTTP: {why}", endpoint=url)
+            return ProviderProtocolError(f"the response is not valid HTTP: {why}", endpoint=url)
         if isinstance(error, BadContent):
-            return ProviderProtocolError(f"the answer could not be decoded: {why}", endpoint=url)
+            return ProviderProtocolError(f"the response could not be decoded: {why}", endpoint=url)
         if isinstance(error, httpx.ConnectError | httpx.ProxyError):
             return ProviderConnectError(f"could not connect: {why}", endpoint=url)
         if isinstance(
@@ -214,7 +214,7 @@ class HttpxExchange:
         ):
             return ProviderConnectError(f"the request cannot be sent: {why}", endpoint=url)
         return ProviderConnectError(
-            f"the connection broke before the answer was whole: {why}", endpoint=url
+            f"the connection broke before the response was complete: {why}", endpoint=url
         )
 
 

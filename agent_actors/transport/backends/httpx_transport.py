@@ -259,7 +259,7 @@ class _Answer(httpx.AsyncByteStream):
         self._alarms.clear(self)
         if self._late:
             raise httpx.ReadTimeout(
-                f"nothing came for {self._read_timeout:g} s", request=self._request
+                f"no data was received for {self._read_timeout:g} s", request=self._request
             )
 
     def _stop_sleeping(self, _: object) -> trio.lowlevel.Abort:
@@ -323,21 +323,25 @@ def _content(request: httpx.Request) -> "bytes | _Upload":
     length = request.headers.get("content-length", "")
     if coding:
         if coding != "chunked":
-            raise BadRequest(f"a body cannot be framed by the transfer coding {coding!r}")
+            raise BadRequest(f"the transfer coding of a body must be 'chunked', not {coding!r}")
         if length:
-            raise BadRequest("a body cannot have a length and a transfer coding at once")
+            raise BadRequest("a body cannot have both a content-length and a transfer coding")
     elif length and not (length.isascii() and length.isdigit()):
-        raise BadRequest(f"the length {length[:40]!r} is none")
+        raise BadRequest(f"the content-length {length[:40]!r} must be a non-negative integer")
     if not isinstance(request.stream, httpx.ByteStream):
         if not coding and not length:
-            raise BadRequest("a body that is made piece by piece needs a length, or chunks")
+            raise BadRequest(
+                "a streamed body needs a content-length or the transfer coding 'chunked'"
+            )
         pieces = cast("AsyncIterable[bytes]", request.stream)
         return _Upload(pieces, None if coding else int(length))
     content = b"".join(request.stream)  # a redirected request has no `content`
     if coding:
         return _chunk(content) + _LAST_CHUNK
     if int(length or 0) != len(content):
-        raise BadRequest(f"a body of {len(content)} bytes, and a length of {length or 0}")
+        raise BadRequest(
+            f"the body has {len(content)} bytes, but its content-length is {length or 0}"
+        )
     return content
 
 
@@ -371,13 +375,13 @@ class _Upload:
                 continue
             self._left -= len(piece)
             if self._left < 0:
-                raise BadRequest("the body is longer than its length")
+                raise BadRequest("the body is longer than its content-length")
             return piece
         self._ended = True
         if self._left is None:
             return _LAST_CHUNK
         if self._left:
-            raise BadRequest(f"the body is {self._left} bytes shorter than its length")
+            raise BadRequest(f"the body is {self._left} bytes shorter than its content-length")
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -388,7 +392,7 @@ class _Upload:
 
 
 def _translated(fault: Exception, request: httpx.Request) -> httpx.TransportError:
-    return _TRANSLATION[type(fault)](str(fault) or "it took too long", request=request)
+    return _TRANSLATION[type(fault)](str(fault) or "the operation timed out", request=request)
 
 
 protect_loaded_modules()

@@ -3,7 +3,7 @@
 This module connects the engine's listener to the caller's sink and translates errors. The reactor
 calls the sink once for each read, in the reactor's task but in the context of the asking task. The
 asking task sleeps from sending the request to the end of the response. It wakes in between only to
-wait for room in a full sink.
+wait until a full sink accepts data again.
 
 Redirects are not followed: a 3xx response is fed to the sink as it is. Proxies are not supported;
 `HttpxExchange` supports them.
@@ -285,7 +285,9 @@ def _headers(own: Mapping[str, str], length: int) -> Iterator[tuple[bytes, bytes
         try:
             yield name.encode("ascii"), value.encode("latin-1")
         except UnicodeEncodeError as error:
-            raise BadRequest(f"the header {name!r} is not in ASCII") from error
+            raise BadRequest(
+                f"the header {name!r} must have an ASCII name and a Latin-1 value"
+            ) from error
     if not coded:
         yield b"accept-encoding", b"identity"
 
@@ -295,13 +297,13 @@ def _translated(fault: Exception, url: str, connect_timeout: float) -> ProviderE
     if isinstance(fault, ConnectTimeout):
         return ProviderDeadlineError(endpoint=url, kind="connect", seconds=connect_timeout)
     if isinstance(fault, BadResponse):
-        return ProviderProtocolError(f"the answer is not HTTP: {fault}", endpoint=url)
+        return ProviderProtocolError(f"the response is not valid HTTP: {fault}", endpoint=url)
     if isinstance(fault, BadContent):
-        return ProviderProtocolError(f"the answer could not be decoded: {fault}", endpoint=url)
+        return ProviderProtocolError(f"the response could not be decoded: {fault}", endpoint=url)
     if isinstance(fault, BadRequest):
         return ProviderConnectError(f"the request cannot be sent: {fault}", endpoint=url)
     if isinstance(fault, ConnectFailed):
         return ProviderConnectError(f"could not connect: {fault}", endpoint=url)
     return ProviderConnectError(
-        f"the connection broke before the answer was whole: {fault}", endpoint=url
+        f"the connection broke before the response was complete: {fault}", endpoint=url
     )

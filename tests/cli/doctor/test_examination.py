@@ -304,7 +304,7 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         (html(), "got a page"),
         (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key (the key)"),
         (status(503), "HTTP 503"),
-        (body(b'{"no": "completion"}'), "JSON that is no chat completion"),
+        (body(b'{"no": "completion"}'), "JSON that is not a chat completion"),
         (reply(in_band_error("out of memory")), "out of memory"),
         (reply(finish("length")), "no text; it ended with 'length'"),
         (hang_up(), "connection"),

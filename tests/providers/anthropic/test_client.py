@@ -149,7 +149,7 @@ async def test_the_key_of_the_environment_is_shown_to_its_own_endpoint_only(
     [
         ({"api_key": "secret\n"}, "the API key must be printable ASCII"),
         ({"headers": {"x-team": "a\r\nb"}}, "header 'x-team': its value"),
-        ({"headers": {"x team": "a"}}, "'x team' is no name of an HTTP header"),
+        ({"headers": {"x team": "a"}}, "'x team' is not a valid HTTP header name"),
     ],
 )
 def test_headers_that_cannot_be_sent_are_refused(options: Options, message: str) -> None:
@@ -244,7 +244,7 @@ async def test_tokens_are_counted_without_an_answer() -> None:
     "body", [b"", b"[]", b"nonsense", b"{}", b'{"input_tokens": "x"}', b'{"input_tokens": true}']
 )
 async def test_an_answer_without_a_count_is_an_error(body: bytes) -> None:
-    with pytest.raises(ProviderProtocolError, match="expected a count of tokens"):
+    with pytest.raises(ProviderProtocolError, match="expected a token count"):
         await model(FakeExchange([body])).count_tokens(REQUEST)
 
 
@@ -253,7 +253,7 @@ async def test_failures_of_a_count_are_raised_as_those_of_an_answer() -> None:
         await model(FakeExchange([b"no such path"], status=404)).count_tokens(REQUEST)
     with pytest.raises(ProviderInBandError, match="busy"):
         await model(FakeExchange([b'{"error": {"message": "busy"}}'])).count_tokens(REQUEST)
-    with pytest.raises(ProviderProtocolError, match="without an answer"):
+    with pytest.raises(ProviderProtocolError, match="without a response"):
         await model(FakeExchange(status=0)).count_tokens(REQUEST)
 
 
@@ -301,7 +301,7 @@ async def test_a_page_at_200_is_no_answer() -> None:
 
 
 async def test_an_exchange_that_gives_no_head_is_no_answer() -> None:
-    with pytest.raises(ProviderProtocolError, match="ended without an answer"):
+    with pytest.raises(ProviderProtocolError, match="ended without a response"):
         await model(FakeExchange(status=0)).complete(REQUEST)
 
 

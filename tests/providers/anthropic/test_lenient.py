@@ -41,7 +41,7 @@ def test_the_call_that_was_cut_is_not_repaired_and_one_before_it_is() -> None:
         first, second = read(sse(begin(), *two, *ending), LENIENT).blocks
         assert isinstance(first, ToolUseBlock)
         assert isinstance(second, ToolUseError)
-        assert "before the arguments of this call were whole" in second.error
+        assert "before the arguments of this call were complete" in second.error
 
 
 @pytest.mark.parametrize("cut", [0, 2])

@@ -104,12 +104,12 @@ def test_an_image_in_a_file_block_has_no_title() -> None:
 RESULTS: Final[Sequence[tuple[str | JsonObject | list[JsonValue], bool, JsonValue]]] = [
     ("x", False, "x"),
     ("", False, None),
-    ("", True, "the tool failed and said nothing"),
+    ("", True, "the tool failed without a message"),
     ({"a": 1}, False, '{"a": 1}'),
     ([], False, None),
     ([1], False, "[1]"),
     ([{"type": "text", "text": "a"}, {"type": "odd"}], False, None),
-    ([{"type": "text", "text": ""}], True, "the tool failed and said nothing"),
+    ([{"type": "text", "text": ""}], True, "the tool failed without a message"),
     (
         [
             {"type": "text", "text": "a", "extra": {"citations": []}},

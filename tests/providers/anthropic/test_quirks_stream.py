@@ -66,7 +66,7 @@ def test_a_beginning_before_any_block_takes_the_place_of_the_one_before() -> Non
 
 
 def test_two_answers_in_one_stream_are_an_error() -> None:
-    with pytest.raises(ProviderProtocolError, match=r"another answer \(msg_2\) began"):
+    with pytest.raises(ProviderProtocolError, match=r"another response \(msg_2\) began"):
         answer(begin(), *text_block("Hi"), begin("msg_2"), *text_block("Hi"), *end())
 
 
@@ -92,7 +92,7 @@ def notices(body: bytes) -> list[str]:
 def test_a_line_that_is_no_json_is_skipped_and_told_of() -> None:
     first, rest = sse(HELLO[0]), sse(*HELLO[1:])
     assert notices(first + b"data: {broken\xff\n\n" + rest) == [
-        "a data line that is no JSON was skipped: '{broken\ufffd'"
+        "a data line that is not JSON was skipped: '{broken\ufffd'"
     ]
     assert notices(first + sse({"type": "new_event"}) + rest) == []
 
@@ -100,7 +100,7 @@ def test_a_line_that_is_no_json_is_skipped_and_told_of() -> None:
 def test_of_many_lines_that_are_no_json_a_few_are_told_of() -> None:
     found = notices(sse(HELLO[0]) + (b"data: {" + b"x" * 500 + b"\n\n") * 20 + sse(*HELLO[1:]))
     assert len(found) == 8
-    assert "further ones are not told of" in found[-1]
+    assert "further damaged lines are not reported" in found[-1]
     assert "further" not in found[0]
     assert max(map(len, found)) < 300
 
@@ -191,17 +191,17 @@ def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None
     ("body", "message"),
     [
         (b"<html><title>Log in</title>", r"got a page .*: Log in"),
-        (b'{"detail": "no such path"}', r"JSON that is no message .*: no such path"),
-        (b"[]", "JSON that is no message"),
-        (b"{", "JSON that is no message"),
-        (b"", "the stream held no answer"),
-        (sse({"type": "ping"}), "the stream held no answer and no word of its end"),
-        (sse(begin(), {"type": "message_stop"}), "the stream held no answer"),
+        (b'{"detail": "no such path"}', r"JSON that is not a message .*: no such path"),
+        (b"[]", "JSON that is not a message"),
+        (b"{", "JSON that is not a message"),
+        (b"", "the stream contained neither a response"),
+        (sse({"type": "ping"}), "the stream contained neither a response nor a finish reason"),
+        (sse(begin(), {"type": "message_stop"}), "the stream contained neither a response"),
         (b"data: nonsense\n\ndata: [DONE]\n\n", r"1 data line\(s\) .* 'nonsense'"),
         (sse({"choices": [{"delta": {"content": "Hi"}}]}), r"1 data line\(s\) .*choices"),
         (
             sse(begin(), start(0, THINKING), thought("Hm")),
-            "before anything of the answer",
+            "before any part of the response",
         ),
     ],
 )

@@ -186,8 +186,8 @@ async def test_own_headers_win_in_any_case() -> None:
         ({"api_key": "secret\n"}, "the API key must be printable ASCII"),
         ({"api_key": "s\u00e9cret"}, "the API key must be printable ASCII"),
         ({"headers": {"x-team": "a\r\nb"}}, "header 'x-team': its value"),
-        ({"headers": {"x team": "a"}}, "'x team' is no name of an HTTP header"),
-        ({"headers": {"": "a"}}, "'' is no name of an HTTP header"),
+        ({"headers": {"x team": "a"}}, "'x team' is not a valid HTTP header name"),
+        ({"headers": {"": "a"}}, "'' is not a valid HTTP header name"),
     ],
 )
 def test_headers_that_cannot_be_sent_are_refused(options: Options, message: str) -> None:
@@ -302,7 +302,7 @@ async def test_a_page_at_200_is_no_answer() -> None:
 
 
 async def test_an_exchange_that_gives_no_head_is_no_answer() -> None:
-    with pytest.raises(ProviderProtocolError, match="ended without an answer"):
+    with pytest.raises(ProviderProtocolError, match="ended without a response"):
         await model(FakeExchange(status=0)).complete(REQUEST)
 
 

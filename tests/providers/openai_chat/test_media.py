@@ -28,7 +28,7 @@ from agent_actors.providers.openai_chat.encode import encode_request
 IMAGE = ImageBlock("data:image/png;base64,aGk=", "image/png")
 IMAGE_PART = {"type": "image_url", "image_url": {"url": IMAGE.source}}
 IMAGE_DICT: JsonObject = {"type": "image", "source": IMAGE.source}
-HEADING = {"type": "text", "text": "What the tool look gave back:"}
+HEADING = {"type": "text", "text": "The tool look returned:"}
 SHOWN = {"role": "user", "content": [HEADING, IMAGE_PART]}
 
 
@@ -133,7 +133,7 @@ def test_what_a_tool_showed_follows_in_a_message_of_the_user() -> None:
     found = sent(message("tool", ToolResultBlock("a", [pdf])))
     assert found[0]["content"] == "[file y.pdf]"
     assert found[1]["content"] == [
-        {"type": "text", "text": "What a tool gave back:"},
+        {"type": "text", "text": "A tool returned:"},
         {"type": "file", "file": {"file_data": "https://x/y", "filename": "y.pdf"}},
     ]
     own: JsonObject = {"type": "opaque", "data": {"type": "input_audio"}, "provider": "openai"}

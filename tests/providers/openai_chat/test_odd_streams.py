@@ -54,7 +54,7 @@ def test_a_line_that_is_no_json_is_told_of_and_the_stream_goes_on() -> None:
     assert found.text == "Hello"
     expected: list[ModelDelta] = [
         TextDelta("Hel"),
-        NoticeDelta("a data line that is no JSON was skipped: 'not json'"),
+        NoticeDelta("a data line that is not JSON was skipped: 'not json'"),
         TextDelta("lo"),
     ]
     assert shown == expected
@@ -66,7 +66,7 @@ def test_of_many_lines_that_are_no_json_the_first_are_told_of_and_shortly() -> N
     assert found.text == "Hello"
     assert len(notices) == 8
     assert "{broken\ufffdx" in notices[0]
-    assert "further ones are not told of" in notices[-1]
+    assert "further damaged lines are not reported" in notices[-1]
     assert max(map(len, notices)) < 300
 
 

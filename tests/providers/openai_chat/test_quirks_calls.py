@@ -259,7 +259,7 @@ def test_quirk_30_finish_reason_null_as_text_or_absent() -> None:
     absent["choices"] = [{"delta": {"content": " there"}}]
     found = answer(text("Hi", "null"), absent, chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("Hi there", "stop")
-    with pytest.raises(ProviderProtocolError, match="before anything of the answer was whole"):
+    with pytest.raises(ProviderProtocolError, match="before any part of the response was complete"):
         answer(calls(entry(0, "a", "find", '{"q"'), finish="null"), done=False)
 
 

@@ -61,7 +61,7 @@ def test_quirk_43_error_event() -> None:
         ({"detail": "no credit"}, "no credit", ""),
         ({"message": "no credit"}, "no credit", ""),
         ({"detail": [{"loc": ["body"], "msg": "no credit"}]}, "no credit", ""),
-        ({"error": {"code": "x"}}, "the endpoint told of an error without a message", "x"),
+        ({"error": {"code": "x"}}, "the endpoint reported an error without a message", "x"),
         ([{"error": {"message": "no credit", "status": "DENIED"}}], "no credit", "DENIED"),
     ],
 )
@@ -144,7 +144,7 @@ def test_quirk_47_whole_completion_though_a_stream_was_asked() -> None:
 @pytest.mark.parametrize("body", [b'{"choices": []}', b'{"models": []}', b"[]", b'{"choices": [{'])
 def test_a_document_that_is_no_completion_is_no_answer(body: bytes) -> None:
     message = protocol_error(body, "application/json")
-    assert "got JSON that is no chat completion (content type 'application/json')" in message
+    assert "got JSON that is not a chat completion (content type 'application/json')" in message
 
 
 def test_a_whole_completion_that_is_empty_is_an_answer_without_blocks() -> None:

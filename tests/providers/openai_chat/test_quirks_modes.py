@@ -211,7 +211,7 @@ async def test_an_endpoint_that_refuses_tools_is_an_error_that_says_what_to_do(
     with pytest.raises(ProviderStatusError) as caught:
         await chat.complete(ModelRequest(Messages().user("x"), ModelSettings("m"), tools=(FIND,)))
     assert (caught.value.status, caught.value.body_message) == (400, message)
-    assert f"HTTP 400: {message} (if this model takes no tools" in str(caught.value)
+    assert f"HTTP 400: {message} (if this model does not support tools" in str(caught.value)
     assert 'refuses={"tools"}' in caught.value.hint
     with pytest.raises(ProviderStatusError) as without:
         await chat.complete(REQUEST)

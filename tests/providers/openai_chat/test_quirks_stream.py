@@ -87,7 +87,9 @@ def test_quirk_32_text_and_a_cut_call_without_finish_reason_and_done() -> None:
     "chunks", [[calls(entry(0, "a", "f", '{"x"'))], [chunk({"reasoning": "Hm"})]]
 )
 def test_quirk_32_nothing_whole_without_finish_reason_and_done(chunks: list[object]) -> None:
-    assert "before anything of the answer was whole" in protocol_error(sse(*chunks, done=False))
+    assert "before any part of the response was complete" in protocol_error(
+        sse(*chunks, done=False)
+    )
 
 
 def test_quirk_32_done_without_finish_reason() -> None:
@@ -106,7 +108,7 @@ def test_quirk_32_the_last_event_without_its_blank_line() -> None:
     "body", [b"", b"\n\n", b": ping\n\n", DONE, sse(chunk({"role": "assistant"}))]
 )
 def test_a_stream_with_nothing_at_all_is_no_answer(body: bytes) -> None:
-    assert "held no answer" in protocol_error(body)
+    assert "contained neither a response" in protocol_error(body)
 
 
 def test_an_answer_that_is_empty_on_purpose_is_one() -> None:
@@ -154,7 +156,7 @@ def test_a_line_that_is_no_json_is_skipped() -> None:
 
 def test_lines_that_are_no_json_and_nothing_else_are_told_of() -> None:
     message = protocol_error(b"data: not json\n\ndata: \xff{\n\n" + DONE)
-    assert "2 data line(s) that are no JSON, the first of them 'not json'" in message
+    assert "2 data line(s) that are not JSON; the first is 'not json'" in message
 
 
 def test_chunks_in_an_array_are_read_one_by_one() -> None:

@@ -111,7 +111,7 @@ async def test_what_tools_show_follows_their_results_in_chat_completions() -> No
     async with ScriptedEndpoint(list(LOOKS)) as endpoint, open_runtime() as runtime:
         await runtime.run("Look.", chat(endpoint))
         sent = asked(endpoint)
-    heading = {"type": "text", "text": "What the tool camera gave back:"}
+    heading = {"type": "text", "text": "The tool camera returned:"}
     assert [one["role"] for one in sent] == ["user", "assistant", "tool", "tool", "user"]
     assert [one["content"] for one in sent[2:4]] == ["A picture: [image]"] * 2
     assert sent[4]["content"] == [heading, IMAGE_URL] * 2

@@ -20,7 +20,7 @@ async def test_a_broken_line_is_told_of_live_and_the_answer_is_whole() -> None:
     told = [one for one in seen if isinstance(one, StreamNotice | AssistantDelta)]
     assert [one.text for one in told] == [
         "Hel",
-        "a data line that is no JSON was skipped: '{oops'",
+        "a data line that is not JSON was skipped: '{oops'",
         "lo",
     ]
     # It is no record: nothing of it stands in the log, or between what does.

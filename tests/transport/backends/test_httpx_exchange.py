@@ -78,7 +78,7 @@ def test_a_client_and_a_transport_at_once_are_refused() -> None:
         (httpx.WriteError("gone"), ProviderConnectError, "connection broke .*: gone"),
         (httpx.StreamClosed(), ProviderConnectError, "connection broke"),
         (httpx.TooManyRedirects("x"), ProviderConnectError, "connection broke .*: x"),
-        (httpx.RemoteProtocolError("bad line"), ProviderProtocolError, "not HTTP: bad line"),
+        (httpx.RemoteProtocolError("bad line"), ProviderProtocolError, "not valid HTTP: bad line"),
     ],
 )
 async def test_every_failure_of_httpx_is_told_in_our_errors(

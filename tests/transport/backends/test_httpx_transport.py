@@ -62,7 +62,7 @@ async def test_a_request_that_would_be_split_is_refused() -> None:
     async with WireServer() as server, client_of() as (client, _):
         with pytest.raises(httpx.LocalProtocolError, match="control characters"):
             await client.get(server.url, headers={"x": "a\r\nevil: b"})
-        with pytest.raises(httpx.LocalProtocolError, match="no line of a request"):
+        with pytest.raises(httpx.LocalProtocolError, match="or the path"):
             await client.request("GET /evil", server.url)
 
 
@@ -151,7 +151,7 @@ async def test_silence_is_a_read_timeout(answer: bytes) -> None:
         WireServer([ask, answer]) as server,
         client_of(timeout=timeout) as (client, transport),
     ):
-        with pytest.raises(httpx.ReadTimeout, match=r"nothing came for 0\.02 s"):
+        with pytest.raises(httpx.ReadTimeout, match=r"no data was received for 0\.02 s"):
             await client.get(server.url)
         await server.wait_gone(1)
         assert closed(transport.statistics()) == {"cancel": 1}
