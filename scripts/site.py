@@ -189,9 +189,16 @@ _OF_A_FILE: Final = re.compile(
 _SIGNATURE_DEFAULT: Final = re.compile(
     r'(<span class="o">=</span>\s*)<span class="n">(_?[A-Z][A-Z_]+)</span>'
 )
+# mkdocstrings wraps a name that it may link to in a tag.
 _LISTED_DEFAULT: Final = re.compile(
-    r"(default:\s*<code>)(?:<span[^>]*>)?(_?[A-Z][A-Z_]+)(?:</span>)?(?=</code>)"
+    r"(default:\s*<code>)(?:<\w+[^>]*>)?(_?[A-Z][A-Z_]+)(?:</\w+>)?(?=</code>)"
 )
+_FIELDS: Final = re.compile(
+    r'<div class="highlight"><pre><span></span><code><span class="k">class</span>'
+    r'<span class="w"> </span><span class="nc">(\w+)</span>.*?</div>\n?',
+    re.DOTALL,
+)
+_CONTENTS: Final = '<div class="doc doc-contents first">'
 _LONGEST_DEFAULT: Final = 60
 """Characters of a value that replaces the name of a constant."""
 
@@ -212,13 +219,26 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 
 def on_page_content(content: str, **_: object) -> str:
-    """Show the values of defaults in place of the names of constants; mkdocs calls this."""
+    """Complete the entries of an API page; mkdocs calls this.
+
+    Defaults show the values of constants in place of their names, and the fields of an attrs class
+    move from the end of its entry to the beginning.
+    """
     known = constants()
 
-    def in_signature(found: "re.Match[str]") -> str:
+    def value(found: "re.Match[str]") -> str:
         return found[1] + html.escape(known.get(found[2], found[2]), quote=False)
 
-    return _LISTED_DEFAULT.sub(in_signature, _SIGNATURE_DEFAULT.sub(in_signature, content))
+    content = _LISTED_DEFAULT.sub(value, _SIGNATURE_DEFAULT.sub(value, content))
+    for fields in list(_FIELDS.finditer(content)):
+        heading = re.search(rf'<h2 id="[\w.]+\.{fields[1]}" class="doc', content)
+        start = heading and content.find(_CONTENTS, heading.end())
+        if start and start > 0:
+            content = content.replace(fields[0], "")
+            content = (
+                content[: start + len(_CONTENTS)] + fields[0] + content[start + len(_CONTENTS) :]
+            )
+    return content
 
 
 def filled(nav: Nav, named: frozenset[str], docs: Path) -> Nav:
@@ -325,10 +345,12 @@ def fields_of(name: str, path: Path) -> tuple[str, ...]:
 
     attrs makes the signatures of these classes at import, so the sources do not have them.
     """
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    known = {**constants(), **{key: value for node in body for key, value in _constants_of(node)}}
+    for node in body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             made = any("attrs." in ast.unparse(decorator) for decorator in node.decorator_list)
-            return tuple(_fields(node)) if made else ()
+            return tuple(_fields(node, known)) if made else ()
     return ()
 
 
@@ -336,18 +358,14 @@ def fields_of(name: str, path: Path) -> tuple[str, ...]:
 def constants() -> Mapping[str, str]:
     """Return the short values of the module constants of the package, by name.
 
-    A name that has different values in different modules is left out.
+    A default such as `Deadlines().connect` counts as a constant too. A name that has different
+    values in different modules is left out.
     """
     values: dict[str, set[str]] = {}
     for path in (ROOT / PACKAGE).rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            match node:
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    if re.fullmatch(r"_?[A-Z][A-Z_]+", name):
-                        text = ast.unparse(value).replace("MappingProxyType({})", "{}")
-                        values.setdefault(name, set()).add(text)
-                case _:
-                    pass
+            for name, value in _constants_of(node):
+                values.setdefault(name, set()).add(value.replace("MappingProxyType({})", "{}"))
     return {
         name: text
         for name, found in values.items()
@@ -356,14 +374,30 @@ def constants() -> Mapping[str, str]:
     }
 
 
-def _fields(node: ast.ClassDef) -> Iterator[str]:
+def _constants_of(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            if re.fullmatch(r"_?[A-Z][A-Z_]+", name):
+                yield name, ast.unparse(value)
+        case ast.ClassDef(name=name, body=body):
+            for field in body:
+                match field:
+                    case ast.AnnAssign(target=ast.Name(id=attribute), value=ast.expr() as default):
+                        yield f"{name}().{attribute}", _default(default)
+                    case _:
+                        pass
+        case _:
+            pass
+
+
+def _fields(node: ast.ClassDef, known: Mapping[str, str]) -> Iterator[str]:
     for item in node.body:
         if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
             continue
         kind = ast.unparse(item.annotation)
         if not item.target.id.startswith("_") and not kind.startswith("ClassVar"):
             value = _default(item.value)
-            value = constants().get(value, value)
+            value = known.get(value, value)
             yield f"    {item.target.id}: {kind}" + (f" = {value}" if value else "")
 
 

@@ -81,9 +81,19 @@ def test_defaults_show_values_of_constants() -> None:
     assert site.constants()["DRAIN"] == "30.0"
     signature = '<span class="o">=</span> <span class="n">DRAIN</span>'
     assert site.on_page_content(signature) == '<span class="o">=</span> 30.0'
-    listed = 'default:\n <code><span title="a.DRAIN">DRAIN</span></code>'
+    listed = 'default:\n <code><autoref identifier="a.DRAIN">DRAIN</autoref></code>'
     assert site.on_page_content(listed) == "default:\n <code>30.0</code>"
     assert site.on_page_content("<code>DRAIN</code> LATER") == "<code>DRAIN</code> LATER"
+
+
+def test_fields_move_to_start_of_entry() -> None:
+    entry = '<h2 id="a.B" class="doc doc-heading">B</h2><div class="doc doc-contents first">'
+    fields = (
+        '<div class="highlight"><pre><span></span><code><span class="k">class</span>'
+        '<span class="w"> </span><span class="nc">B</span></code></pre></div>'
+    )
+    assert site.on_page_content(f"{entry}text</div>{fields}") == f"{entry}{fields}text</div>"
+    assert site.on_page_content(fields) == fields
 
 
 def test_a_snippet_has_the_name_of_its_file_as_its_title() -> None:
