@@ -55,7 +55,7 @@ async def import_rows(rows: list[str], context: ToolContext) -> ToolOutput:
     return ToolOutput(f"{len(rows)} rows imported", data={"key": context.call_id})
 
 
-async def look_up(arguments: dict[str, object]) -> ToolOutput:
+async def look_up(arguments: dict[str, str]) -> ToolOutput:
     order = arguments["order"]
     if order != "A1":
         return ToolOutput(f"there is no order {order}", is_error=True)
