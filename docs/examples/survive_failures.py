@@ -1,4 +1,4 @@
-"""Try again, go over to another model, and tell a reader what is void."""
+"""Retry, switch to another model, and report void text to a reader."""
 
 import os
 
