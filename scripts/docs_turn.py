@@ -44,7 +44,7 @@ _INTRO: Final = """\
 
 The agent loop is a state machine. It takes events, returns commands, and never waits. The driver of
 a run feeds events to it and executes the commands. If the table has no entry for an event in a
-state, the driver has a bug. The machine then raises `IllegalTransition`, which names both.
+state, the driver has a bug, and the machine raises `IllegalTransition`.
 
 `make docs` generates this page from `TABLE` in `agent_actors/protocol/turn.py`. Do not edit it.
 
