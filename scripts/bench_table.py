@@ -108,7 +108,8 @@ def _against_peers(results: Path) -> list[str]:
     rows = [
         _line(one.title, *(_ratio(one, name, OURS, "{:.1f}") for name in names)) for one in found
     ]
-    return _headed(("CPU as a multiple of agent_actors", *names), rows)
+    shown = (name.replace(", which is no agent", " (not an agent)") for name in names)
+    return _headed(("CPU as a multiple of agent_actors", *shown), rows)
 
 
 def _alone(results: Path) -> list[str]:

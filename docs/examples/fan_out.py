@@ -24,12 +24,12 @@ async def fan_out(runtime: Runtime, prompts: Sequence[str], file: IO[str]) -> in
     """Write a row for each prompt, and return the number of failures."""
     rows = csv.writer(file)
     rows.writerow(["number", "prompt", "answer", "error", "tokens"])
-    room = trio.CapacityLimiter(AT_ONCE)
+    limiter = trio.CapacityLimiter(AT_ONCE)
     done = failed = 0
 
     async def ask(number: int, prompt: str) -> None:
         nonlocal done, failed
-        async with room:
+        async with limiter:
             answer = error = ""
             tokens = 0
             try:

@@ -30,8 +30,8 @@ async def main() -> None:
                 await runtime.run("Pay Ada.", options)
         for line in path.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
-            told = {key: entry[key] for key in ("tool", "input", "result") if key in entry}
-            print(entry["event"], told or "")
+            details = {key: entry[key] for key in ("tool", "input", "result") if key in entry}
+            print(entry["event"], details or "")
 
 
 trio.run(main)

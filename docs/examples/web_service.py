@@ -97,11 +97,11 @@ def make_app(options: AgentOptions) -> Starlette:
     async def answer(request: Request) -> Response:
         """Pass on the user's answer to a question of this session."""
         runtime: Runtime = request.state.runtime
-        asked = request.path_params["question"]
+        question = request.path_params["question"]
         choice = (await request.body()).decode(errors="replace")
-        if asked not in {one.id for one in runtime.questions(request.path_params["session"])}:
-            return JSONResponse({"error": "nobody asks this, or not any more"}, 404)
-        runtime.answer(asked, choice)
+        if question not in {one.id for one in runtime.questions(request.path_params["session"])}:
+            return JSONResponse({"error": "this question is not open"}, 404)
+        runtime.answer(question, choice)
         return Response(status_code=204)
 
     async def page(request: Request) -> Response:
