@@ -1,8 +1,8 @@
-"""Makes the README's performance table from the committed results: `python -m scripts.bench_table`.
+"""Make the tables of docs/benchmarks.md from the committed results.
 
-The results of one machine's run are committed (`benchmarks/results/*.json`), and the table is made
-of nothing else: ratios are the medians of the ratios in each round. With `--check` it only says
-whether the README is current.
+`python -m scripts.bench_table` writes the tables. It reads nothing but the committed results of one
+run on one machine (`benchmarks/results/*.json`). A ratio is the median of the ratios of all rounds.
+With `--check` it writes nothing, and fails if the page is not current.
 """
 
 import sys
@@ -14,7 +14,7 @@ from benchmarks.record import Result, load
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
-README: Final = ROOT / "README.md"
+PAGE: Final = ROOT / "docs" / "benchmarks.md"
 BEGIN: Final = "<!-- made by scripts/bench_table.py: begin -->"
 END: Final = "<!-- made by scripts/bench_table.py: end -->"
 
@@ -32,53 +32,57 @@ PEERS: Final = (
     "peers_delta_paced",
     "peers_delta_coalesced",
 )
-# Claims of our own: the result's name, its row, and how it is worded, or else the title.
+# Claims about this package alone: the result, its row, and the words for it.
 ALONE: Final = (
-    ("first_token", "added", "time to the first token, beyond bare httpx"),
+    ("first_token", "added", "time to the first token, in addition to bare httpx"),
     ("memory", "an open stream, with its reader's task", "an open stream, with its reader's task"),
-    ("memory", "an idle session, beyond its records", "an idle session, beyond its records"),
-    ("making", "an options object", "making an options object"),
+    (
+        "memory",
+        "an idle session, beyond its records",
+        "an idle session, in addition to its records",
+    ),
+    ("making", "an options object", "creating an options object"),
     ("making", "a session", "making a session"),
-    ("cancel", OURS, ""),
-    ("history_byte", OURS, ""),
+    ("cancel", OURS, "from the cancel of 1,000 streams until all have ended"),
+    ("history_byte", OURS, "additional CPU per byte sent, 2,000 messages compared with 20"),
     ("codecs", "SSE", "SSE"),
     ("codecs", "SSE, chunks and assembly", "SSE, chunks and assembly"),
-    ("ask", "ask through a worker", "an ask through a worker task"),
+    ("ask", "ask through a worker", "a request to an actor through a worker task"),
     ("ask", "gate, acquire and release", "the session gate, acquire and release"),
 )
-# Growth: the result's name, the row and its base, and the words.
+# Growth: the result, its row, the row to compare with, and the words.
 GROWTH: Final = (
     (
         "delta_many",
         "5,000 streams, 1 a second",
         "100 streams, 50 a second",
-        "CPU of a delta of 5,000 slow streams, against one of 100 fast ones",
+        "CPU per delta of 5,000 slow streams, compared with 100 fast streams",
     ),
     (
         "demo",
         "1000 sessions",
         "100 sessions",
-        "CPU a session of the demo with 1,000 sessions, against 100",
+        "CPU per session of the demo with 1,000 sessions, compared with 100",
     ),
 )
 
 
-def main(arguments: Sequence[str], readme: Path = README, results: Path = RESULTS) -> int:
+def main(arguments: Sequence[str], page: Path = PAGE, results: Path = RESULTS) -> int:
     """Write the table, or check it."""
-    before = readme.read_text(encoding="utf-8")
+    before = page.read_text(encoding="utf-8")
     start, end = before.index(BEGIN) + len(BEGIN), before.index(END)
     made = table(results)
     after = before[:start] + "\n\n" + (made and made + "\n") + before[end:]
     if "--check" not in arguments:
-        readme.write_text(after, encoding="utf-8")
+        page.write_text(after, encoding="utf-8")
     elif after != before:
-        print("README's performance table is stale; run `python -m scripts.bench_table`")
+        print(f"the tables of {page.name} are stale; run `python -m scripts.bench_table`")
         return 1
     return 0
 
 
 def table(results: Path) -> str:
-    """The tables, as Markdown; one of which nothing was measured is left out."""
+    """Return the tables as Markdown, without those that have no measurements."""
     made = (_against_floors(results), _against_peers(results), _alone(results))
     return "\n".join("\n".join(lines) + "\n" for lines in made if lines)
 
@@ -92,9 +96,9 @@ def _against_floors(results: Path) -> list[str]:
         per_second = found.value(OURS, "turns_per_second")
         cells.append(f"{per_second:,.0f}" if per_second and found.claim in TURNS else "-")
         rows.append(_line(found.title, *cells))
-    head = ("agent_actors", "of bare httpx", "of aiohttp + uvloop")
+    head = ("agent_actors", "ratio to bare httpx", "ratio to aiohttp + uvloop")
     return _headed(
-        ("CPU, the whole runtime", *head, "httpx API on our engine, of bare httpx", "turns/s"), rows
+        ("complete runtime", *head, "httpx API on our engine, ratio to bare httpx", "turns/s"), rows
     )
 
 
@@ -104,7 +108,8 @@ def _against_peers(results: Path) -> list[str]:
     rows = [
         _line(one.title, *(_ratio(one, name, OURS, "{:.1f}") for name in names)) for one in found
     ]
-    return _headed(("times the CPU of agent_actors, for the same work", *names), rows)
+    shown = (name.replace(", which is no agent", " (not an agent)") for name in names)
+    return _headed(("CPU as a multiple of agent_actors", *shown), rows)
 
 
 def _alone(results: Path) -> list[str]:
@@ -118,7 +123,7 @@ def _alone(results: Path) -> list[str]:
         for claim, name, base, words in GROWTH
         for found in _found([claim], results)
     ]
-    return _headed(("by itself", ""), rows)
+    return _headed(("agent_actors alone", ""), rows)
 
 
 def _found(claims: Sequence[str], results: Path) -> list[Result]:

@@ -1,4 +1,4 @@
-"""Write the page of hooks' phases from their table, and draw it; `--check` compares both."""
+"""Write the page of the hook phases from their table, and draw them; `--check` compares."""
 
 import sys
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ PAGE: Final = DOCS / "reference/hook-phases.md"
 PICTURE: Final = DOCS / "assets/hook-phases.svg"
 
 _INTRO: Final = """\
-# The phases of hooks
+# Hook phases
 
-Where a hook may take part in a run, in the order in which the phases come. How to write one is
-told [elsewhere](../how-to/hooks.md).
+These are the phases in which hooks can take part in a run, in their order.
+[Intercept steps with hooks](../how-to/hooks.md) explains how to write a hook.
 
-This page is made from `PHASES` in `agent_actors/hooks/phases.py` by `make docs`; do not edit it.
+`make docs` generates this page from `PHASES` in `agent_actors/hooks/phases.py`. Do not edit it.
 
 """
 
@@ -30,19 +30,19 @@ _ARROWS: Final = (
     (Phase.BEFORE_AGENT, "", Phase.MODIFY_REQUEST),
     (Phase.MODIFY_REQUEST, "", Phase.BEFORE_MODEL),
     (Phase.BEFORE_MODEL, "", Phase.WRAP_MODEL_CALL),
-    (Phase.WRAP_MODEL_CALL, "the answer", Phase.AFTER_MODEL),
-    (Phase.AFTER_MODEL, "it calls tools", Phase.BEFORE_TOOL),
+    (Phase.WRAP_MODEL_CALL, "response", Phase.AFTER_MODEL),
+    (Phase.AFTER_MODEL, "tool calls", Phase.BEFORE_TOOL),
     (Phase.BEFORE_TOOL, "allowed", Phase.WRAP_TOOL_CALL),
-    (Phase.WRAP_TOOL_CALL, "the result", Phase.AFTER_TOOL),
+    (Phase.WRAP_TOOL_CALL, "result", Phase.AFTER_TOOL),
     (Phase.AFTER_TOOL, "all calls have ended", Phase.MODIFY_REQUEST),
-    (Phase.WRAP_TOOL_CALL, "the tool starts a run", Phase.SUBAGENT_START),
-    (Phase.SUBAGENT_START, "that run", Phase.SUBAGENT_STOP),
-    (Phase.AFTER_MODEL, "it calls none", Phase.ON_STOP),
+    (Phase.WRAP_TOOL_CALL, "tool starts a run", Phase.SUBAGENT_START),
+    (Phase.SUBAGENT_START, "nested run", Phase.SUBAGENT_STOP),
+    (Phase.AFTER_MODEL, "no calls", Phase.ON_STOP),
     (Phase.ON_STOP, "", Phase.AFTER_AGENT),
-    (Phase.AFTER_AGENT, "once the session is left", Phase.SESSION_END),
+    (Phase.AFTER_AGENT, "session leaves the runtime", Phase.SESSION_END),
     (Phase.ON_COMPACT, "", Phase.MODIFY_REQUEST),
 )
-"""What leads to what, and by what; the rows of the table have no place for a way back."""
+"""The arrows of the picture with their labels; the table has no place for a way back."""
 _PLACES: Final = {
     Phase.SESSION_START: (330, 45),
     Phase.USER_PROMPT_SUBMIT: (330, 115),
@@ -67,14 +67,14 @@ _WAYS: Final[dict[tuple[str, str], Way]] = {
 
 
 def page() -> str:
-    """The page as the table has it."""
+    """Return the page."""
     shown = f"![{_ABOUT}](../{PICTURE.relative_to(DOCS).as_posix()})"
-    about = "A hexagon stands around its step, and calls it itself."
+    about = "A hexagon is a hook that wraps its step and calls it."
     return _INTRO + "\n".join([shown, "", about, "", *_table(), ""])
 
 
 def drawn() -> str:
-    """The phases as a picture."""
+    """Return the picture of the phases."""
     arrows: dict[tuple[str, str], list[str]] = {(start, end): [by] for start, by, end in _ARROWS}
     if lost := set(PHASES) - {phase for ends in arrows for phase in ends}:
         raise ValueError(f"nothing leads to or from {', '.join(sorted(lost))}")
@@ -85,11 +85,11 @@ def drawn() -> str:
 
 
 def _table() -> Iterator[str]:
-    yield "| | phase | also called | when it comes | what a hook may do | for some tools only |"
+    yield "| | phase | alias | when it runs | what a hook may do | can be limited to some tools |"
     yield "|---|---|---|---|---|---|"
     for number, (phase, info) in enumerate(PHASES.items(), 1):
         also = ", ".join(f"`{alias}`" for alias, meant in ALIASES.items() if meant is phase)
-        matcher = "by a matcher" if info.matches else ""
+        matcher = "with a matcher" if info.matches else ""
         yield f"| {number} | `{phase}` | {also} | {info.when} | {info.may} | {matcher} |"
 
 

@@ -1,4 +1,4 @@
-"""Write the reference page of the quirks from their books; `--check` fails if it is stale."""
+"""Write the reference page of the quirks; `--check` fails if it is stale."""
 
 import sys
 from collections.abc import Iterator
@@ -16,39 +16,44 @@ PAGE: Final = Path(__file__).parents[1] / "docs/reference/quirks.md"
 _INTRO: Final = """\
 # Quirks of endpoints
 
-What endpoints were seen to make of their protocols, and what the readers of this library must see
-through: an answer with any mix of these gives the blocks of the clean one, however its bytes are
-split. [How to check your own endpoint](../testing.md).
+A quirk is a known deviation of an endpoint from its protocol. The parsers of this library must
+handle every quirk: a response with any mix of quirks gives the same blocks as the response without
+them, however its bytes are split. To check your own endpoint, see
+[check an endpoint's responses](../testing.md).
 
-*No.* is the number under which a shape was gathered from issue trackers and captures; those without
-one are a small step from one that has it. *Turns* says which turns an endpoint with the quirk can
-say, if not all. *Not compared* is what nobody could find in such an answer. *Comes to* is `fault`
-where the last call must come out as one that cannot be carried out, and `error` where the
-endpoint's own error must be raised. *Dialect* is what the reader must be told.
+- *No.* is the number of the quirk in this project. The quirks were collected from issue trackers
+  and captures. A quirk without a number is a small variation of one that has a number.
+- *Turns* says which turns an endpoint with the quirk can send, if it cannot send all of them.
+- *Not compared* lists the information that a response with the quirk does not contain.
+- *Result* is `fault` if the last call must become one that cannot be executed, and `error` if the
+  endpoint's own error must be raised. Otherwise, the result is the same as without the quirk.
+- *Dialect* is the `ChatDialect` that the parser needs to handle the quirk.
 
-This page is made from the books in `agent_actors/testing/` by `make docs`; do not edit it.
+`make docs` generates this page from `agent_actors/testing/conformance/`. Do not edit it.
 """
 _FEW: Final = 3
-"""A group that lacks no more names than this is told by what it lacks."""
+"""If a group lacks at most this many names, the page lists the missing ones instead."""
 
 _TITLES: Final = {"chat": "Chat completions", "messages": "Anthropic's Messages"}
 
 
 def page() -> str:
-    """The page as the books have it."""
+    """Return the page."""
     parts = [_INTRO]
     for protocol, book in QUIRKS.items():
         parts.append(f"\n## {_TITLES[protocol]}\n\n" + "\n".join(_quirks(book)) + "\n")
         parts.append(
-            f"\n### Pairs that do not go together\n\n"
-            f"Of {len(book.quirks)} quirks {len(book.pairs())} pairs go together. These "
-            f"{len(book.excluded)} do not:\n\n" + "\n".join(_excluded(book)) + "\n"
+            f"\n### Pairs that exclude each other\n\n"
+            f"{len(book.quirks)} quirks have {len(book.pairs())} compatible pairs. These "
+            f"{len(book.excluded)} pairs exclude each other:\n\n"
+            + "\n".join(_excluded(book))
+            + "\n"
         )
     return "".join(parts)
 
 
 def _quirks(book: QuirkBook) -> Iterator[str]:
-    yield "| quirk | No. | what the endpoint does | turns | not compared | comes to | dialect |"
+    yield "| quirk | No. | behaviour of the endpoint | turns | not compared | result | dialect |"
     yield "|---|---|---|---|---|---|---|"
     for quirk in book.quirks.values():
         number = str(quirk.number or "")
@@ -70,7 +75,7 @@ def _dialect(quirk: Quirk) -> str:
 
 
 def _excluded(book: QuirkBook) -> Iterator[str]:
-    yield "| because | do not go together |"
+    yield "| reason | excluded pairs |"
     yield "|---|---|"
     for one in book.exclusions:
         if all(len(group) == 1 for group in one.groups):
@@ -84,7 +89,7 @@ def _names(group: tuple[str, ...], book: QuirkBook) -> str:
     left = [f"`{name}`" for name in book.quirks if name not in group]
     if len(left) > _FEW:
         return ", ".join(f"`{name}`" for name in group)
-    return "all" + (f" but {', '.join(left)}" if left else "")
+    return "all" + (f" except {', '.join(left)}" if left else "")
 
 
 def main() -> int:
@@ -95,7 +100,7 @@ def main() -> int:
         return 0
     if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
         return 0
-    sys.stderr.write(f"{PAGE.name} is not what the books say; run `make docs`\n")
+    sys.stderr.write(f"{PAGE.name} is stale; run `make docs`\n")
     return 1
 
 

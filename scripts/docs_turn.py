@@ -1,4 +1,4 @@
-"""Write the page of the turn machine from its table, and draw it; `--check` compares both."""
+"""Write the page of the turn machine from its table, and draw it; `--check` compares."""
 
 import sys
 from pathlib import Path
@@ -42,18 +42,18 @@ _WAYS: Final[dict[tuple[str, str], Way]] = {
 _INTRO: Final = """\
 # The turn machine
 
-The agent loop as a transition table: events in, commands out, no awaits. The driver of a run feeds
-it and carries out the commands that come back. An event that the table does not have for a state is
-a bug of the driver, and raises `IllegalTransition`, naming both.
+The agent loop is a state machine. It takes events, returns commands, and never waits. The driver of
+a run feeds events to it and executes the commands. If the table has no entry for an event in a
+state, the driver has a bug, and the machine raises `IllegalTransition`.
 
-This page is made from `TABLE` in `agent_actors/protocol/turn.py` by `make docs`; do not edit it.
+`make docs` generates this page from `TABLE` in `agent_actors/protocol/turn.py`. Do not edit it.
 
 """
 
 
 def page() -> str:
-    """The page as the table has it."""
-    rows = ["| in state | event | what happens | may lead to |", "|---|---|---|---|"]
+    """Return the page."""
+    rows = ["| state | event | action | next states |", "|---|---|---|---|"]
     for state, cells in TABLE.items():
         for event_type, transition in cells.items():
             to = ", ".join(transition.to)
@@ -63,7 +63,7 @@ def page() -> str:
 
 
 def drawn() -> str:
-    """The table as a picture, an arrow for each way that it allows."""
+    """Return the picture, with an arrow for each transition of the table."""
     arrows: dict[tuple[str, str], list[str]] = {(_BEGIN, State.READY): []}
     for state, cells in TABLE.items():
         for event_type, transition in cells.items():

@@ -77,41 +77,46 @@ PHASES: Final[Mapping[Phase, PhaseInfo]] = MappingProxyType(
         Phase.SESSION_START: PhaseInfo(
             "once, before the first run of a session in this runtime", "refuse"
         ),
-        Phase.USER_PROMPT_SUBMIT: PhaseInfo("once a run", "rewrite the prompt, refuse"),
-        Phase.BEFORE_AGENT: PhaseInfo("once a run, then", "register tools, refuse"),
-        Phase.MODIFY_REQUEST: PhaseInfo("before each model call", "make another request of it"),
+        Phase.USER_PROMPT_SUBMIT: PhaseInfo("once per run", "rewrite the prompt, refuse"),
+        Phase.BEFORE_AGENT: PhaseInfo(
+            "once per run, after `user_prompt_submit`", "register tools, refuse"
+        ),
+        Phase.MODIFY_REQUEST: PhaseInfo("before each model call", "replace the request"),
         Phase.BEFORE_MODEL: PhaseInfo(
-            "then", "rewrite the messages of this request if that is allowed, refuse"
+            "after `modify_request`",
+            "rewrite the messages of this request if the agent allows it, refuse",
         ),
         Phase.WRAP_MODEL_CALL: PhaseInfo(
-            "around the call, its tries and fallbacks", "anything, once or more", wraps=True
+            "around the call, with its retries and fallbacks",
+            "replace or repeat the call",
+            wraps=True,
         ),
         Phase.AFTER_MODEL: PhaseInfo(
-            "after each answer, before it is recorded", "replace its text, stop the run"
+            "after each response, before it is recorded", "replace its text, stop the run"
         ),
         Phase.BEFORE_TOOL: PhaseInfo(
-            "before each call of a tool that is there, with arguments that fit",
+            "before each call of an existing tool with valid arguments",
             "rewrite its arguments, refuse, stop the run",
             matches=True,
         ),
         Phase.WRAP_TOOL_CALL: PhaseInfo(
-            "around the handler, once the call is allowed",
-            "anything, once or more",
+            "around the handler, after the call is allowed",
+            "replace or repeat the execution",
             matches=True,
             wraps=True,
         ),
         Phase.AFTER_TOOL: PhaseInfo(
-            "after each call that was carried out", "replace its result, stop the run", matches=True
+            "after each call that was executed", "replace its result, stop the run", matches=True
         ),
-        Phase.ON_STOP: PhaseInfo("when the model has said its last word", "look"),
+        Phase.ON_STOP: PhaseInfo("after the final response of the model", "inspect"),
         Phase.ON_COMPACT: PhaseInfo(
-            "before the history is compacted, which this version does not do by itself", "refuse"
+            "before the history is compacted; this version never does so by itself", "refuse"
         ),
         Phase.SUBAGENT_START: PhaseInfo("when a tool starts a run", "refuse"),
-        Phase.SUBAGENT_STOP: PhaseInfo("when that run has ended", "look"),
+        Phase.SUBAGENT_STOP: PhaseInfo("when that run has ended", "inspect"),
         Phase.AFTER_AGENT: PhaseInfo(
-            "once for each before_agent, also after an error or a cancel", "look"
+            "once for each `before_agent`, also after an error or a cancel", "inspect"
         ),
-        Phase.SESSION_END: PhaseInfo("once, when the session leaves the runtime", "look"),
+        Phase.SESSION_END: PhaseInfo("once, when the session leaves the runtime", "inspect"),
     }
 )

@@ -288,24 +288,24 @@ class TurnMachine:
     # Actions: the cells of TABLE.
 
     def start(self, event: UserInput) -> list[Command]:
-        """The first input: record it, ask the model."""
+        """Record the first input, and ask the model."""
         said = bool(event.text or event.blocks)
         append = [Append((UserEntry(event.text, event.blocks),))] if said else []
         return [*append, *self._call_model()]
 
     def resume(self, event: Resumed) -> list[Command]:
-        """The calls stand on record: start them."""
+        """Start the recorded calls."""
         self._open.update((call.id, call) for call in event.calls)
         self.state = State.TOOLS
         return [StartTool(call) for call in event.calls]
 
     def wait_for_boundary(self, event: UserInput) -> list[Command]:
-        """Input under way: keep it for the next turn."""
+        """Keep the input for the next turn."""
         self._waiting.append(event)
         return []
 
     def take_answer(self, answer: ModelCompleted) -> list[Command]:
-        """The model answered: record it, answer broken calls, start the others."""
+        """Record the response, write results for malformed calls, and start the others."""
         if answer.refused:
             return self._take_refusal(answer)
         entries: list[Entry] = [AnswerEntry(answer)]
@@ -340,13 +340,13 @@ class TurnMachine:
         return [Append(tuple(entries)), *self._finish(_STOP_OF[answer.finish_reason])]
 
     def take_result(self, event: ToolFinished) -> list[Command]:
-        """A call ended: record it; after the last one, the next turn."""
+        """Record the result; after the last call, begin the next turn."""
         self._take_call(event.result.id, event)
         append = Append((ResultEntry(event.result),))
         return [append] if self._open else [append, *self._next_turn()]
 
     def ask(self, event: DecisionNeeded) -> list[Command]:
-        """A call needs a decision first."""
+        """Ask for a decision about the call."""
         call = self._open.get(event.call_id)
         if call is None or event.call_id in self._asking:
             raise IllegalTransition(self.state, event, f": call {event.call_id} is not running")
@@ -354,7 +354,7 @@ class TurnMachine:
         return [Ask(call, event.question)]
 
     def decide(self, event: Decided) -> list[Command]:
-        """The decision came: start the call, or answer it with the refusal."""
+        """Start the call, or write the denial as its result."""
         if event.call_id not in self._asking:
             raise IllegalTransition(self.state, event, f": call {event.call_id} is not asked about")
         self._asking.discard(event.call_id)
@@ -369,11 +369,11 @@ class TurnMachine:
         return [append] if self._open else [append, *self._next_turn()]
 
     def take_output(self, _: OutputFits) -> list[Command]:
-        """The answer fits: the run is over, unless input came meanwhile."""
+        """Accept the output, and end the run unless there is new input."""
         return self._next_turn() if self._waiting else self._finish(StopReason.COMPLETED)
 
     def refuse_output(self, event: OutputMisfit) -> list[Command]:
-        """The answer does not fit: tell the model, and ask it again while that may help."""
+        """Send the validation error to the model, and ask again while retries are left."""
         if self._end_on_misfit is not None:
             return self._finish(self._end_on_misfit)
         if not self.output_retries:
@@ -384,13 +384,13 @@ class TurnMachine:
         return [Append((UserEntry(event.told),)), *self._next_turn()]
 
     def interrupt(self, event: Interrupted) -> list[Command]:
-        """Close what is open and finish."""
+        """Close open calls, and end the run."""
         entries = [] if event.leave_open else self._close_open(event.why)
         append: list[Command] = [Append(tuple(entries))] if entries else []
         return [*append, *self._finish(event.stop_reason)]
 
     def exceed(self, event: BudgetExceeded) -> list[Command]:
-        """A budget is used up: likewise."""
+        """Close open calls, and end the run with `budget:<limit>`."""
         what = f"budget:{event.what}"
         return self.interrupt(Interrupted(what, f"the run's budget is used up: {event.what}"))
 

@@ -1,4 +1,4 @@
-"""A call waits for a person: another task, or a request over HTTP, answers its question."""
+"""Let another task, for example the handler of an HTTP request, answer the question of a call."""
 
 import trio
 
@@ -13,7 +13,7 @@ async def transfer(to: str, amount: int) -> str:
     return f"{amount} to {to}"
 
 
-# A script in place of a model, so that there is something to ask about.
+# This script replaces a model, and calls a tool that needs an approval.
 model = ScriptedModel(
     [
         [
@@ -28,12 +28,12 @@ options = AgentOptions(
     provider=model,
     tools=[transfer],
     permissions="default",
-    question_timeout=3600,  # no answer by then is a no
+    question_timeout=3600,  # without an answer in time, the call is denied
 )
 
 
 async def boss(runtime: Runtime, asked: trio.MemoryReceiveChannel[UserQuestion]) -> None:
-    """Answers what is asked; in a service, whoever handles the request that bears the answer."""
+    """Answer the open questions; in a service, the handler of an HTTP request does this."""
     with asked:
         async for question in asked:
             amount = (question.tool_input or {}).get("amount")

@@ -1,4 +1,4 @@
-"""A person answers from another task, while fifty other sessions go on."""
+"""Answer questions in another task, while fifty other sessions continue."""
 
 import os
 
@@ -24,7 +24,7 @@ careful = attrs.evolve(
 
 
 def decide(question: Question) -> str:
-    """What a person would do: a web page or a chat can do the same."""
+    """Decide like a person would; a web page or a chat can do the same."""
     print(f"{question.prompt} -> yes")
     return "yes"
 

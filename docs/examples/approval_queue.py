@@ -1,4 +1,4 @@
-"""People work off what many sessions ask, and let a tool run unasked for ten minutes."""
+"""Answer the questions of many sessions, and approve a tool for ten minutes."""
 
 import os
 
@@ -31,7 +31,7 @@ options = AgentOptions(
 
 
 def looks_right(question: Question) -> bool:
-    """What a person would say, at a screen that shows the question."""
+    """Decide like a person at a screen that shows the question."""
     return question.session_id != "mallory"
 
 
@@ -53,7 +53,7 @@ async def main() -> None:
     async with open_runtime() as runtime:
         with ApprovalQueue(runtime, whitelist_ttl=600) as queue:
             async with trio.open_nursery() as people:
-                for _ in range(2):  # two of them share the work
+                for _ in range(2):  # two consumers share the work
                     people.start_soon(work_off, queue)
                 async with trio.open_nursery() as customers:
                     for customer in ("alice", "bob", "mallory"):

@@ -1,4 +1,4 @@
-"""One question, its answer as it streams; and the same where only the answer counts."""
+"""Ask one question: stream the response, or wait for the final one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Speak to a session while it answers: stop it, undo it, wait in line, or add to what was said."""
+"""Send a prompt to a busy session: stop its run, undo it, wait in the queue, or steer it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A calculator whose tools run by themselves, and what is shown of them."""
+"""A calculator whose tools run automatically, with the blocks that a client yields."""
 
 import os
 

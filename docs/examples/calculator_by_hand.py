@@ -1,4 +1,4 @@
-"""A calculator whose tools this program carries out itself."""
+"""A calculator whose tools this program executes itself."""
 
 import os
 

@@ -9,7 +9,7 @@ from agent_actors.testing.conformance.checks import QUIRKS
 from agent_actors.testing.conformance.quirks import DistortedTurn
 from agent_actors.testing.strategies import cuts, distorted_turns
 
-# What `curl` wrote, in real life.
+# In practice, `curl` has recorded this.
 answer = body_of([say("It is ", "sunny."), call("get_weather", {"city": "Paris"}), usage(9, 4)])
 
 

@@ -1,4 +1,4 @@
-"""Options from a file, with what no file can hold beside it, and a variant of them."""
+"""Load options from a file, pass tools as arguments, and derive a variant."""
 
 import os
 import tempfile

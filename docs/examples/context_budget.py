@@ -1,4 +1,4 @@
-"""The third: a budget of tokens. The session keeps everything, the model gets what fits."""
+"""Third pattern, a token budget: the session keeps everything, and the model gets what fits."""
 
 import os
 
@@ -11,7 +11,7 @@ from agent_actors.model import ModelRequest
 
 
 class FitsInto(Hook):
-    """Sends the newest messages that fit."""
+    """Send the newest messages that fit."""
 
     def __init__(self, max_tokens: int) -> None:
         self.trimmer = Trimmer(max_tokens)
@@ -20,8 +20,8 @@ class FitsInto(Hook):
         fits = self.trimmer.trim(request.messages)
         if len(fits) == len(request.messages):
             return None
-        # Many models want a word of the user's first. Where the newest exchange alone is too long,
-        # it goes all the same: better to be refused than to send nothing.
+        # Many models require a user message first. If the newest exchange alone is too long, send
+        # it anyway: a rejected request is better than an empty one.
         starts = [at for at, one in enumerate(request.messages) if one.role == "user"]
         first = next((at for at in starts if at >= len(request.messages) - len(fits)), starts[-1])
         fits = request.messages[first:]

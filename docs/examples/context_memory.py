@@ -1,4 +1,4 @@
-"""The fourth: what is to be remembered stands elsewhere, and the model looks it up."""
+"""Fourth pattern, external storage: facts are stored elsewhere, and a tool looks them up."""
 
 import os
 
@@ -7,17 +7,17 @@ import trio
 from agent_actors import AgentOptions, Client, tool
 from agent_actors.context import truncate_messages
 
-# A database, a file or a search index; a dictionary does here.
+# In practice, use a database, a file or a search index.
 memory: dict[str, str] = {}
 
 
 @tool
 async def remember(topic: str, fact: str) -> str:
-    """Keep a fact for later.
+    """Store a fact for later.
 
     Args:
-        topic: A word to find it by.
-        fact: What to keep.
+        topic: A word to find the fact by.
+        fact: The fact to store.
     """
     memory[topic.lower()] = fact
     return "kept"
@@ -25,13 +25,13 @@ async def remember(topic: str, fact: str) -> str:
 
 @tool(read_only=True)
 async def recall(topic: str) -> str:
-    """Look up what was kept.
+    """Look up stored facts.
 
     Args:
-        topic: A word of it.
+        topic: A word that was stored with the fact.
     """
     found = [fact for kept, fact in memory.items() if topic.lower() in kept]
-    return "\n".join(found) or "nothing is known of that"
+    return "\n".join(found) or "there is no fact about that"
 
 
 options = AgentOptions(

@@ -1,4 +1,4 @@
-"""The first way to keep a context small: keep none. Each question goes with what it needs."""
+"""First pattern, no history: each prompt has everything it needs."""
 
 import os
 
@@ -21,7 +21,7 @@ options = AgentOptions(
 
 async def main() -> None:
     for number, text in TICKETS.items():
-        # A run without a session begins with nothing, and leaves nothing.
+        # A run without a session id starts a new session.
         result = await run(f"Ticket {number}: {text}", options)
         print(number, result.text, f"({len(result.messages)} messages)")
 

@@ -1,4 +1,4 @@
-"""The second: cut the history where a piece of work is done."""
+"""Second pattern, truncation: cut the history when a piece of work is done."""
 
 import os
 
@@ -33,7 +33,7 @@ async def main() -> None:
                 await say(client, f"{chapter}: {question}")
             await say(client, f"Sum up {chapter!r}.")
             before = len(client.history)
-            # The chapter is done: its summary, the last question and answer, is what stays.
+            # The chapter is done. Keep its summary: the last prompt and response.
             client.message_history = truncate_messages(client.history, keep=2)
             print(f"{chapter}: {before} messages, {len(client.history)} kept")
 

@@ -1,4 +1,4 @@
-"""A tool that runs in the user's browser: the run ends with its call, and later goes on."""
+"""A tool that runs in the user's browser: the run ends with its call, and continues later."""
 
 import os
 import tempfile
@@ -24,7 +24,7 @@ async def ask(path: Path, prompt: str) -> tuple[ToolUseBlock, ...]:
 
 
 def in_the_browser(call: ToolUseBlock) -> ToolOutput:
-    """What the user's own machine answers, whenever it does."""
+    """Execute the calls like the user's browser would."""
     if call.input["item"] == 13:
         return ToolOutput("the user does not want to share it", is_error=True)
     return ToolOutput({"copied": f"text number {call.input['item']}"})

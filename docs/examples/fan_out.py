@@ -1,4 +1,4 @@
-"""Ask a thousand prompts, a hundred at a time, with progress; answers go to a CSV as they come."""
+"""Run a thousand prompts, a hundred at a time, and write each response to a CSV file."""
 
 import csv
 import os
@@ -21,21 +21,21 @@ options = AgentOptions(
 
 
 async def fan_out(runtime: Runtime, prompts: Sequence[str], file: IO[str]) -> int:
-    """Write a row for each prompt, and return how many failed."""
+    """Write a row for each prompt, and return the number of failures."""
     rows = csv.writer(file)
     rows.writerow(["number", "prompt", "answer", "error", "tokens"])
-    room = trio.CapacityLimiter(AT_ONCE)
+    limiter = trio.CapacityLimiter(AT_ONCE)
     done = failed = 0
 
     async def ask(number: int, prompt: str) -> None:
         nonlocal done, failed
-        async with room:
+        async with limiter:
             answer = error = ""
             tokens = 0
             try:
                 result = await runtime.run(prompt, options)
                 answer, tokens = result.text, result.usage.total_tokens
-            except AgentError as failure:  # one that fails harms no other
+            except AgentError as failure:  # a failed run does not affect the others
                 error = str(failure)
                 failed += 1
         done += 1

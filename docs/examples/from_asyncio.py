@@ -1,4 +1,4 @@
-"""Call agents from a program that runs asyncio: a runtime in a thread of its own, and a bridge."""
+"""Call agents from an asyncio program: a runtime in a separate thread, and a bridge."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Agents:
     """A runtime for asyncio tasks: `async with Agents() as agents:`, once in a program.
 
-    A task that is cancelled ends its run, and goes on only when nothing of the run is alive. Tools
+    Cancelling a task ends its run. The task continues only when no part of the run is alive. Tools
     and hooks run in trio, in the thread of the runtime.
     """
 
@@ -29,14 +29,14 @@ class Agents:
     async def run(
         self, prompt: str, options: AgentOptions, *, session_id: str | None = None
     ) -> RunResult:
-        """As `Runtime.run`."""
+        """Run an agent, like `Runtime.run`."""
         return await self._call(lambda: self._runtime.run(prompt, options, session_id=session_id))
 
     @contextlib.asynccontextmanager
     async def stream(
         self, prompt: str, options: AgentOptions, *, session_id: str | None = None
     ) -> AsyncGenerator[AsyncIterator[Event]]:
-        """As `Runtime.stream`; leaving the block early ends the run."""
+        """Stream a run, like `Runtime.stream`. Leaving the block early ends the run."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         room = trio.Semaphore(self.EVENTS_AHEAD)
 
@@ -61,9 +61,9 @@ class Agents:
             yield read()
         finally:
             pumping.cancel()
-            await through_cancels(pumping)  # noqa: ASYNC102 - bounded as a run's end is
+            await through_cancels(pumping)  # noqa: ASYNC102 - bounded like the end of a run
             if not pumping.cancelled():
-                pumping.result()  # raises what the run failed with
+                pumping.result()  # raises the error of the run
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -78,8 +78,8 @@ class Agents:
     async def __aexit__(self, *exc: object) -> None:
         with contextlib.suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
-        await through_cancels(self._ended)  # noqa: ASYNC102 - bounded as a runtime's end is
-        self._beside.join()  # it has said its last word
+        await through_cancels(self._ended)  # noqa: ASYNC102 - bounded like the end of a runtime
+        self._beside.join()  # the thread has reported its end
         self._ended.result()
 
     async def _call(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -91,18 +91,18 @@ class Agents:
         except asyncio.CancelledError:
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(scope.cancel)
-            await through_cancels(outcome)  # noqa: ASYNC102 - bounded as a run's end is
+            await through_cancels(outcome)  # noqa: ASYNC102 - bounded like the end of a run
             if not outcome.cancelled():
-                outcome.exception()  # it was seen, asyncio need not tell of it
+                outcome.exception()  # retrieved, so that asyncio does not report it
             raise
         return outcome.result()
 
-    # In the thread.
+    # The following methods run in the thread.
 
     def _thread(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the task that waits
             for future in (self._ready, self._ended):
                 self._tell(settle, future, error)
         else:
@@ -117,7 +117,7 @@ class Agents:
             self._nursery.cancel_scope.cancel()
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self._stop.is_set():  # too late: it finds itself cancelled
+        if self._stop.is_set():  # too late: the waiting task was cancelled
             self._nursery.cancel_scope.cancel()
         self._nursery.start_soon(work)
 
@@ -135,7 +135,7 @@ class Agents:
                 tell = partial(outcome.set_result, result)
             if scope.cancelled_caught:
                 tell = outcome.cancel
-        except Exception as error:  # noqa: BLE001 - raised by whoever waits
+        except Exception as error:  # noqa: BLE001 - raised in the task that waits
             tell = partial(outcome.set_exception, error)
         finally:
             self._tell(tell)
@@ -150,7 +150,7 @@ def settle(future: "asyncio.Future[None]", error: BaseException | None) -> None:
 
 
 async def through_cancels(future: "asyncio.Future[T]") -> None:
-    """Wait until it is done, and only then be cancelled."""
+    """Wait until the future is done, and raise a pending cancel only then."""
     cancelled = False
     while not future.done():
         try:

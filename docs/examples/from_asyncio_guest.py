@@ -1,6 +1,6 @@
-"""Call agents from a program that runs asyncio: trio as a guest in the same thread.
+"""Call agents from an asyncio program: trio as a guest in the same thread.
 
-Tools and hooks may then use what belongs to the event loop: its connections, pools and locks.
+Tools and hooks may then use objects of the event loop: connections, pools and locks.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class GuestAgents:
     """A runtime for asyncio tasks: `async with GuestAgents() as agents:`, once in a program.
 
-    A task that is cancelled ends its run, and goes on only when nothing of the run is alive. The
+    Cancelling a task ends its run. The task continues only when no part of the run is alive. The
     event loop must run until the block is left.
     """
 
@@ -32,14 +32,14 @@ class GuestAgents:
     async def run(
         self, prompt: str, options: AgentOptions, *, session_id: str | None = None
     ) -> RunResult:
-        """As `Runtime.run`."""
+        """Run an agent, like `Runtime.run`."""
         return await self._call(lambda: self._runtime.run(prompt, options, session_id=session_id))
 
     @contextlib.asynccontextmanager
     async def stream(
         self, prompt: str, options: AgentOptions, *, session_id: str | None = None
     ) -> AsyncGenerator[AsyncIterator[Event]]:
-        """As `Runtime.stream`; leaving the block early ends the run."""
+        """Stream a run, like `Runtime.stream`. Leaving the block early ends the run."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         room = trio.Semaphore(self.EVENTS_AHEAD)
 
@@ -63,9 +63,9 @@ class GuestAgents:
             yield read()
         finally:
             pumping.cancel()
-            await through_cancels(pumping)  # noqa: ASYNC102 - bounded as a run's end is
+            await through_cancels(pumping)  # noqa: ASYNC102 - bounded like the end of a run
             if not pumping.cancelled():
-                pumping.result()  # raises what the run failed with
+                pumping.result()  # raises the error of the run
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class GuestAgents:
 
     async def __aexit__(self, *exc: object) -> None:
         self._soon(self._stop.set)
-        await through_cancels(self._ended)  # noqa: ASYNC102 - bounded as a runtime's end is
+        await through_cancels(self._ended)  # noqa: ASYNC102 - bounded like the end of a runtime
         self._ended.result()
 
     async def _call(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -95,9 +95,9 @@ class GuestAgents:
             await asyncio.wait([outcome])
         except asyncio.CancelledError:
             self._soon(scope.cancel)
-            await through_cancels(outcome)  # noqa: ASYNC102 - bounded as a run's end is
+            await through_cancels(outcome)  # noqa: ASYNC102 - bounded like the end of a run
             if not outcome.cancelled():
-                outcome.exception()  # it was seen, asyncio need not tell of it
+                outcome.exception()  # retrieved, so that asyncio does not report it
             raise
         return outcome.result()
 
@@ -105,7 +105,7 @@ class GuestAgents:
         with contextlib.suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function)
 
-    # In trio, which the event loop calls when trio has something to do.
+    # The following methods run in trio, which the event loop calls.
 
     async def _serve(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -118,13 +118,13 @@ class GuestAgents:
     def _done(self, outcome: Outcome[None]) -> None:
         try:
             outcome.unwrap()
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the task that waits
             (self._ended if self._ready.done() else self._ready).set_exception(error)
         else:
             self._ended.set_result(None)
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self._stop.is_set():  # too late: it finds itself cancelled
+        if self._stop.is_set():  # too late: the waiting task was cancelled
             self._nursery.cancel_scope.cancel()
         self._nursery.start_soon(work)
 
@@ -142,14 +142,14 @@ class GuestAgents:
                 tell = partial(outcome.set_result, result)
             if scope.cancelled_caught:
                 tell = outcome.cancel
-        except Exception as error:  # noqa: BLE001 - raised by whoever waits
+        except Exception as error:  # noqa: BLE001 - raised in the task that waits
             tell = partial(outcome.set_exception, error)
         finally:
             tell()
 
 
 async def in_loop(work: Coroutine[object, object, T]) -> T:
-    """Have the event loop do this, from a tool or a hook; a cancel reaches it and waits for it."""
+    """Run a coroutine in the event loop, from a tool or a hook; a cancel is passed on to it."""
     token, done = trio.lowlevel.current_trio_token(), trio.Event()
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda _: token.run_sync_soon(done.set))
@@ -160,14 +160,14 @@ async def in_loop(work: Coroutine[object, object, T]) -> T:
         with trio.CancelScope(shield=True):
             await done.wait()
         if not task.cancelled():
-            task.exception()  # it was seen, asyncio need not tell of it
+            task.exception()  # retrieved, so that asyncio does not report it
     if task.cancelled():
         raise RuntimeError("the event loop cancelled it")
     return task.result()
 
 
 async def through_cancels(future: "asyncio.Future[T]") -> None:
-    """Wait until it is done, and only then be cancelled."""
+    """Wait until the future is done, and raise a pending cancel only then."""
     cancelled = False
     while not future.done():
         try:
@@ -179,7 +179,7 @@ async def through_cancels(future: "asyncio.Future[T]") -> None:
 
 
 async def look_up(city: str) -> str:
-    """What only the event loop can do, such as to ask a database by its driver for asyncio."""
+    """Do what only the event loop can do, for example query a database with an asyncio driver."""
     await asyncio.sleep(0.001)
     return f"18 degrees and sunny in {city}"
 

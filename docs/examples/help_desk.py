@@ -1,4 +1,4 @@
-"""A help desk: sorts what comes in, answers with the help of tools, keeps its context small."""
+"""A help desk: sort messages, answer them with tools, and keep the context small."""
 
 import os
 

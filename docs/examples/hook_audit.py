@@ -14,7 +14,7 @@ from agent_actors.testing import ScriptedModel, call
 
 @tool
 async def pay(to: str, amount: float) -> str:
-    """Pay somebody."""
+    """Pay a person."""
     return f"{amount} paid to {to}"
 
 
@@ -22,7 +22,7 @@ async def main() -> None:
     model = ScriptedModel([call("pay", {"to": "Ada", "amount": 3.5}), "Ada is paid."])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "audit.jsonl"
-        # The file outlives the runtime: sessions end, and are told of, when the runtime closes.
+        # The file must outlive the runtime: closing the runtime ends sessions and logs their ends.
         async with AuditFile(path, durable=True) as file:
             log = AuditLog(file.write, clean=RedactSecrets().clean)
             options = AgentOptions(model="scripted", provider=model, tools=[pay], hooks=log)
@@ -30,8 +30,8 @@ async def main() -> None:
                 await runtime.run("Pay Ada.", options)
         for line in path.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
-            told = {key: entry[key] for key in ("tool", "input", "result") if key in entry}
-            print(entry["event"], told or "")
+            details = {key: entry[key] for key in ("tool", "input", "result") if key in entry}
+            print(entry["event"], details or "")
 
 
 trio.run(main)

@@ -1,4 +1,4 @@
-"""A security gate: calls that nobody wants are refused, and the model is told why."""
+"""A security hook: refuse dangerous calls, and give the model the reason."""
 
 import re
 

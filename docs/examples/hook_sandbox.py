@@ -1,4 +1,4 @@
-"""Redirection to a sandbox: whatever path the model names, files are written below one folder."""
+"""Redirection to a sandbox: files are written below one folder, whatever path the model names."""
 
 import tempfile
 from pathlib import Path
@@ -20,7 +20,7 @@ async def write_file(path: str, text: str) -> str:
 
 
 class Sandbox(Hook):
-    """Rewrites paths; the guard of a later hook still sees what this one makes of them."""
+    """Rewrite paths so that they lie below one folder."""
 
     name = "sandbox"
     matcher: str | None = "write_file|edit_file"

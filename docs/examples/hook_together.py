@@ -1,4 +1,4 @@
-"""The four patterns as one agent: who is registered first stands outermost."""
+"""The four patterns in one agent: the first hook is the outermost."""
 
 import re
 
@@ -34,7 +34,7 @@ async def redirect(event: PreToolUseEvent) -> HookDecision | None:
 
 
 async def gate(event: PreToolUseEvent) -> HookDecision | None:
-    # It sees the path as `redirect` wrote it; and if a later hook wrote another, it is asked again.
+    # It gets the path from `redirect`. If a later hook rewrites the path, it is called again.
     secret = SECRET.search(str(event.tool_input["path"]))
     return HookDecision(continue_=False, reason="a secret") if secret else None
 

@@ -1,4 +1,4 @@
-"""A hook: it sees each call before it runs, and refuses one."""
+"""A hook that inspects each call before it runs, and refuses one."""
 
 import os
 

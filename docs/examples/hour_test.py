@@ -1,4 +1,4 @@
-"""Tests of an agent: a script answers in place of the model, and an hour takes no time."""
+"""Tests of an agent: a script replaces the model, and an hour takes no time."""
 
 import trio
 import trio.testing

@@ -18,7 +18,7 @@ DOT = bytes.fromhex(  # a PNG of one pixel
 
 @tool
 async def screenshot() -> ImageBlock:
-    """What the screen shows."""
+    """Take a screenshot."""
     return ImageBlock.from_bytes(DOT)
 
 

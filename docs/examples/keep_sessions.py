@@ -1,4 +1,4 @@
-"""Two programs, one after the other, and a session that goes on."""
+"""Two programs run one after the other, and continue the same session."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Bound what a run and a session may use, and know what it cost."""
+"""Limit the usage of a run and a session, and compute the cost."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Drive many sessions at once in one process; a run that fails harms no other."""
+"""Run many sessions at once in one process; a failed run does not affect the others."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Name a provider, and bring a profile of one's own."""
+"""Choose a provider by name, and define your own profile."""
 
 import os
 
@@ -16,7 +16,7 @@ gateway = ProviderProfile(
     api_key_env="GATEWAY_KEY",
     dialect=ChatDialect(max_tokens_field="max_completion_tokens", refuses={"temperature"}),
 )
-# A profile of the package by its name; `base_url` puts a gateway in its place.
+# A built-in profile by its name; `base_url` replaces its URL, for example by a gateway.
 local = AgentOptions(model=model, provider="vllm", base_url=base_url)
 
 

@@ -1,4 +1,4 @@
-"""Observers: what happens in all sessions, a late one with a replay, and events of your own."""
+"""Observers: the events of a session, a late observer with a replay, and your own events."""
 
 from functools import partial
 from typing import ClassVar
@@ -42,7 +42,7 @@ async def main() -> None:
             await runtime.run("Deploy 1.2.", options, session_id="s")
         await watching.ended.wait()
 
-        # What was recorded comes first, then what is published: each record once.
+        # Recorded events arrive first, then new ones; each record arrives once.
         late = runtime.subscribe(count, ToolResult, ResultEvent, session_id="s", replay=True)
         await runtime.run("Thank you.", options, session_id="s")
     print("late:", late.end_reason, late.statistics().delivered)

@@ -1,4 +1,4 @@
-"""See what a model's stream does: calls as they grow, what was odd, calls that were repaired."""
+"""Show details of a stream: fragments of calls, notices, and repaired calls."""
 
 import os
 
@@ -15,11 +15,11 @@ model = os.environ.get("MODEL", "qwen3-32b")
 
 @tool
 def weather(city: str) -> str:
-    """The weather in a city."""
+    """Current weather of a city."""
     return f"It is sunny in {city}."
 
 
-# A server that hands the model's calls through as text, and takes short ids only.
+# A server that passes the model's calls on as text, and accepts only short ids.
 server = ProviderProfile(
     name="mine",
     base_url=base_url,

@@ -1,4 +1,4 @@
-"""Bring a model of your own: any object with `complete`, or with `stream`, will do."""
+"""Use your own model: any object with `complete` or `stream` is a provider."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Say what an agent may do: rules, a mode, and a function that decides what is left."""
+"""Set permissions: rules, a mode, and a function that decides the remaining calls."""
 
 import trio
 
@@ -15,13 +15,13 @@ async def read_note(path: str) -> str:
 
 @tool(open_world=False)
 async def write_note(path: str, text: str) -> str:
-    """Write a note, in place of what was there."""
+    """Write a note, and replace an existing one."""
     return f"{path} now says: {text}"
 
 
 @tool
 async def shell(command: str) -> str:
-    """Run a line of shell."""
+    """Run a shell command."""
     return f"ran {command}"
 
 
@@ -34,13 +34,13 @@ policy = PermissionPolicy(
 
 
 def decide(request: PermissionRequest) -> PermissionDecision:
-    """Asked wherever the policy says to ask."""
+    """Decide about a call if the policy says to ask."""
     if request.tool.open_world:
         return PermissionDecision("deny", reason="nothing leaves this machine today")
     return PermissionDecision("allow", remember="session")
 
 
-# A script in place of a model, so that every kind of call is made.
+# This script replaces a model, and makes every kind of call.
 CALLS = [
     call("read_note", {"path": "notes/a"}),
     call("read_note", {"path": "config/.env"}),

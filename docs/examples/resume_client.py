@@ -1,4 +1,4 @@
-"""A client leaves with a call open; a later one, with the same store, gives the result."""
+"""A client ends with an open call; a later client with the same store adds the result."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""A run ends with its questions, and another process goes on with the answers."""
+"""A run ends with its questions, and another process continues it with the answers."""
 
 import os
 import tempfile

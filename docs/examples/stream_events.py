@@ -1,4 +1,4 @@
-"""Read a run's events as they come, from any OpenAI-compatible endpoint."""
+"""Stream the events of a run, from any OpenAI-compatible endpoint."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Try again, go over to another model, and tell a reader what is void."""
+"""Retry, switch to another model, and report void text to a reader."""
 
 import os
 
@@ -29,7 +29,7 @@ async def main() -> None:
                 case AssistantDelta(text=text):
                     print(text, end="", flush=True)
                 case AttemptRestarted(attempt=attempt, reason=reason):
-                    print(f"\n[{reason}; what stands above is void, try {attempt} begins]")
+                    print(f"\n[{reason}; the text above is void, attempt {attempt} begins]")
                 case ResultEvent(stop_reason=reason):
                     print(f"\n{reason}")
                 case _:

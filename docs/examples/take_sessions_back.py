@@ -1,4 +1,4 @@
-"""A session that is looked at, forked, taken back and exported."""
+"""Read, fork, rewind and export a session."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Test an agent without a model: a script answers, and time is virtual."""
+"""Test an agent without a model: a script replaces the model, and time is virtual."""
 
 import trio
 import trio.testing

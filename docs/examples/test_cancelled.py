@@ -1,4 +1,4 @@
-"""Cancel a run at each of its steps, and look at what it leaves."""
+"""Cancel a run at each of its steps, and check that it leaves nothing behind."""
 
 import trio
 

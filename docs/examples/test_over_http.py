@@ -1,4 +1,4 @@
-"""Test an agent over real HTTP: an endpoint on loopback answers from a script, with its faults."""
+"""Test an agent over real HTTP: an endpoint on loopback serves a script with faults."""
 
 import trio
 
@@ -17,15 +17,15 @@ from agent_actors.testing import (
 
 @tool(read_only=True)
 async def now() -> str:
-    """The time of day."""
+    """Return the time of day."""
     return "noon"
 
 
 async def main() -> None:
     script: EndpointScript = [
-        status(503),  # tried again
+        status(503),  # retried
         call("now"),
-        reply(say("It is "), disconnect(reset=True)),  # broke off in the middle: tried again too
+        reply(say("It is "), disconnect(reset=True)),  # breaks off in the middle: retried too
         "It is noon.",
     ]
     restarts: list[str] = []

@@ -1,4 +1,4 @@
-"""An answer of a type: a class that the answer is checked against and becomes."""
+"""Typed output: the response is validated against a class and becomes an instance."""
 
 import os
 from typing import Literal
@@ -14,8 +14,8 @@ class City:
     """A city that a traveller asked about.
 
     Attributes:
-        name: As its people call it.
-        people: How many live there.
+        name: The name in its own language.
+        people: The number of inhabitants.
     """
 
     name: str

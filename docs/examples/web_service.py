@@ -1,4 +1,4 @@
-"""Many sessions in a web service: a browser reads its run as it streams, and is asked questions.
+"""Many sessions in a web service: a browser streams its run, and answers questions.
 
 hypercorn --worker-class trio --bind 127.0.0.1:8000 web_service:app
 """
@@ -29,13 +29,13 @@ agent = AgentOptions(
     model=os.environ.get("MODEL", "qwen3-32b"),
     base_url=os.environ.get("BASE_URL", "http://localhost:1234/v1"),
     tools=[send_mail],
-    permissions="default",  # a mail leaves this machine, so the user is asked
+    permissions="default",  # a mail leaves this machine, so the user must approve it
     question_timeout=300,
 )
 
 
 class EventStream(Response):
-    """A run's events as server-sent events; when the browser goes, the run ends."""
+    """The events of a run as server-sent events; when the browser disconnects, the run ends."""
 
     def __init__(self, run: RunStream) -> None:
         super().__init__(media_type="text/event-stream", headers={"cache-control": "no-store"})
@@ -63,7 +63,7 @@ class EventStream(Response):
                 if not started:
                     status = 409 if isinstance(error, SessionBusy) else 503
                     await JSONResponse({"error": str(error)}, status)(scope, receive, send)
-                # Else the reader was told, by the event `error`.
+                # Otherwise the event `error` has reported it.
             if started:
                 await send(body(""))
             nursery.cancel_scope.cancel()
@@ -85,7 +85,7 @@ def make_app(options: AgentOptions) -> Starlette:
             yield {"runtime": runtime}
 
     async def say(request: Request) -> Response:
-        """What the user says to a session; the answer streams."""
+        """Run a prompt of the user, and stream the response."""
         runtime: Runtime = request.state.runtime
         prompt = (await request.body()).decode(errors="replace")
         session = request.path_params["session"]
@@ -95,19 +95,19 @@ def make_app(options: AgentOptions) -> Starlette:
             return JSONResponse({"error": str(error)}, 400)
 
     async def answer(request: Request) -> Response:
-        """What the user answers to a question; only one of this session counts."""
+        """Pass on the user's answer to a question of this session."""
         runtime: Runtime = request.state.runtime
-        asked = request.path_params["question"]
+        question = request.path_params["question"]
         choice = (await request.body()).decode(errors="replace")
-        if asked not in {one.id for one in runtime.questions(request.path_params["session"])}:
-            return JSONResponse({"error": "nobody asks this, or not any more"}, 404)
-        runtime.answer(asked, choice)
+        if question not in {one.id for one in runtime.questions(request.path_params["session"])}:
+            return JSONResponse({"error": "this question is not open"}, 404)
+        runtime.answer(question, choice)
         return Response(status_code=204)
 
     async def page(request: Request) -> Response:
         return HTMLResponse(PAGE)
 
-    # Who may speak to which session is for your own middleware to say.
+    # Your own middleware must check which user may use which session.
     return Starlette(
         lifespan=lifespan,
         routes=[

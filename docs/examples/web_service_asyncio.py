@@ -1,8 +1,8 @@
-"""A web service that runs asyncio, as uvicorn does, and streams runs through to its readers.
+"""A web service on asyncio, for example with uvicorn, that streams runs to browsers.
 
 uvicorn --timeout-graceful-shutdown 10 web_service_asyncio:app
 
-`from_asyncio.py` stands beside it. FastAPI is starlette: its functions may return this response.
+It imports `from_asyncio.py`. FastAPI is based on starlette and accepts the same response.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ class ReaderGone(Exception):
 
 
 class EventStream(Response):
-    """A run's events as server-sent events; when the browser goes, the run ends.
+    """The events of a run as server-sent events; when the browser disconnects, the run ends.
 
-    A `StreamingResponse` says 200 before anything has begun, and with a server of ASGI 2.4 it
-    notices only at the next event that its reader has gone.
+    A `StreamingResponse` sends status 200 before the run begins. With an ASGI 2.4 server, it
+    notices a disconnected browser only at the next event.
     """
 
     def __init__(self, run: AbstractAsyncContextManager[AsyncIterator[Event]]) -> None:
@@ -57,7 +57,7 @@ class EventStream(Response):
             pass
 
     async def _tell(self, send: Send) -> AgentError | None:
-        """Send the events; give back what the run failed with before it had any."""
+        """Send the events. Return the error of a run that failed before its first event."""
         started = False
         try:
             async with self._run as events:
@@ -69,7 +69,7 @@ class EventStream(Response):
         except AgentError as error:
             if not started:
                 return error
-            # Else the reader was told, by the event `error`.
+            # Otherwise the event `error` has reported it.
         await send(body("", more=False))
         return None
 
@@ -108,13 +108,13 @@ def make_app(options: AgentOptions) -> Starlette:
             yield {"agents": agents}
 
     async def say(request: Request) -> Response:
-        """What the user says to a session; the answer streams."""
+        """Run a prompt of the user, and stream the response."""
         agents: Agents = request.state.agents
         prompt = (await request.body()).decode(errors="replace")
         session = request.path_params["session"]
         return EventStream(agents.stream(prompt, options, session_id=session))
 
-    # Who may speak to which session is for your own middleware to say.
+    # Your own middleware must check which user may use which session.
     return Starlette(
         lifespan=lifespan, routes=[Route("/sessions/{session}", say, methods=["POST"])]
     )

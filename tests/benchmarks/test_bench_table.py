@@ -5,7 +5,7 @@ import pytest
 from benchmarks.record import Row, report, row
 from scripts.bench_table import BEGIN, END, main, table
 
-README = f"# Title\n\nBefore.\n\n{BEGIN}\n\n{END}\n\nAfter.\n"
+PAGE = f"# Title\n\nBefore.\n\n{BEGIN}\n\n{END}\n\nAfter.\n"
 
 
 @pytest.fixture
@@ -37,28 +37,28 @@ def test_the_table_is_made_of_the_results_alone(results: Path) -> None:
 
 def test_a_table_of_which_nothing_was_measured_is_left_out(tmp_path: Path) -> None:
     assert table(tmp_path) == ""
-    readme = tmp_path / "README.md"
-    readme.write_text(README, encoding="utf-8")
-    assert main(["--check"], readme, tmp_path) == 0
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    assert main(["--check"], page, tmp_path) == 0
 
 
 def test_only_what_stands_between_the_marks_is_written(tmp_path: Path, results: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(README, encoding="utf-8")
-    assert main([], readme, results) == 0
-    written = readme.read_text(encoding="utf-8")
-    assert written.startswith(f"# Title\n\nBefore.\n\n{BEGIN}\n\n| CPU")
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    assert main([], page, results) == 0
+    written = page.read_text(encoding="utf-8")
+    assert written.startswith(f"# Title\n\nBefore.\n\n{BEGIN}\n\n| complete runtime")
     assert written.endswith(f"|\n\n{END}\n\nAfter.\n")
-    assert main([], readme, results) == 0
-    assert readme.read_text(encoding="utf-8") == written
+    assert main([], page, results) == 0
+    assert page.read_text(encoding="utf-8") == written
 
 
 def test_the_check_tells_of_a_stale_table_and_writes_nothing(tmp_path: Path, results: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(README, encoding="utf-8")
-    assert main(["--check"], readme, results) == 1
-    assert readme.read_text(encoding="utf-8") == README
-    assert main([], readme, results) == 0
-    assert main(["--check"], readme, results) == 0
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    assert main(["--check"], page, results) == 1
+    assert page.read_text(encoding="utf-8") == PAGE
+    assert main([], page, results) == 0
+    assert main(["--check"], page, results) == 0
     report("making", "Making", "µs", {"a session": row([4.56])}, folder=results)
-    assert main(["--check"], readme, results) == 1
+    assert main(["--check"], page, results) == 1

@@ -1,4 +1,4 @@
-"""The site has all pages, and the pages of the API all public names."""
+"""Tests for scripts/site.py: the site has all pages, and the API pages have all public names."""
 
 import ast
 import importlib
@@ -37,31 +37,63 @@ def test_a_pattern_stands_for_the_pages_that_are_not_named(tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.parametrize("module", site.MODULES)
-def test_the_page_of_a_module_has_its_public_names(module: str) -> None:
-    names = site.public_names(ast.parse(site.source_of(module).read_text("utf-8")))
-    found = importlib.import_module(module)
+@pytest.mark.parametrize("page", site.PAGES, ids=lambda page: page.slug)
+def test_api_page_lists_its_names(page: site.ApiPage) -> None:
+    names = list(site.names_of(page))
     assert names
-    assert all(hasattr(found, name) for name in names)
-    page = site.api_page(module)
-    assert page.startswith(f"# {module}\n\n{(found.__doc__ or '').partition(chr(10))[0]}")
-    assert [line for line in page.splitlines() if line.startswith(":::")] == [
-        f"::: {module}.{name}" for name in names
+    for dotted in names:
+        module, _, name = dotted.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), dotted
+    text = site.api_page(page)
+    assert text.startswith(f"# {page.title}\n\n{page.about}\n")
+    assert [line for line in text.splitlines() if line.startswith(":::")] == [
+        f"::: {name}" for name in names
     ]
 
 
-def test_pages_of_the_api_are_written_where_they_differ(tmp_path: Path) -> None:
+def test_every_public_name_has_one_entry() -> None:
+    entries = [name for page in site.PAGES for name in site.names_of(page)]
+    assert len(entries) == len(set(entries))
+    listed = [name.rpartition(".")[2] for name in entries]
+    root = site.public_names(ast.parse(site.source_of("agent_actors").read_text("utf-8")))
+    elsewhere = [name for name in root if f"agent_actors.{name}" not in entries]
+    assert [name for name in elsewhere if listed.count(name) != 1] == []
+    index = site.index_page()
+    assert all(f"- [`{name}`][agent_actors." in index for name in root)
+    assert {"open_store", "SqliteStore", "SessionStore", "distorted_turns"} <= set(listed)
+
+
+def test_api_pages_are_rewritten_only_on_change(tmp_path: Path) -> None:
     site.write_api(tmp_path)
     pages = sorted(tmp_path.iterdir())
-    assert len(pages) == len(site.MODULES)
+    assert len(pages) == len(site.PAGES) + 1
     first, second = pages[:2]
     first.write_text("old", "utf-8")
     (tmp_path / "99-gone.md").touch()
     before = second.stat().st_mtime_ns
     site.write_api(tmp_path)
     assert sorted(tmp_path.iterdir()) == pages
-    assert first.read_text("utf-8").startswith("# agent_actors\n")
+    assert first.read_text("utf-8").startswith("# Names in agent_actors\n")
     assert second.stat().st_mtime_ns == before
+
+
+def test_defaults_show_values_of_constants() -> None:
+    assert site.constants()["DRAIN"] == "30.0"
+    signature = '<span class="o">=</span> <span class="n">DRAIN</span>'
+    assert site.on_page_content(signature) == '<span class="o">=</span> 30.0'
+    listed = 'default:\n <code><autoref identifier="a.DRAIN">DRAIN</autoref></code>'
+    assert site.on_page_content(listed) == "default:\n <code>30.0</code>"
+    assert site.on_page_content("<code>DRAIN</code> LATER") == "<code>DRAIN</code> LATER"
+
+
+def test_fields_move_to_start_of_entry() -> None:
+    entry = '<h2 id="a.B" class="doc doc-heading">B</h2><div class="doc doc-contents first">'
+    fields = (
+        '<div class="highlight"><pre><span></span><code><span class="k">class</span>'
+        '<span class="w"> </span><span class="nc">B</span></code></pre></div>'
+    )
+    assert site.on_page_content(f"{entry}text</div>{fields}") == f"{entry}{fields}text</div>"
+    assert site.on_page_content(fields) == fields
 
 
 def test_a_snippet_has_the_name_of_its_file_as_its_title() -> None:
@@ -78,6 +110,12 @@ def test_nothing_of_the_site_comes_from_elsewhere() -> None:
     assert theme["font"] is False
     assert CONFIG["strict"] is True
     assert "extra_javascript" not in CONFIG
+    extra = cast("dict[str, list[str]]", CONFIG["extra"])
+    (shim,) = extra["polyfills"]
+    # With this name, the offline plugin does not load its own shim from the network.
+    assert "iframe-worker" in shim
+    assert "http" not in (site.DOCS / shim).read_text("utf-8")
+    assert {"offline": {}} in cast("list[object]", CONFIG["plugins"])
     (style,) = cast("list[str]", CONFIG["extra_css"])
     assert "url(" not in (site.DOCS / style).read_text("utf-8")
 
@@ -111,5 +149,7 @@ def test_what_attrs_makes_is_shown_with_types_and_defaults(tmp_path: Path) -> No
 
 
 def test_the_options_of_an_agent_are_shown_with_their_defaults() -> None:
-    assert "\n    max_iterations: int = 25\n" in site.api_page("agent_actors")
-    assert "class ToolUse:\n" in site.api_page("agent_actors.events")
+    pages = {page.slug: site.api_page(page) for page in site.PAGES}
+    assert "\n    max_iterations: int = 25\n" in pages["options"]
+    assert "\n    tool_timeout: float = 300.0\n" in pages["options"]
+    assert "class ToolUse:\n" in pages["events"]

@@ -32,7 +32,7 @@ _RAW: Final[frozenset[Hidden]] = frozenset({"raw"})
 _SIGNATURE: Final[Mapping[str, JsonValue]] = {
     "extra_content": {"google": {"thought_signature": "c2VhbA=="}}
 }
-_ONE_BY_ONE: Final = "calls one by one"
+_ONE_BY_ONE: Final = "separate calls"
 
 
 # ---- turns that an endpoint can say ----
@@ -86,20 +86,20 @@ _IN_TEXT: Final = (
     Quirk(
         name="calls_in_tags",
         number=25,
-        about="Calls stand in the text, between `<tool_call>` and `</tool_call>`.",
+        about="Calls are part of the text, between `<tool_call>` and `</tool_call>`.",
         change=_in_text(calls.tagged),
         shape=_without_marks,
-        turns="calls one by one, text without marks",
+        turns="separate calls, text without markers",
         hides=_IDS | _RAW,
         dialect=ChatDialect(text_tool_calls="tags"),
     ),
     Quirk(
         name="calls_in_harmony",
         number=25,
-        about="Calls stand in the text, in the format of gpt-oss.",
+        about="Calls are part of the text, in the format of gpt-oss.",
         change=_in_text(calls.in_harmony),
         shape=_without_marks,
-        turns="calls one by one, text without marks",
+        turns="separate calls, text without markers",
         hides=_IDS | _RAW,
         dialect=ChatDialect(text_tool_calls="harmony"),
     ),
@@ -109,14 +109,14 @@ _CALLS: Final = (
     Quirk(
         name="arguments_empty",
         number=18,
-        about="A call without parameters has no arguments, but an empty text.",
+        about="The arguments of a call without parameters are an empty string.",
         change=calls.parameterless(arguments=""),
         hides=_RAW,
     ),
     Quirk(
         name="arguments_absent",
         number=18,
-        about="A call without parameters has no field for its arguments.",
+        about="A call without parameters has no `arguments` field.",
         change=calls.parameterless(),
         hides=_RAW,
     ),
@@ -130,7 +130,7 @@ _CALLS: Final = (
     Quirk(
         name="arguments_object",
         number=16,
-        about="The arguments are an object and not its text.",
+        about="The arguments are an object instead of a JSON string.",
         change=calls.pieces(lambda text, _: [calls.loaded(text)]),
         hides=_RAW,
     ),
@@ -143,7 +143,7 @@ _CALLS: Final = (
     Quirk(
         name="arguments_again",
         number=15,
-        about="After the pieces of the arguments they come once more, whole.",
+        about="After their fragments, the complete arguments are sent again.",
         change=calls.pieces(lambda text, pieces: [*pieces, text]),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -159,7 +159,7 @@ _CALLS: Final = (
     Quirk(
         name="cut_short",
         number=28,
-        about="The last call's arguments are cut by the token limit, and nothing says so.",
+        about="The token limit cuts off the arguments of the last call, and no field reports it.",
         change=calls.on_last_call(calls.cut_short),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -169,7 +169,7 @@ _CALLS: Final = (
     Quirk(
         name="quote_lost",
         number=26,
-        about="A value in the last call's arguments lost its quotation mark.",
+        about="A value in the arguments of the last call has lost its quotation mark.",
         change=calls.on_last_call(calls.without_quotes),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -179,31 +179,31 @@ _CALLS: Final = (
     Quirk(
         name="head_with_arguments",
         number=20,
-        about="The first fragment of a call has a piece of the arguments already.",
+        about="The first fragment of a call already has a part of the arguments.",
         change=calls.on_calls(calls.head_takes_first),
     ),
     Quirk(
         name="whole_call",
         number=21,
-        about="Each call comes whole, in one fragment.",
+        about="Each call is sent complete, in one fragment.",
         change=calls.on_calls(calls.head_takes_all),
     ),
     Quirk(
         name="leaked_token",
         number=24,
-        about="A control token of the chat format stands in the call's name.",
+        about="The name of a call contains a control token of the chat format.",
         change=calls.on_calls(calls.leaked_token),
     ),
     Quirk(
         name="name_in_two",
         number=13,
-        about="The name comes in two fragments.",
+        about="The name is split into two fragments.",
         change=calls.on_calls(calls.name_in_two),
     ),
     Quirk(
         name="name_late",
         number=14,
-        about="The name comes after the arguments.",
+        about="The name is sent after the arguments.",
         change=calls.on_calls(calls.name_late),
     ),
     Quirk(
@@ -230,7 +230,7 @@ _CALLS: Final = (
     Quirk(
         name="short_ids",
         number=23,
-        about="Ids are nine letters and digits, and only such are taken back.",
+        about="Ids have nine letters and digits, and the endpoint accepts no others.",
         shape=_short_ids,
         dialect=ChatDialect(short_call_ids=True),
     ),
@@ -255,20 +255,20 @@ _CALLS: Final = (
     Quirk(
         name="head_repeated",
         number=12,
-        about="Every fragment has id, type and name, and a stray name beside its function.",
+        about="Every fragment has id, type and name, and an additional name outside its function.",
         change=calls.on_calls(calls.head_repeated),
     ),
     Quirk(
         name="extra_content",
         number=40,
-        about="A call brings what must be sent back with it.",
+        about="A call has a field that must be sent back with it.",
         change=calls.heads(lambda head: {**head, **_SIGNATURE}),
         extra=_SIGNATURE,
     ),
     Quirk(
         name="joined_calls",
         number=15,
-        about="A second call of one tool comes as a second object in the arguments of the first.",
+        about="A second call of a tool is sent as a second object in the arguments of the first.",
         change=calls.joined_calls,
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -277,20 +277,20 @@ _CALLS: Final = (
     Quirk(
         name="index_of_next",
         number=6,
-        about="The fragments after a call's first have another index than that.",
+        about="Later fragments of a call have a different index than its first.",
         change=calls.on_calls(calls.index_of_next),
         shape=in_order,
         turns=_ONE_BY_ONE,
     ),
     Quirk(
         name="calls_in_one_list",
-        about="Fragments of several calls come in one delta.",
+        about="One delta has fragments of several calls.",
         change=calls.calls_in_one_list,
     ),
     Quirk(
         name="function_call",
         number=50,
-        about="The call comes in the legacy form, as `function_call`.",
+        about="The call is sent in the legacy form, as `function_call`.",
         change=lambda events: reason_becomes("function_call", only="tool_calls")(
             calls.legacy(events)
         ),
@@ -328,12 +328,12 @@ _INDEXES: Final = (
     Quirk(
         name="index_sparse",
         number=4,
-        about="Indexes start at 1 and leave some out.",
+        about="Indexes start at 1 and have gaps.",
         change=calls.renumbered(lambda index: 3 * index + 1),
     ),
     Quirk(
         name="index_as_text",
-        about="The index is a text.",
+        about="The index is a string.",
         change=calls.renumbered(str),
     ),
 )

@@ -214,7 +214,7 @@ def name_in_two(found: Fragments) -> Fragments:
 
 
 def name_late(found: Fragments) -> Fragments:
-    """The name comes after the arguments."""
+    """The name is sent after the arguments."""
     head, *rest = found
     function = {key: value for key, value in function_of(head).items() if key != "name"}
     late: JsonObject = {"index": head["index"], "function": {"name": function_of(head)["name"]}}

@@ -121,7 +121,7 @@ def cumulative(events: Events) -> Events:
 
 
 def text_again(events: Events) -> Events:
-    """A last delta repeats all the text."""
+    """The last delta repeats the complete text."""
     text = _all_text(events)
     at = place_of_end(events)
     again = with_choice(_plain_choice(events), delta={"content": text}, finish_reason=None)
@@ -129,7 +129,7 @@ def text_again(events: Events) -> Events:
 
 
 def message_beside(events: Events) -> Events:
-    """A whole message grows beside the deltas."""
+    """Each chunk also has the message so far."""
     so_far = ""
     found: Events = []
     for event in events:
@@ -242,13 +242,13 @@ def reason_early(events: Events) -> Events:
 
 
 def reason_twice(events: Events) -> Events:
-    """The chunk with the reason comes twice."""
+    """The chunk with the finish reason is sent twice."""
     at = place_of_end(events)
     return [*events[: at + 1], *events[at:]]
 
 
 def reason_with_last(events: Events) -> Events:
-    """The reason stands on the last chunk that brings something."""
+    """The last chunk with content has the finish reason."""
     at = place_of_end(events)
     if at == len(events):
         return events  # nobody tells a reason
@@ -257,7 +257,7 @@ def reason_with_last(events: Events) -> Events:
 
 
 def no_reason(events: Events) -> Events:
-    """No chunk has a reason."""
+    """No chunk has a finish reason."""
     return [event for place, event in enumerate(events) if place != place_of_end(events)]
 
 
@@ -284,7 +284,7 @@ def _counts(events: Events) -> JsonValue:
 
 
 def without_counts(events: Events) -> Events:
-    """Nothing is counted."""
+    """No token counts are sent."""
     return [event for event in events if event["choices"]]
 
 
@@ -294,12 +294,12 @@ def counts_everywhere(events: Events) -> Events:
 
 
 def counts_then_empty(events: Events) -> Events:
-    """After the counts come empty ones."""
+    """Empty token counts follow the real ones."""
     return [*events, {**events[-1], "usage": None}, {**events[-1], "usage": {"prompt_tokens": 0}}]
 
 
 def counts_in_choice(events: Events) -> Events:
-    """The counts stand in the last choice."""
+    """The last choice has the token counts."""
     *others, _ = events
     return [*others[:-1], with_choice(others[-1], usage=_counts(events))]
 
@@ -375,7 +375,7 @@ def in_arrays(frames: Frames) -> Frames:
 
 
 def no_last_blank_line(frames: Frames) -> Frames:
-    """The last event has no blank line behind it."""
+    """No blank line follows the last event."""
     return [*frames[:-1], frames[-1].rstrip(b"\n")]
 
 

@@ -83,7 +83,7 @@ def no_space(frames: Frames) -> Frames:
 
 
 def no_last_blank_line(frames: Frames) -> Frames:
-    """The last event has no blank line behind it."""
+    """No blank line follows the last event."""
     return [*frames[:-1], frames[-1].rstrip(b"\n")]
 
 
@@ -249,7 +249,7 @@ def state_at_start(events: Events) -> Events:
 
 
 def signature_late(events: Events) -> Events:
-    """A seal comes after its block ended."""
+    """A signature is sent after its block has ended."""
     found: Events = []
     late: Events = []
     for event in events:

@@ -24,7 +24,7 @@ from agent_actors.testing.conformance.quirks import (
 _RAW: Final[frozenset[Hidden]] = frozenset({"raw"})
 _REASON: Final[frozenset[Hidden]] = frozenset({"reason"})
 _REASON_AND_USAGE: Final[frozenset[Hidden]] = frozenset({"reason", "usage"})
-_ONE_BY_ONE: Final = "calls one by one"
+_ONE_BY_ONE: Final = "separate calls"
 _ERROR: Final[JsonObject] = {
     "type": "error",
     "error": {"type": "overloaded_error", "message": ERROR_MESSAGE},
@@ -33,13 +33,13 @@ _ERROR: Final[JsonObject] = {
 _ARGUMENTS: Final = (
     Quirk(
         name="input_in_start",
-        about="The arguments stand in the beginning of the call's block.",
+        about="The start event of a call's block has the arguments.",
         change=events.arguments(events.loaded, lambda _: None),
         hides=_RAW,
     ),
     Quirk(
         name="input_twice",
-        about="The arguments stand in the beginning of the call's block, and come after it too.",
+        about="The arguments are in the start event of a call's block, and are sent again later.",
         change=events.arguments(events.loaded, lambda text: text),
     ),
     Quirk(
@@ -49,7 +49,7 @@ _ARGUMENTS: Final = (
     ),
     Quirk(
         name="input_as_object",
-        about="The arguments are an object and not its text.",
+        about="The arguments are an object instead of a JSON string.",
         change=events.arguments(lambda _: {}, events.loaded),
         hides=_RAW,
     ),
@@ -63,27 +63,27 @@ _ARGUMENTS: Final = (
 _TEXTS: Final = (
     Quirk(
         name="small_pieces",
-        about="Texts and arguments come a character at a time.",
+        about="Each delta has one character of a text or of arguments.",
         change=events.cut(lambda text: list(text) or [""]),
     ),
     Quirk(
         name="split_characters",
-        about="A character outside the Basic Multilingual Plane is cut into two deltas.",
+        about="A character outside the Basic Multilingual Plane is split between two deltas.",
         change=events.cut(events.halves),
     ),
     Quirk(
         name="empty_pieces",
-        about="There are deltas of empty text.",
+        about="Some deltas have an empty text.",
         change=events.cut(lambda text: ["", text, ""]),
     ),
     Quirk(
         name="text_in_start",
-        about="The first text of a block stands in its beginning.",
+        about="The start event of a block has its first text.",
         change=events.text_in_start,
     ),
     Quirk(
         name="signature_late",
-        about="A seal comes after its block ended.",
+        about="A signature is sent after its block has ended.",
         change=events.signature_late,
     ),
 )
@@ -91,29 +91,29 @@ _TEXTS: Final = (
 _INDEXES: Final = (
     Quirk(
         name="index_from_one",
-        about="The first block has the number 1.",
+        about="The index of the first block is 1.",
         change=events.renumbered(lambda index: index + 1),
     ),
     Quirk(
         name="index_as_text",
-        about="The number of a block is a text.",
+        about="The index of a block is a string.",
         change=events.renumbered(str),
     ),
     Quirk(
         name="index_as_float",
-        about="The number of a block has a fraction of nothing.",
+        about="The index of a block is a float, for example 0.0.",
         change=events.renumbered(float),
     ),
     Quirk(
         name="same_index",
-        about="Every block has the number 0.",
+        about="The index of every block is 0.",
         change=events.renumbered(lambda _: 0),
         shape=in_order,
         turns=_ONE_BY_ONE,
     ),
     Quirk(
         name="no_index",
-        about="No block has a number.",
+        about="Blocks have no index.",
         change=events.each(lambda one: ({k: v for k, v in one.items() if k != "index"},)),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -123,68 +123,68 @@ _INDEXES: Final = (
 _ENDS: Final = (
     Quirk(
         name="no_prose_start",
-        about="Texts and thoughts come without the beginning of their block.",
+        about="Blocks of text and thinking have no start event.",
         change=events.of_type("content_block_start", events.no_prose_start),
     ),
     Quirk(
         name="start_twice",
-        about="The beginning of each block comes twice.",
+        about="The start event of each block is sent twice.",
         change=events.twice("content_block_start"),
     ),
     Quirk(
         name="no_block_stop",
-        about="No block is said to end.",
+        about="Blocks have no stop event.",
         change=events.without("content_block_stop"),
     ),
     Quirk(
         name="block_stop_twice",
-        about="The end of each block comes twice.",
+        about="The stop event of each block is sent twice.",
         change=events.twice("content_block_stop"),
     ),
     Quirk(
         name="message_start_twice",
-        about="The message begins twice.",
+        about="The start event of the message is sent twice.",
         change=events.twice("message_start"),
     ),
     Quirk(
         name="no_message_start",
-        about="The message does not begin.",
+        about="The message has no start event.",
         change=events.without("message_start"),
     ),
     Quirk(
         name="no_counts_at_start",
-        about="The beginning of the message counts nothing.",
+        about="The start event of the message has no token counts.",
         change=events.of_type("message_start", events.no_counts_at_start),
     ),
     Quirk(
         name="message_delta_twice",
-        about="Reason and counts come twice.",
+        about="The finish reason and the token counts are sent twice.",
         change=events.twice("message_delta"),
     ),
     Quirk(
         name="no_message_delta",
-        about="Neither a reason nor counts come.",
+        about="No finish reason and no token counts are sent.",
         change=events.without("message_delta"),
         hides=_REASON_AND_USAGE,
     ),
     Quirk(
         name="no_message_stop",
-        about="The message does not end.",
+        about="The message has no stop event.",
         change=events.without("message_stop"),
     ),
     Quirk(
         name="state_at_start",
-        about="The reason stands in the beginning of the message already.",
+        about="The start event of the message already has the finish reason.",
         change=events.state_at_start,
     ),
     Quirk(
         name="reason_end_turn",
-        about="An answer with calls ends with `end_turn`.",
+        about="The finish reason of a response with calls is `end_turn`.",
         change=events.reason({"tool_use": "end_turn"}),
     ),
     Quirk(
         name="reason_of_openai",
-        about="The reason is a word of chat completions.",
+        about="The finish reason is a value of chat completions.",
         change=events.reason({"end_turn": "stop", "tool_use": "tool_calls"}),
     ),
 )
@@ -192,29 +192,29 @@ _ENDS: Final = (
 _BETWEEN: Final = (
     Quirk(
         name="nulls",
-        about="Fields that need not be there are null.",
+        about="Optional fields are null.",
         change=events.each(events.nulls),
     ),
     Quirk(
         name="no_delta_types",
-        about="Deltas do not say of what type they are.",
+        about="Deltas have no type.",
         change=events.of_type(
             "content_block_delta", lambda one: (events.with_fields(one, "delta", type=None),)
         ),
     ),
     Quirk(
         name="pings",
-        about="There is a ping after each event.",
+        about="A ping follows each event.",
         change=events.each(lambda one: (one, {"type": "ping"})),
     ),
     Quirk(
         name="unknown_events",
-        about="Between the events come some of a type that nobody knows.",
+        about="Some additional events have an unknown type.",
         change=events.each(lambda one: ({"type": "vendor_metrics", "index": 0, "n": 1}, one)),
     ),
     Quirk(
         name="error_event",
-        about="The stream ends with an `error` event, such as an overload.",
+        about="The stream ends with an `error` event, for example an overload.",
         change=events.ends_with(_ERROR),
         outcome="error",
     ),
@@ -223,17 +223,17 @@ _BETWEEN: Final = (
 _LINES: Final = (
     Quirk(
         name="no_types",
-        about="What an event is stands in its name only, not in its data.",
+        about="Only the name of an event has its type, not its data.",
         write=events.without_types,
     ),
     Quirk(
         name="no_event_names",
-        about="What an event is stands in its data only: it has no name.",
+        about="Only the data of an event has its type; the event has no name.",
         write=events.without_names,
     ),
     Quirk(
         name="junk_lines",
-        about="Between the events come data lines that are no JSON.",
+        about="Some additional data lines are not valid JSON.",
         write=events.before_each(b"data: {no json\n\n"),
         shape=without_calls,
         turns="without calls, which could be incomplete, and without signatures",
@@ -245,25 +245,25 @@ _LINES: Final = (
     ),
     Quirk(
         name="done_marker",
-        about="The stream ends with `[DONE]`, which belongs to another protocol.",
+        about="The stream ends with `[DONE]`, as in chat completions.",
         write=lambda frames: [*frames, b"data: [DONE]\n\n"],
     ),
     Quirk(
         name="whole_document",
-        about="A whole message comes though a stream was asked.",
+        about="The response is a complete message, although a stream was requested.",
         hides=_RAW,
         whole=True,
     ),
     Quirk(
         name="error_document",
-        about="The body is an error and no stream, though the status is 200.",
+        about="The body is an error instead of a stream, although the status is 200.",
         write=lambda _: [json.dumps(_ERROR).encode()],
         whole=True,
         outcome="error",
     ),
     Quirk(
         name="no_last_blank_line",
-        about="The last event has no blank line behind it.",
+        about="No blank line follows the last event.",
         write=events.no_last_blank_line,
     ),
     Quirk(
@@ -273,7 +273,7 @@ _LINES: Final = (
     ),
     Quirk(
         name="no_space",
-        about="There is no blank behind `data:` and `event:`.",
+        about="No blank follows `data:` and `event:`.",
         write=events.no_space,
     ),
     Quirk(
@@ -295,21 +295,25 @@ _QUIRKS: Final = book_of((*_ARGUMENTS, *_TEXTS, *_INDEXES, *_ENDS, *_BETWEEN, *_
 _NEED_ORDER: Final = ("same_index", "no_index")
 
 _EXCLUSIONS: Final = (
-    one_of("arguments stand in one place", [one.name for one in _ARGUMENTS]),
+    one_of("arguments are in one place", [one.name for one in _ARGUMENTS]),
     one_of("an index has one form", [one.name for one in _INDEXES]),
     one_of("a line has one end", ("crlf", "cr")),
-    one_of("there is one reason", ("reason_end_turn", "reason_of_openai")),
-    one_of("nothing would tell what an event is", ("no_types", "no_event_names")),
-    one_of("nothing would tell that it ended", ("no_message_delta", "no_message_stop")),
-    one_of("what stands in the start would be lost", ("no_prose_start", "text_in_start")),
-    apart("nothing would part two thoughts in a row", ["no_prose_start"], _NEED_ORDER),
+    one_of("there is one finish reason", ("reason_end_turn", "reason_of_openai")),
+    one_of("the type of an event could not be detected", ("no_types", "no_event_names")),
+    one_of(
+        "the end of the response could not be detected", ("no_message_delta", "no_message_stop")
+    ),
+    one_of("the content of the start event would be lost", ("no_prose_start", "text_in_start")),
     apart(
-        "two equal blocks in a row could not be told from one that is begun twice",
+        "two consecutive thinking blocks could not be separated", ["no_prose_start"], _NEED_ORDER
+    ),
+    apart(
+        "two equal blocks would look like one block with two start events",
         ["no_block_stop"],
         _NEED_ORDER,
     ),
-    one_of("it needs the end that it copies", ("state_at_start", "no_message_delta")),
-    apart("there is no stream to be odd", ["whole_document", "error_document"], _QUIRKS),
+    one_of("it copies the end of the message", ("state_at_start", "no_message_delta")),
+    apart("there is no stream", ["whole_document", "error_document"], _QUIRKS),
 )
 
 MESSAGES_QUIRKS: Final = QuirkBook(
