@@ -256,12 +256,12 @@ async def test_sessions_are_found_by_their_metadata(
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"limit": 0}, "1 to 1000"),
-        ({"limit": 1001}, "1 to 1000"),
+        ({"limit": 0}, "between 1 and 1000"),
+        ({"limit": 1001}, "between 1 and 1000"),
         ({"order": "size"}, "'created' or 'updated'"),
-        ({"after": "x"}, "the `next` of no page"),
-        ({"after": '[1, "\ud800"]'}, "the `next` of no page"),
-        ({"after": "[1e999, 2]"}, "the `next` of no page"),
+        ({"after": "x"}, "the `next` of an earlier page"),
+        ({"after": '[1, "\ud800"]'}, "the `next` of an earlier page"),
+        ({"after": "[1e999, 2]"}, "the `next` of an earlier page"),
         ({"where": {"a": [1]}}, "got list for 'a'"),
     ],
 )
