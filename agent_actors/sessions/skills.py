@@ -1,14 +1,14 @@
-"""The skills that are in force in a session, as its model is told of them.
+"""The system prompt's list of the skills that are active in a session.
 
-They are not part of any message: they come from the fold of the log, so that a session that goes on
-in another process, or has been taken back, names those that count there and then.
+Active skills are not part of any message. They come from the fold of the log, so that a session
+that is resumed in another process, or rewound, lists the skills that are active at that point.
 """
 
 from collections.abc import Sequence
 
 
 def with_skills(system_prompt: str, skills: Sequence[str]) -> str:
-    """The system prompt, and below it the skills in force; the same text if there are none."""
+    """Return the system prompt with a list of the active skills; unchanged if there are none."""
     if not skills:
         return system_prompt
     named = f"Active skills: {', '.join(skills)}"

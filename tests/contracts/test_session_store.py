@@ -129,7 +129,7 @@ async def test_lines_that_are_not_one_an_event_are_refused(
 ) -> None:
     [outcome] = await store.append([LogAppend("s", 0, 1, notes(1, "a"), lines=lines)])
     assert isinstance(outcome, SessionStoreError)
-    assert "a line of JSON for each event" in str(outcome)
+    assert "one line of JSON per event" in str(outcome)
     assert await store.info("s") is None
 
 
