@@ -18,8 +18,7 @@ from typing import Final
 from agent_actors.permissions.globs import folded
 
 # Outside quotes, these characters mean that a line is more than a list of simple commands. `#`
-# begins
-# a comment, which could hide a quote from this reader but not from the shell.
+# begins a comment, which could hide a quote from this reader but not from the shell.
 _NEVER_PLAIN: Final = frozenset("$`\\<>(){}#")
 # Characters that keep a special meaning inside double quotes.
 _NEVER_PLAIN_QUOTED: Final = frozenset("$`\\")
@@ -45,8 +44,7 @@ _RUNNER: Final = re.compile(
 # lines.
 _TRIED: Final = 32
 # Characters; more than models write in one call. The slowest line of this length takes a quarter of
-# a
-# second to analyze and blocks every session of the runtime for that time.
+# a second to analyze and blocks every session of the runtime for that time.
 LONGEST_LINE: Final = 100_000
 
 

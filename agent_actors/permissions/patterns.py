@@ -107,9 +107,7 @@ class Pattern:
 
     def permits(self, value: str, field: Kind | None, cwd: PurePath) -> bool:
         """Return whether the value certainly matches."""
-        if (
-            self._any and self.kind is not Kind.DOMAIN
-        ):  # `domain:*` matches only hosts that can be parsed
+        if self._any and self.kind is not Kind.DOMAIN:  # `domain:*` needs a valid host
             return True
         match self.kind or field:
             case Kind.COMMAND:

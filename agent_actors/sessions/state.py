@@ -114,8 +114,7 @@ class SessionState:
     # Created on first use: most sessions have only messages.
     _beside: "_Beside | None" = None
     # The step that each record added: a message, a result of a call (which belongs to the response
-    # of
-    # the call), or a change of the other state.
+    # of the call), or a change of the other state.
     _trail: Trail[Step] = attrs.field(factory=Trail["Step"])
 
     @property

@@ -61,7 +61,7 @@ _LOG: Final = logging.getLogger("agent_actors.stores")
 
 @attrs.frozen
 class Repair:
-    """The removal of an incomplete last line, which a crash left in a session's log.
+    """A repair of a session's log: the removal of an incomplete last line after a crash.
 
     Attributes:
         session_id: The session.

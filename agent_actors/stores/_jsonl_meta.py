@@ -84,9 +84,7 @@ def note(found: int, session_id: str, changes: JsonObject, *, sync: bool) -> byt
             _LOG.warning("session %r: replaced the damaged %s and kept a copy", session_id, META)
         before = indented(new_meta(session_id, first_record(found).ts))
         meta = _META.decode(before)
-    raw = cast(
-        JsonObject, msgspec.json.decode(before)
-    )  # includes fields that this version does not know
+    raw = cast(JsonObject, msgspec.json.decode(before))  # with unknown fields
     raw["metadata"] = merged(cast(JsonObject, meta.metadata), changes)
     replace_file(META, found, indented(raw), sync=sync)
     return before

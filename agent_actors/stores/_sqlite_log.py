@@ -26,9 +26,8 @@ _READ_AT_ONCE: Final = 1_000
 _WRITTEN_AT_ONCE: Final = 1_000
 # A separator that cannot occur in JSON.
 _BETWEEN: Final = b"\x1e"
-# Select the lines of a session's commits, walking back from one commit, as one value; and the
-# commit
-# to continue with, 0 at the end.
+# Walks back from a commit. Selects the lines of all commits as one value, and the commit to
+# continue with (0 at the end).
 _WALK_BACK: Final = """
     WITH RECURSIVE walk (first_seq, previous, lines) AS (
         SELECT first_seq, previous, lines FROM commits WHERE id = :commit
@@ -79,9 +78,7 @@ def _walk_back(
         row = db.execute(
             _WALK_BACK, {"commit": commit, "after_seq": after_seq, "most": _READ_AT_ONCE}
         ).fetchone()
-    except (
-        sqlite3.DataError
-    ):  # the value exceeds SQLite's limit, for example with hundreds of images
+    except sqlite3.DataError:  # above the limit of a value, for example with many images
         row = db.execute(
             _WALK_BACK, {"commit": commit, "after_seq": after_seq, "most": 1}
         ).fetchone()

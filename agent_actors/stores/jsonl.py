@@ -31,9 +31,9 @@ class JsonlStore(DiskStore):
     Args:
         path: The directory, created if missing. Only the owner may access files that the store
             creates.
-        durability: Commits survive the end of the process with every value. They survive a power
-            failure from this moment on: `sync`: before they are acknowledged; `batch`: within one
-            second; `exit`: when the store is closed.
+        durability: When a commit is flushed to the disk and survives a power failure. `sync`:
+            before it is acknowledged. `batch`: within one second. `exit`: when the store is
+            closed. With every value, commits survive the end of the process.
         cleanup_period_days: Days that a session is kept after its last record. Must be above 0;
             `math.inf` keeps sessions forever. Old sessions are deleted after opening and once a
             day.

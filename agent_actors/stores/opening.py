@@ -27,7 +27,7 @@ def open_store(
     Args:
         path: A file for SQLite, a directory for plain files.
         format: The format. None: plain files if the path is a directory, otherwise SQLite.
-        durability: Which commits survive a power failure: `sync`, `batch` or `exit`; see
+        durability: When a commit is flushed to the disk: `sync`, `batch` or `exit`; see
             `SqliteStore`.
         cleanup_period_days: Days that a session is kept after its last record. 0: nothing is
             persisted, and existing files at the path are left alone.

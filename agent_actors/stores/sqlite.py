@@ -29,10 +29,10 @@ class SqliteStore(DiskStore):
         path: The file, on a local disk. It is created if missing, with its directories, and only
             its owner may access it. The store also uses `<path>-wal`, `<path>-shm` and
             `<path>-lock`.
-        durability: Commits survive a power failure from this moment on: `sync`: before they are
-            acknowledged; `batch`: within one second; `exit`: when the store is closed or SQLite
-            checkpoints its log. No value can corrupt the file: a power failure loses only the last
-            commits, each of them completely.
+        durability: When a commit is flushed to the disk and survives a power failure. `sync`:
+            before it is acknowledged. `batch`: within one second. `exit`: when the store is
+            closed or SQLite checkpoints its log. A power failure never corrupts the file. It
+            can only lose the last commits, each of them completely.
         cleanup_period_days: Days that a session is kept after its last record. Must be above 0;
             `math.inf` keeps sessions forever. Old sessions are deleted after opening and once a
             day.

@@ -40,8 +40,7 @@ DURABILITIES: Final = ("sync", "batch", "exit")
 CLEANUP_PERIOD_DAYS: Final = 30.0
 _DAY: Final = 86_400.0
 # Seconds between searches for old sessions, and the number of sessions that one job deletes. A
-# small
-# number keeps the wait of other jobs short.
+# small number keeps the wait of other jobs short.
 _PRUNE_EVERY: Final = _DAY
 _PRUNED_AT_ONCE: Final = 200
 # Seconds between checks for sessions to release and for other instances that may want them. Waking
@@ -231,7 +230,7 @@ class DiskStore:
             self._thread.post(partial(self._forget, session_id))
 
     def released(self, session_id: str) -> None:
-        """Schedule the release of the session for other instances."""
+        """Let other instances have the session soon."""
         if self._thread.running:
             self._kept.add(session_id)
             if not self._looks:
@@ -263,9 +262,7 @@ class DiskStore:
             try:
                 await self._run(None, self._close)
             except BaseException:
-                self._thread.post(
-                    self._close
-                )  # the cancellation may have dropped the first attempt
+                self._thread.post(self._close)  # a cancellation may have dropped the job
                 raise
             finally:
                 self._thread.end()
