@@ -1,4 +1,4 @@
-"""Write the page of hooks' phases from their table, and draw it; `--check` compares both."""
+"""Write the reference page of hook phases from their table, and draw it; `--check` compares."""
 
 import sys
 from collections.abc import Iterator
@@ -16,10 +16,11 @@ PICTURE: Final = DOCS / "assets/hook-phases.svg"
 _INTRO: Final = """\
 # The phases of hooks
 
-Where a hook may take part in a run, in the order in which the phases come. How to write one is
-told [elsewhere](../how-to/hooks.md).
+The points of a run at which hooks are called, in order. The [how-to guide](../how-to/hooks.md)
+explains how to write a hook.
 
-This page is made from `PHASES` in `agent_actors/hooks/phases.py` by `make docs`; do not edit it.
+This page is generated from `PHASES` in `agent_actors/hooks/phases.py` by `make docs`; do not edit
+it.
 
 """
 
@@ -30,7 +31,7 @@ _ARROWS: Final = (
     (Phase.BEFORE_AGENT, "", Phase.MODIFY_REQUEST),
     (Phase.MODIFY_REQUEST, "", Phase.BEFORE_MODEL),
     (Phase.BEFORE_MODEL, "", Phase.WRAP_MODEL_CALL),
-    (Phase.WRAP_MODEL_CALL, "the answer", Phase.AFTER_MODEL),
+    (Phase.WRAP_MODEL_CALL, "the response", Phase.AFTER_MODEL),
     (Phase.AFTER_MODEL, "it calls tools", Phase.BEFORE_TOOL),
     (Phase.BEFORE_TOOL, "allowed", Phase.WRAP_TOOL_CALL),
     (Phase.WRAP_TOOL_CALL, "the result", Phase.AFTER_TOOL),
@@ -39,10 +40,10 @@ _ARROWS: Final = (
     (Phase.SUBAGENT_START, "that run", Phase.SUBAGENT_STOP),
     (Phase.AFTER_MODEL, "it calls none", Phase.ON_STOP),
     (Phase.ON_STOP, "", Phase.AFTER_AGENT),
-    (Phase.AFTER_AGENT, "once the session is left", Phase.SESSION_END),
+    (Phase.AFTER_AGENT, "when the session is closed", Phase.SESSION_END),
     (Phase.ON_COMPACT, "", Phase.MODIFY_REQUEST),
 )
-"""What leads to what, and by what; the rows of the table have no place for a way back."""
+"""The order of phases and the labels of the arrows. The table of phases does not describe loops."""
 _PLACES: Final = {
     Phase.SESSION_START: (330, 45),
     Phase.USER_PROMPT_SUBMIT: (330, 115),
@@ -67,17 +68,17 @@ _WAYS: Final[dict[tuple[str, str], Way]] = {
 
 
 def page() -> str:
-    """The page as the table has it."""
+    """Return the page."""
     shown = f"![{_ABOUT}](../{PICTURE.relative_to(DOCS).as_posix()})"
-    about = "A hexagon stands around its step, and calls it itself."
+    about = "A hexagon is a phase whose hooks wrap a step and call it themselves."
     return _INTRO + "\n".join([shown, "", about, "", *_table(), ""])
 
 
 def drawn() -> str:
-    """The phases as a picture."""
+    """Return the picture of the phases."""
     arrows: dict[tuple[str, str], list[str]] = {(start, end): [by] for start, by, end in _ARROWS}
     if lost := set(PHASES) - {phase for ends in arrows for phase in ends}:
-        raise ValueError(f"nothing leads to or from {', '.join(sorted(lost))}")
+        raise ValueError(f"no arrow leads to or from {', '.join(sorted(lost))}")
     boxes: dict[str, Box] = {
         phase: Box(at, hexagon=PHASES[phase].wraps) for phase, at in _PLACES.items()
     }
@@ -85,7 +86,7 @@ def drawn() -> str:
 
 
 def _table() -> Iterator[str]:
-    yield "| | phase | also called | when it comes | what a hook may do | for some tools only |"
+    yield "| | phase | aliases | when | what a hook may do | only for some tools |"
     yield "|---|---|---|---|---|---|"
     for number, (phase, info) in enumerate(PHASES.items(), 1):
         also = ", ".join(f"`{alias}`" for alias, meant in ALIASES.items() if meant is phase)

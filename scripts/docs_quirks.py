@@ -1,4 +1,4 @@
-"""Write the reference page of the quirks from their books; `--check` fails if it is stale."""
+"""Write the reference page of quirks from the quirk books; `--check` fails if it is stale."""
 
 import sys
 from collections.abc import Iterator
@@ -16,39 +16,42 @@ PAGE: Final = Path(__file__).parents[1] / "docs/reference/quirks.md"
 _INTRO: Final = """\
 # Quirks of endpoints
 
-What endpoints were seen to make of their protocols, and what the readers of this library must see
-through: an answer with any mix of these gives the blocks of the clean one, however its bytes are
-split. [How to check your own endpoint](../testing.md).
+Known deviations of endpoints from their protocols. The response parsers of this library must handle
+them: a response with any combination of these quirks must produce the same blocks as a clean
+response, however its bytes are split. [How to check your own endpoint](../testing.md).
 
-*No.* is the number under which a shape was gathered from issue trackers and captures; those without
-one are a small step from one that has it. *Turns* says which turns an endpoint with the quirk can
-say, if not all. *Not compared* is what nobody could find in such an answer. *Comes to* is `fault`
-where the last call must come out as one that cannot be carried out, and `error` where the
-endpoint's own error must be raised. *Dialect* is what the reader must be told.
+- *No.* is the number of a shape that was found in issue trackers or captures. A quirk without a
+  number is a small variation of one with a number.
+- *Turns* lists the turns that an endpoint with the quirk can produce, if it cannot produce all.
+- *Not compared* lists the parts that no parser could find in such a response.
+- *Outcome* is `fault` if the last call must be reported as one that cannot run, and `error` if the
+  endpoint's own error must be raised.
+- *Dialect* lists the settings that the parser needs.
 
-This page is made from the books in `agent_actors/testing/` by `make docs`; do not edit it.
+This page is generated from the quirk books in `agent_actors/testing/` by `make docs`; do not edit
+it.
 """
 _FEW: Final = 3
-"""A group that lacks no more names than this is told by what it lacks."""
+"""A group that omits at most this many names is described by the names that it omits."""
 
 _TITLES: Final = {"chat": "Chat completions", "messages": "Anthropic's Messages"}
 
 
 def page() -> str:
-    """The page as the books have it."""
+    """Return the page."""
     parts = [_INTRO]
     for protocol, book in QUIRKS.items():
         parts.append(f"\n## {_TITLES[protocol]}\n\n" + "\n".join(_quirks(book)) + "\n")
         parts.append(
-            f"\n### Pairs that do not go together\n\n"
-            f"Of {len(book.quirks)} quirks {len(book.pairs())} pairs go together. These "
-            f"{len(book.excluded)} do not:\n\n" + "\n".join(_excluded(book)) + "\n"
+            f"\n### Pairs that cannot be combined\n\n"
+            f"{len(book.pairs())} pairs of the {len(book.quirks)} quirks can be combined. These "
+            f"{len(book.excluded)} pairs cannot:\n\n" + "\n".join(_excluded(book)) + "\n"
         )
     return "".join(parts)
 
 
 def _quirks(book: QuirkBook) -> Iterator[str]:
-    yield "| quirk | No. | what the endpoint does | turns | not compared | comes to | dialect |"
+    yield "| quirk | No. | what the endpoint does | turns | not compared | outcome | dialect |"
     yield "|---|---|---|---|---|---|---|"
     for quirk in book.quirks.values():
         number = str(quirk.number or "")
@@ -70,7 +73,7 @@ def _dialect(quirk: Quirk) -> str:
 
 
 def _excluded(book: QuirkBook) -> Iterator[str]:
-    yield "| because | do not go together |"
+    yield "| reason | pairs that cannot be combined |"
     yield "|---|---|"
     for one in book.exclusions:
         if all(len(group) == 1 for group in one.groups):
@@ -95,7 +98,7 @@ def main() -> int:
         return 0
     if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
         return 0
-    sys.stderr.write(f"{PAGE.name} is not what the books say; run `make docs`\n")
+    sys.stderr.write(f"{PAGE.name} does not match the quirk books; run `make docs`\n")
     return 1
 
 

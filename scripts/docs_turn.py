@@ -12,7 +12,9 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 PAGE: Final = DOCS / "reference/turn-machine.md"
 PICTURE: Final = DOCS / "assets/turn-machine.svg"
 
-_ABOUT: Final = "The states of the turn machine, and which events lead from one to another."
+_ABOUT: Final = (
+    "The states of the turn machine, and the events that lead from one state to another."
+)
 _BEGIN: Final = "begin"
 _END: Final = "end"
 _BOXES: Final[dict[str, Box]] = {
@@ -42,18 +44,20 @@ _WAYS: Final[dict[tuple[str, str], Way]] = {
 _INTRO: Final = """\
 # The turn machine
 
-The agent loop as a transition table: events in, commands out, no awaits. The driver of a run feeds
-it and carries out the commands that come back. An event that the table does not have for a state is
-a bug of the driver, and raises `IllegalTransition`, naming both.
+The agent loop is a transition table: events in, commands out, no awaits. The driver of a run passes
+events to the machine and executes the returned commands. An event that is missing from the table
+for a state is a bug of the driver. It raises `IllegalTransition`, which names the state and the
+event.
 
-This page is made from `TABLE` in `agent_actors/protocol/turn.py` by `make docs`; do not edit it.
+This page is generated from `TABLE` in `agent_actors/protocol/turn.py` by `make docs`; do not edit
+it.
 
 """
 
 
 def page() -> str:
-    """The page as the table has it."""
-    rows = ["| in state | event | what happens | may lead to |", "|---|---|---|---|"]
+    """Return the page."""
+    rows = ["| state | event | what happens | next states |", "|---|---|---|---|"]
     for state, cells in TABLE.items():
         for event_type, transition in cells.items():
             to = ", ".join(transition.to)
@@ -63,7 +67,7 @@ def page() -> str:
 
 
 def drawn() -> str:
-    """The table as a picture, an arrow for each way that it allows."""
+    """Return the picture of the table, with one arrow per allowed transition."""
     arrows: dict[tuple[str, str], list[str]] = {(_BEGIN, State.READY): []}
     for state, cells in TABLE.items():
         for event_type, transition in cells.items():
@@ -74,4 +78,4 @@ def drawn() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_compare({PAGE: page(), PICTURE: drawn()}, "the machine's table"))
+    sys.exit(write_or_compare({PAGE: page(), PICTURE: drawn()}, "the transition table"))

@@ -1,10 +1,10 @@
-"""What mkdocs is told before it builds the site: its pages, and those of the API.
+"""A hook of mkdocs that completes the site's navigation and generates the API pages.
 
-mkdocs loads this file as a hook (`mkdocs.yml`), and so it imports neither mkdocs nor the package:
-the public names are read from the sources. In the `nav`, `folder/*` stands for the pages of a
-folder that are not named there, in the order of their names, so that a new page needs no entry.
-A snippet gets the name of its file, which pages have in a comment, as its title.
-The pages of the API are written to `docs/reference/api/`, which git ignores.
+mkdocs loads this file (see `mkdocs.yml`). The file imports neither mkdocs nor the package: it reads
+the public names from the source files. In the `nav`, `folder/*` means all pages of a folder that
+are not listed elsewhere, ordered by name, so that a new page needs no entry. A snippet gets the
+name of its file, from the comment above it, as its title. The API pages are written to
+`docs/reference/api/`, which git ignores.
 """
 
 import ast
@@ -29,34 +29,34 @@ MODULES: Final = (
     "agent_actors.errors",
     "agent_actors.testing",
 )
-"""The public modules, each of which has a page."""
+"""The public modules. Each has a page."""
 
 _OF_A_FILE: Final = re.compile(
     r"^<!-- (docs/examples/\w+\.py)(?:: excerpt)? -->\n( *```python)$", re.MULTILINE
 )
 
 Nav: TypeAlias = "str | list[Nav] | dict[str, Nav]"
-"""A page, a pattern, a list of them, or sections by their titles."""
+"""A page, a pattern, a list of these, or sections by title."""
 
 
 def on_config(config: MutableMapping[str, Nav]) -> None:
-    """Write the pages of the API, and fill in the nav; mkdocs calls it."""
+    """Write the API pages and complete the nav; called by mkdocs."""
     write_api(DOCS / API)
     nav = config["nav"]
     config["nav"] = filled(nav, frozenset(pages_of(nav)), DOCS)
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """The page with the name of its file above each snippet; mkdocs calls it."""
+    """Return the page with the file name of each snippet as its title; called by mkdocs."""
     return _OF_A_FILE.sub(r'\2 title="\1"', markdown)
 
 
 def filled(nav: Nav, named: frozenset[str], docs: Path) -> Nav:
-    """The nav with each `folder/*` replaced by the pages of that folder.
+    """Return the nav with each `folder/*` replaced by the pages of that folder.
 
     Args:
-        nav: What `mkdocs.yml` has, or a part of it.
-        named: The pages that stand in the whole nav by name.
+        nav: The nav of `mkdocs.yml`, or a part of it.
+        named: The pages that the complete nav lists by name.
         docs: The folder of all pages.
     """
     match nav:
@@ -75,7 +75,7 @@ def filled(nav: Nav, named: frozenset[str], docs: Path) -> Nav:
 
 
 def pages_of(nav: Nav) -> Iterator[str]:
-    """The pages and patterns that stand in a nav."""
+    """Yield the pages and patterns in a nav."""
     if isinstance(nav, str):
         yield nav
     else:
@@ -84,7 +84,7 @@ def pages_of(nav: Nav) -> Iterator[str]:
 
 
 def write_api(folder: Path) -> None:
-    """Write a page for each public module; what is the same is left alone, for `mkdocs serve`."""
+    """Write a page for each public module. Unchanged files are not touched, for `mkdocs serve`."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {f"{number}-{name}.md": api_page(name) for number, name in enumerate(MODULES, 1)}
     for old in folder.glob("*.md"):
@@ -97,7 +97,7 @@ def write_api(folder: Path) -> None:
 
 
 def api_page(module: str) -> str:
-    """The page of a module: what it says of itself, and a place for each public name."""
+    """Return the page of a module: its summary, and a placeholder for each public name."""
     source = source_of(module).read_text(encoding="utf-8")
     tree = ast.parse(source)
     about = (ast.get_docstring(tree) or "").partition("\n\n")[0]
@@ -112,7 +112,7 @@ def api_page(module: str) -> str:
 
 
 def public_names(tree: ast.Module) -> list[str]:
-    """What a public module offers: what it re-exports as `X as X`, else what it defines."""
+    """Return the names that a public module exports as `X as X`, otherwise those it defines."""
     exported = [
         name.name for node in _imports(tree) for name in node.names if name.asname == name.name
     ]
@@ -127,9 +127,9 @@ def public_names(tree: ast.Module) -> list[str]:
 
 @cache
 def fields_of(name: str, path: Path) -> tuple[str, ...]:
-    """The fields of a class that attrs makes, as lines of its body; none of anything else.
+    """Return the fields of an attrs class as lines of its body; empty for anything else.
 
-    attrs makes their signatures when they are imported, so that the sources have none to show.
+    attrs creates the signature at import time, so the source contains none to show.
     """
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -164,7 +164,7 @@ def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
 
 
 def source_of(module: str) -> Path:
-    """The file of a module of this project."""
+    """Return the source file of a module of this project."""
     path = ROOT.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
