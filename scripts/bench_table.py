@@ -1,8 +1,10 @@
-"""Makes the README's performance table from the committed results: `python -m scripts.bench_table`.
+"""Write the performance table of the README from committed results.
 
-The results of one machine's run are committed (`benchmarks/results/*.json`), and the table is made
-of nothing else: ratios are the medians of the ratios in each round. With `--check` it only says
-whether the README is current.
+    python -m scripts.bench_table
+
+The results of runs on one machine are committed in `benchmarks/results/*.json`, and the table is
+generated only from them. A ratio is the median of the ratios in each round. With `--check`, the
+script only reports whether the README is current.
 """
 
 import sys
@@ -32,33 +34,33 @@ PEERS: Final = (
     "peers_delta_paced",
     "peers_delta_coalesced",
 )
-# Claims of our own: the result's name, its row, and how it is worded, or else the title.
+# Claims about agent_actors alone: the name of the result, the row, and the text (empty: the title).
 ALONE: Final = (
-    ("first_token", "added", "time to the first token, beyond bare httpx"),
-    ("memory", "an open stream, with its reader's task", "an open stream, with its reader's task"),
-    ("memory", "an idle session, beyond its records", "an idle session, beyond its records"),
-    ("making", "an options object", "making an options object"),
-    ("making", "a session", "making a session"),
+    ("first_token", "added", "time to first token, in addition to bare httpx"),
+    ("memory", "an open stream, with its reader's task", "an open stream and its reader task"),
+    ("memory", "an idle session, beyond its records", "an idle session, without its records"),
+    ("making", "an options object", "creating an options object"),
+    ("making", "a session", "creating a session"),
     ("cancel", OURS, ""),
     ("history_byte", OURS, ""),
     ("codecs", "SSE", "SSE"),
     ("codecs", "SSE, chunks and assembly", "SSE, chunks and assembly"),
-    ("ask", "ask through a worker", "an ask through a worker task"),
+    ("ask", "ask through a worker", "a request through a worker task"),
     ("ask", "gate, acquire and release", "the session gate, acquire and release"),
 )
-# Growth: the result's name, the row and its base, and the words.
+# Claims about growth: the name of the result, the row, its base, and the text.
 GROWTH: Final = (
     (
         "delta_many",
-        "5,000 streams, 1 a second",
-        "100 streams, 50 a second",
-        "CPU of a delta of 5,000 slow streams, against one of 100 fast ones",
+        "5,000 streams, 1 per second",
+        "100 streams, 50 per second",
+        "CPU per delta with 5,000 slow streams, relative to 100 fast streams",
     ),
     (
         "demo",
         "1000 sessions",
         "100 sessions",
-        "CPU a session of the demo with 1,000 sessions, against 100",
+        "CPU per session of the demo with 1,000 sessions, relative to 100",
     ),
 )
 
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str], readme: Path = README, results: Path = RESULT
 
 
 def table(results: Path) -> str:
-    """The tables, as Markdown; one of which nothing was measured is left out."""
+    """Return the tables as Markdown. A table without results is omitted."""
     made = (_against_floors(results), _against_peers(results), _alone(results))
     return "\n".join("\n".join(lines) + "\n" for lines in made if lines)
 
@@ -92,9 +94,15 @@ def _against_floors(results: Path) -> list[str]:
         per_second = found.value(OURS, "turns_per_second")
         cells.append(f"{per_second:,.0f}" if per_second and found.claim in TURNS else "-")
         rows.append(_line(found.title, *cells))
-    head = ("agent_actors", "of bare httpx", "of aiohttp + uvloop")
+    head = ("agent_actors", "relative to bare httpx", "relative to aiohttp + uvloop")
     return _headed(
-        ("CPU, the whole runtime", *head, "httpx API on our engine, of bare httpx", "turns/s"), rows
+        (
+            "CPU of the complete runtime",
+            *head,
+            "httpx API on our engine, relative to bare httpx",
+            "turns/s",
+        ),
+        rows,
     )
 
 
@@ -104,7 +112,7 @@ def _against_peers(results: Path) -> list[str]:
     rows = [
         _line(one.title, *(_ratio(one, name, OURS, "{:.1f}") for name in names)) for one in found
     ]
-    return _headed(("times the CPU of agent_actors, for the same work", *names), rows)
+    return _headed(("CPU relative to agent_actors, same work", *names), rows)
 
 
 def _alone(results: Path) -> list[str]:
@@ -118,7 +126,7 @@ def _alone(results: Path) -> list[str]:
         for claim, name, base, words in GROWTH
         for found in _found([claim], results)
     ]
-    return _headed(("by itself", ""), rows)
+    return _headed(("agent_actors alone", ""), rows)
 
 
 def _found(claims: Sequence[str], results: Path) -> list[Result]:
