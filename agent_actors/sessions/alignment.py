@@ -116,7 +116,7 @@ def aligned(
         lines: The lines as they are stored, in order, without line breaks.
         first_seq: The `seq` that the first record should have.
         last_seq: The `seq` that the last record should have; None if unknown.
-        offsets: True if the lines are from a file, with one byte between two lines.
+        offsets: True if the lines are from a file, in which one byte follows each line.
     """
     found = _kept(list(_read(session_id, lines, first_seq)), first_seq, last_seq)
     made = _Aligner(session_id, offsets=offsets, next_seq=first_seq)
@@ -256,8 +256,8 @@ class _Aligner:
 
     def _lose(self, places: int) -> None:
         last = self.next_seq + places - 1
-        up_to = f" up to record {last}" if places > 1 else ""
-        reason = f"no bytes{up_to} are left in the log"
+        which = f"records {self.next_seq} to {last} are" if places > 1 else "the record is"
+        reason = f"{which} lost: no bytes are left in the log"
         self.damage.append(Damage(reason, self.next_seq, None, places))
         for _ in range(places):
             self._put(b"", "lost: no bytes are left in the log")

@@ -75,7 +75,7 @@ class SessionState:
         last_ts: The latest time of a record, in seconds since the epoch; 0 if there is none.
         turns: The number of responses so far.
         usage: Tokens of all model calls.
-        requests: The number of requests of all model calls, including failed ones.
+        requests: The number of requests of all model calls, including those without a response.
         tool_calls: The number of started tool calls.
         memo: A cache of encoded messages, dropped when the session is idle.
         suspended: The open questions of a suspended last run, by id, each with the id of the call
