@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after another, in a process of its own: `python -m benchmarks`."""
+"""Run every benchmark in a separate process, one after another: `python -m benchmarks`."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run them all; the number of those that failed is the exit status."""
+    """Run all benchmarks. Return the number of failed ones as the exit status."""
     failed = 0
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         sys.stdout.write(f"== {path.stem}\n")

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
-# Its libraries come with the extra `bench`, which the checks do not install.
-"""The floor on another event loop: aiohttp on uvloop, with the same splitting and decoding."""
+# The libraries come with the extra `bench`, which `make check` does not install.
+"""The baseline on another event loop: aiohttp on uvloop, with the same splitting and decoding."""
 
 import asyncio
 

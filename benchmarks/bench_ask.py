@@ -1,6 +1,6 @@
-"""What the actor contract costs: an ask through a worker, and an uncontended gate, beside a hop.
+"""The cost of actors: a request through a worker task, and an uncontended session gate.
 
-The floor is a value sent through a trio memory channel and back by a task that loops.
+The baseline is a value that is sent through a trio memory channel to a looping task and back.
 """
 
 import time
@@ -19,7 +19,7 @@ ASKS: Final = 2_000 if QUICK else 20_000
 
 
 async def channel_round_trip() -> None:
-    """The floor: there and back through two channels."""
+    """Send a value through two channels, to a task and back (the baseline)."""
     there, requests = trio.open_memory_channel[int](16)
     answers, back = trio.open_memory_channel[int](16)
 
@@ -36,7 +36,7 @@ async def channel_round_trip() -> None:
 
 
 async def ask() -> None:
-    """A request, a worker, a reply."""
+    """Send a request to a worker and wait for its reply."""
     owner = Owner("bench")
 
     async def work() -> int:
@@ -50,7 +50,7 @@ async def ask() -> None:
 
 
 async def gate() -> None:
-    """Take a free session and give it back."""
+    """Acquire and release a free session."""
     one = SessionGate()
     for number in range(ASKS):
         with one.acquire_nowait(f"s{number}", "run"):
@@ -65,7 +65,7 @@ CONTENDERS: Final[dict[str, Callable[[], Awaitable[None]]]] = {
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     contenders = {name: partial(_timed, contender) for name, contender in CONTENDERS.items()}
     report("ask", "CPU per ask", "µs", take_turns(contenders, scale=1e6))

@@ -1,7 +1,7 @@
-"""Cancelling many live streams at once: how long until nothing of them is left.
+"""Cancellation of many live streams: the time until all of them are cleaned up.
 
-What counts is the time from the cancel until every run is joined, no connection is open, and as
-many tasks live as before.
+The measured time ends when every run is joined, no connection is busy, and there are no more tasks
+than before.
 """
 
 import math
@@ -22,14 +22,14 @@ STREAMS: Final = 200 if QUICK else 1000
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     with endpoint() as served:
         url = served.base_url("paced/1/1000")
         found = [trio.run(_measure, url) for _ in range(ROUNDS)]
     report(
         "cancel",
-        f"From the cancel of {STREAMS} streams to all quiet",
+        f"time to cancel {STREAMS} streams and clean up",
         "ms",
         {
             "agent_actors": row(
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 async def _measure(url: str) -> tuple[float, int, int]:
-    """Seconds, and the tasks and connections that were left."""
+    """Return the seconds, and the numbers of remaining tasks and connections."""
     options = AgentOptions(model="m", base_url=url)
     shown = 0
 
@@ -56,7 +56,7 @@ async def _measure(url: str) -> tuple[float, int, int]:
         return trio.lowlevel.current_statistics().tasks_living
 
     async with open_runtime(streams_per_endpoint=math.inf) as runtime:
-        with trio.move_on_after(0.1):  # so that the endpoint's actor is there
+        with trio.move_on_after(0.1):  # start the endpoint's actor
             await read(runtime)
         await trio.testing.wait_all_tasks_blocked()
         shown, before = 0, tasks()
@@ -73,12 +73,12 @@ async def _measure(url: str) -> tuple[float, int, int]:
 
 async def _until(true: Callable[[], bool]) -> None:
     with trio.move_on_after(60):
-        while not true():  # noqa: ASYNC110 - a look now and then costs nothing here
+        while not true():  # noqa: ASYNC110 - occasional polling is cheap here
             await trio.sleep(0.002)
 
 
 def _busy(runtime: Runtime) -> int:
-    """Connections that are open and not idle."""
+    """Return the number of connections that are open and not idle."""
     found = [one.exchange for one in runtime.statistics().endpoints]
     return sum(
         one.connections.open - one.connections.idle

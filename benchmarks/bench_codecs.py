@@ -1,4 +1,4 @@
-"""The pure machines on the hot path, in MB/s of the wire: SSE alone, and SSE with assembly."""
+"""Throughput of the pure decoders on the hot path, in MB/s: SSE alone, and SSE with assembly."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _EVENT: Final = (
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     reads = [
         b"".join(_EVENT % number for number in range(at, at + PER_READ))
@@ -40,7 +40,7 @@ def main() -> None:
         "SSE": lambda: throughput(SSEDecoder().feed),
         "SSE, chunks and assembly": lambda: throughput(AnswerReader(request, endpoint="x").feed),
     }
-    report("codecs", "Throughput of the pure machines", "MB/s", take_turns(contenders))
+    report("codecs", "Throughput of the pure decoders", "MB/s", take_turns(contenders))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""CPU per delta where many come at once: 50 events in each write of the network."""
+"""CPU per delta if many arrive at once: each network write contains 50 events."""
 
 from typing import Final
 
@@ -12,12 +12,12 @@ PER_WRITE: Final = 50
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     with endpoint() as served:
         answer = f"burst/{DELTAS}/{PER_WRITE}"
         work = served.work(answer, turns=STREAMS, at_once=STREAMS, deltas=DELTAS)
         rows = compete(CONTENDERS, work, served).rows("httpx", per="delta")
-    report("delta_coalesced", f"CPU per delta, {PER_WRITE} events a write", "µs", rows)
+    report("delta_coalesced", f"CPU per delta, {PER_WRITE} events per write", "µs", rows)
 
 
 if __name__ == "__main__":

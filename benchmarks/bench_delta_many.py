@@ -1,7 +1,7 @@
-"""Growth with streams: a delta of 5,000 slow streams against one of 100 fast ones.
+"""Growth with the number of streams: a delta of 5,000 slow streams and of 100 fast streams.
 
-Both bring 5,000 deltas a second. What a stream itself costs, to open and to close, is taken off by
-a run of the same streams with two deltas each: the claim is about deltas.
+In both cases, 5,000 deltas per second arrive. The cost of opening and closing a stream is measured
+with the same streams and two deltas each, and subtracted. The result is the cost of deltas only.
 """
 
 from functools import partial
@@ -10,14 +10,14 @@ from typing import Final
 from benchmarks.harness import endpoint, own, run
 from benchmarks.record import QUICK, ROUNDS, report, take_turns
 
-SHAPES: Final = {"100 streams, 50 a second": (100, 50), "5,000 streams, 1 a second": (5000, 1)}
+SHAPES: Final = {"100 streams, 50 per second": (100, 50), "5,000 streams, 1 per second": (5000, 1)}
 SECONDS: Final = 5 if QUICK else 15
 FEW: Final = 2
 OURS: Final = own("agent_actors", "runtime")
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     with endpoint() as served:
 
         def spent(streams: int, per_second: int, deltas: int) -> float | None:

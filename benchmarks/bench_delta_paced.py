@@ -1,4 +1,4 @@
-"""CPU per delta where streams are paced, as models pace them: one network read brings one delta."""
+"""CPU per delta if streams are paced as by a real model: one network read returns one delta."""
 
 from typing import Final
 
@@ -19,13 +19,13 @@ CONTENDERS: Final = (
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     for streams in STREAMS:
         with endpoint() as served:
             answer = f"paced/{PER_SECOND}/{DELTAS}"
             work = served.work(answer, turns=streams, at_once=streams, deltas=DELTAS)
             rows = compete(CONTENDERS, work, served).rows("httpx", per="delta")
-        title = f"CPU per delta, {streams} streams of {PER_SECOND} deltas a second"
+        title = f"CPU per delta, {streams} streams of {PER_SECOND} deltas per second"
         report(f"delta_paced_{streams}", title, "µs", rows)
 
 

@@ -1,7 +1,7 @@
-"""Growth with sessions: what the demo costs a session with 1,000 sessions, and with 100.
+"""Growth with the number of sessions: the cost per session of the demo with 100 and 1,000 sessions.
 
-The demo's endpoint runs in a process of its own here, so that only the runtime is measured; and
-what a demo of one session costs, which is to start Python and to import, is taken off.
+The endpoint of the demo runs in a separate process, so that only the runtime is measured. The cost
+of a demo with one session, which is mainly starting Python and importing, is subtracted.
 """
 
 import json
@@ -18,7 +18,7 @@ SHAPES: Final = (100, 300) if QUICK else (100, 1000)
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     with endpoint() as served:
 
         def per_session(sessions: int) -> float:
@@ -26,7 +26,7 @@ def main() -> None:
 
         contenders = {f"{sessions} sessions": partial(per_session, sessions) for sessions in SHAPES}
         rows = take_turns(contenders, scale=1e3)
-    report("demo", "CPU a session of the demo", "ms", rows)
+    report("demo", "CPU per session of the demo", "ms", rows)
 
 
 def _demo(served: Endpoint, sessions: int) -> float:

@@ -1,4 +1,4 @@
-"""What the runtime adds to the time to the first token, beside bare httpx; one stream at a time."""
+"""The time to first token that the runtime adds to bare httpx, with one stream at a time."""
 
 import statistics
 import time
@@ -14,7 +14,7 @@ from benchmarks.harness import endpoint
 from benchmarks.record import QUICK, ROUNDS, report, row
 
 TURNS: Final = 50 if QUICK else 200
-"""Of each, turn by turn, in one round."""
+"""The number of turns per contender in one round, alternating."""
 _BODY: Final[dict[str, object]] = {
     "model": "m",
     "stream": True,
@@ -23,18 +23,18 @@ _BODY: Final[dict[str, object]] = {
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     with endpoint() as served:
         found = [trio.run(_round, served.base_url("burst/1/1")) for _ in range(ROUNDS)]
     bare, ours = ([one[at] * 1e3 for one in found] for at in (0, 1))
     added = [one - other for one, other in zip(ours, bare, strict=True)]
     rows = {"httpx": row(bare, bare), "agent_actors": row(ours, bare), "added": row(added)}
-    report("first_token", "Time to the first token, from the call on", "ms", rows)
+    report("first_token", "Time to first token, from the call", "ms", rows)
 
 
 async def _round(url: str) -> tuple[float, float]:
-    """The medians of bare httpx and of the runtime, in seconds."""
+    """Return the medians of bare httpx and of the runtime, in seconds."""
     options = AgentOptions(model="m", base_url=url)
     bare: list[float] = []
     ours: list[float] = []
@@ -42,7 +42,7 @@ async def _round(url: str) -> tuple[float, float]:
         for _ in range(TURNS):
             bare.append(await _httpx(client, f"{url}/chat/completions"))
             ours.append(await _runtime(runtime, options))
-    # The first of each opens a connection and imports.
+    # The first turn of each opens a connection and imports modules.
     return statistics.median(bare[1:]), statistics.median(ours[1:])
 
 

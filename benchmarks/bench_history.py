@@ -1,7 +1,8 @@
-"""Growth with history: what a turn costs on 2,000 messages more than on 20, by the byte sent.
+"""Growth with the history: the additional cost of a turn per additional byte that it sends.
 
-One session goes on turn by turn; each turn sends the whole conversation. The CPU of the turns
-around either length is taken, and their difference divided by that of what the endpoint was sent.
+One session runs turn after turn, and each turn sends the complete conversation. The CPU time of
+turns is measured near 20 and near 2,000 messages. The difference is divided by the difference of
+the bytes that the endpoint received.
 """
 
 import statistics
@@ -19,22 +20,23 @@ from benchmarks.record import QUICK, ROUNDS, Row, report, row
 SHORT: Final = 20
 LONG: Final = 400 if QUICK else 2000
 SAMPLES: Final = 16
-"""Turns whose median stands for a length."""
+"""Turns per length. The median represents the length."""
 WARM: Final = 200
-"""Turns before, in sessions of their own: the interpreter specializes what runs often."""
+"""Turns before the measurement, in separate sessions: Python specializes bytecode that runs often.
+"""
 PROMPT: Final = "What is the weather like in Paris today, and what was it yesterday? " * 4
 
 
 @attrs.frozen
 class Length:
-    """One turn at some length of the history: seconds of CPU, and bytes sent."""
+    """A turn at some length of the history: CPU seconds, and bytes sent."""
 
     cpu: float
     sent: float
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     with endpoint() as served:
         found = [trio.run(_grow, served) for _ in range(min(ROUNDS, 3))]
@@ -49,12 +51,12 @@ def main() -> None:
             [(long.cpu - short.cpu) * 1e6 / (long.sent - short.sent) for short, long in found]
         )
     }
-    title = f"CPU per byte sent that {LONG} messages cost more than {SHORT}"
+    title = f"CPU per additional byte sent, with {LONG} messages instead of {SHORT}"
     report("history_byte", title, "µs", per_byte)
 
 
 async def _grow(served: Endpoint) -> tuple[Length, Length]:
-    """Let one session go on; what a turn is at either length."""
+    """Run one session and return the cost of a turn at each length."""
     options = AgentOptions(model="m", base_url=served.base_url("burst/10/10"))
 
     async def turns(count: int) -> Length:

@@ -1,10 +1,10 @@
-"""What hooks cost: nothing where there are none, and little where one has nothing to say.
+"""The cost of hooks: nothing without hooks, and little with hooks that do nothing.
 
-An agent without hooks still has a driver that asks whether it has any. So the floor is that very
-driver with these questions answered when it is compiled: the difference is what they cost. It takes
-part twice, and what lies between its two rows is noise.
+Without hooks, the driver of a run still checks whether there are any. The baseline is the same
+driver, compiled with the results of these checks as constants. The difference is the cost of the
+checks. The baseline is measured twice; the difference between its two rows is noise.
 
-A run is one session of two model calls and one tool call, by a model in the same process.
+A run is one session of two model calls and one tool call, with a model in the same process.
 """
 
 import ast
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RUNS: Final = 100 if QUICK else 250
-# Short rounds and many: a neighbour who comes and goes harms few of them.
+# Many short rounds: a temporary load on the machine affects only a few of them.
 MANY: Final = ROUNDS * 5
 
 _HOOKED: Final = ("hooked", "_hooked")
 
 
 class _Unasked(ast.NodeTransformer):
-    """Answers `hooked is None` by True, and `hooked is not None` by False."""
+    """Replaces `hooked is None` by True, and `hooked is not None` by False."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         left = node.left
@@ -51,7 +51,7 @@ class _Unasked(ast.NodeTransformer):
 
 
 def driver_that_never_asks() -> type[driver.Driver]:
-    """The driver, made anew from its source."""
+    """Return the driver, recompiled from its source without the checks."""
     source = Path(driver.__file__).read_text(encoding="utf-8")
     tree = ast.fix_missing_locations(_Unasked().visit(ast.parse(source)))
     module = ModuleType("benchmarks.driver_that_never_asks")
@@ -63,16 +63,16 @@ def driver_that_never_asks() -> type[driver.Driver]:
 
 @tool
 async def echo(text: str) -> str:
-    """Say it again."""
+    """Repeat a text."""
     return text
 
 
 async def look(event: object) -> None:
-    """A no-op hook."""
+    """Do nothing."""
 
 
 class Everywhere(Hook):
-    """Takes part in each phase that a hook may only look at, and does nothing."""
+    """A hook that does nothing in every phase that only observes."""
 
 
 for _phase, _info in PHASES.items():
@@ -84,7 +84,7 @@ for _phase, _info in PHASES.items():
 
 
 def take(hooks: Hooks = (), *, driven_by: type[driver.Driver] = driver.Driver) -> float:
-    """CPU seconds of a run."""
+    """Return the CPU seconds of a run."""
     turns = [turn for _ in range(RUNS + 1) for turn in (call("echo", {"text": "a"}), "Done.")]
     options = AgentOptions(model="m", provider=ScriptedModel(turns), tools=[echo], hooks=hooks)
 
@@ -97,7 +97,7 @@ def take(hooks: Hooks = (), *, driven_by: type[driver.Driver] = driver.Driver) -
             return (time.process_time() - began) / RUNS
 
     gc.collect()
-    setattr(runtime, "Driver", driven_by)  # noqa: B010 - it is not the module's to give away
+    setattr(runtime, "Driver", driven_by)  # noqa: B010 - the module does not export this name
     try:
         return trio.run(runs)
     finally:
@@ -105,13 +105,13 @@ def take(hooks: Hooks = (), *, driven_by: type[driver.Driver] = driver.Driver) -
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     unasked = driver_that_never_asks()
     elsewhere: Hooks = {"before_tool": [HookMatcher("another_tool", [look])]}
     contenders: dict[str, Callable[[], float]] = {
-        "no hooks, and nobody asks": partial(take, driven_by=unasked),
-        "the same once more: noise": partial(take, driven_by=unasked),
+        "no hooks, without the checks": partial(take, driven_by=unasked),
+        "the same again (noise)": partial(take, driven_by=unasked),
         "no hooks": take,
         "a no-op hook for another tool": partial(take, elsewhere),
         "a no-op hook before each tool": partial(take, {"before_tool": look}),
@@ -119,9 +119,9 @@ def main() -> None:
             take,
             dict.fromkeys(("before_model", "after_model", "before_tool", "after_tool"), look),
         ),
-        "a no-op hook in each phase that looks": partial(take, Everywhere()),
+        "a no-op hook in each observing phase": partial(take, Everywhere()),
     }
-    take()  # what is made once is nobody's cost
+    take()  # one-time costs belong to no contender
     rows = take_turns(contenders, rounds=MANY, scale=1e6)
     report("hooks", "CPU per run of two model calls and one tool call", "µs", rows, runs=RUNS)
 

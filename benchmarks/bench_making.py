@@ -1,4 +1,4 @@
-"""What it costs to make an options object, and a session: its place at the gate, and its state."""
+"""The cost of creating an options object and a session: its place at the gate, and its state."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ COUNT: Final = 500 if QUICK else 5000
 
 @tool
 async def lookup(name: str, depth: int = 1) -> str:
-    """Looks a name up."""
+    """Look up a name."""
     return f"{name} {depth}"
 
 
@@ -34,13 +34,13 @@ def _sessions() -> Callable[[], None]:
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     pin(0)
     contenders = {
         "an options object": lambda: _timed(_options),
         "a session": lambda: _timed(_sessions()),
     }
-    report("making", "CPU to make", "µs", take_turns(contenders, scale=1e6))
+    report("making", "CPU to create an object", "µs", take_turns(contenders, scale=1e6))
 
 
 def _timed(make: Callable[[], None]) -> float:

@@ -1,10 +1,11 @@
-"""Memory: what an open stream takes, its reader's task included, and an idle session.
+"""Memory of an open stream, including the task that reads it, and of an idle session.
 
-An open stream is one that has shown its first delta and waits for the next. An idle session has run
-its turns of ten deltas and is in memory; what a session takes beyond its records is what is left of
-a session of one turn when the price of a turn is taken off, which sessions of three turns tell.
+An open stream has received its first delta and waits for the next one. An idle session has
+completed its turns of ten deltas and is kept in memory. The memory of a turn is derived from
+sessions of one and of three turns. The memory of a session without its records is that of a session
+of one turn minus that of a turn.
 
-Memory that was used once is used again, so each round is a process of its own.
+Each round runs in a separate process, because a process reuses memory that it has freed.
 """
 
 import gc
@@ -28,11 +29,11 @@ from benchmarks.record import QUICK, ROUNDS, report, row
 STREAMS: Final = 500 if QUICK else 3000
 SESSIONS: Final = 500 if QUICK else 3000
 FIRST: Final = 100
-"""Streams that are there before counting begins: they make what all of them share."""
+"""Streams that are opened before the measurement. They allocate what all streams share."""
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     if len(sys.argv) > 1:
         print(json.dumps(_round(sys.argv[1])))
         return
@@ -61,14 +62,14 @@ def _round(url: str) -> dict[str, float]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds."""
+    """Return the resident memory of this process in bytes."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _streams(url: str) -> tuple[float, float]:
-    """Bytes of an open stream, and of a task that does nothing."""
+    """Return the bytes of an open stream, and of a task that does nothing."""
     options = AgentOptions(model="m", base_url=url)
     shown = 0
 
@@ -95,14 +96,14 @@ async def _streams(url: str) -> tuple[float, float]:
         before = resident()
         for _ in range(STREAMS):
             nursery.start_soon(trio.sleep_forever)
-        await trio.sleep(0.3)  # the streams go on meanwhile: nothing is ever quiet
+        await trio.sleep(0.3)  # the streams continue, so the tasks are never all blocked
         tasks = resident() - before
         nursery.cancel_scope.cancel()
     return streams / STREAMS, tasks / STREAMS
 
 
 async def _sessions(url: str, turns: int) -> float:
-    """Bytes of a session that has run so many turns."""
+    """Return the bytes of a session that has run this number of turns."""
     options = AgentOptions(model="m", base_url=url)
     async with open_runtime(max_sessions=2 * SESSIONS) as runtime:
         for _ in range(50):
@@ -119,7 +120,7 @@ async def _sessions(url: str, turns: int) -> float:
 
 
 async def _until(true: Callable[[], bool]) -> None:
-    while not true():  # noqa: ASYNC110 - a look now and then costs nothing here
+    while not true():  # noqa: ASYNC110 - occasional polling is cheap here
         await trio.sleep(0.05)
 
 

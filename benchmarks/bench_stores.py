@@ -1,11 +1,11 @@
-"""What keeping sessions on disk costs, beside keeping them in memory.
+"""The cost of keeping sessions on disk, compared with keeping them in memory.
 
-- `stores_append`: records a second through the SessionLog, four an append, from 100 sessions.
-- `stores_turns_100`, `stores_turns_1`: whole turns of 50 deltas, in conversations of 20 turns.
+- `stores_append`: records per second through the SessionLog, four per append, from 100 sessions.
+- `stores_turns_100`, `stores_turns_1`: complete turns of 50 deltas, in conversations of 20 turns.
 - `stores_resume`: reading and folding a session of 10,000 records.
-- `stores_many`: a SqliteStore of 100,000 sessions: to open it, and pages of 50 of its listing.
+- `stores_many`: opening a SqliteStore of 100,000 sessions, and pages of 50 of its listing.
 
-`python -m benchmarks.bench_stores <store> <work as JSON>` is one contender of the turns.
+`python -m benchmarks.bench_stores <store> <work as JSON>` runs one contender of the turns.
 """
 
 import json
@@ -57,7 +57,7 @@ TEXT: Final = "What the weather was like in Paris, and what it will be. " * 2
 
 
 def main() -> None:
-    """Measure; or do one contender's work."""
+    """Run the benchmark, or do the work of one contender."""
     pin(0)
     if len(sys.argv) > 1:
         name, given = sys.argv[1:]
@@ -65,7 +65,9 @@ def main() -> None:
         print(json.dumps(attrs.asdict(_in(name, partial(_turns, work)))))
         return
     rows = take_turns({name: partial(_in, name, _append) for name in STORES})
-    report("stores_append", "Records appended a second, 100 sessions at once", "records/s", rows)
+    report(
+        "stores_append", "Records appended per second, 100 concurrent sessions", "records/s", rows
+    )
     for at_once, turns in TURNS.items():
         _compare_turns(at_once, turns)
     rows = take_turns({name: partial(_in, name, _resume) for name in STORES}, scale=1e3)
@@ -74,7 +76,7 @@ def main() -> None:
 
 
 def _in(name: str, measure: Callable[[SessionStore], Awaitable[T]]) -> T:
-    """Measure a store in a directory of its own."""
+    """Measure a store in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
         return trio.run(measure, STORES[name](Path(folder) / "store"))
 
@@ -93,7 +95,7 @@ def _compare_turns(at_once: int, turns: int) -> None:
             for contender in contenders:
                 table.costs[contender.name].append(run(contender, work, served))
     rows = table.rows("MemoryStore", per="turn")
-    title = f"CPU per turn of {DELTAS} deltas, {at_once} sessions at once, by the store"
+    title = f"CPU per turn of {DELTAS} deltas, concurrency {at_once}, by store"
     report(f"stores_turns_{at_once}", title, "ms", rows)
 
 
@@ -138,7 +140,7 @@ def _log(store: SessionStore, gate: SessionGate) -> SessionLog:
 
 
 async def _append(store: SessionStore) -> float:
-    """Records a second."""
+    """Return the number of records appended per second."""
     gate = SessionGate()
     log = _log(store, gate)
     drafts = [partial(Notification, text=TEXT) for _ in range(RECORDS)]
@@ -164,7 +166,7 @@ async def _append(store: SessionStore) -> float:
 
 
 async def _resume(store: SessionStore) -> float:
-    """Seconds from a lease to a session that is ready."""
+    """Return the seconds from acquiring a session to having it loaded."""
     await store.open()
     for first in range(0, RESUMED, RECORDS):
         events = _notes("s", first, time.time())
@@ -227,7 +229,7 @@ async def _many(store: SessionStore) -> dict[str, Row]:
     for _ in range(ROUNDS):
         began = time.perf_counter()
         await store.open()
-        found.setdefault("to open it", []).append(time.perf_counter() - began)
+        found.setdefault("opening", []).append(time.perf_counter() - began)
         for name, page in _pages(store).items():
             began = time.perf_counter()
             await page()
@@ -247,11 +249,11 @@ def _pages(store: SessionStore) -> dict[str, Callable[[], Awaitable[object]]]:
     return {
         "the first page": page(),
         "a page in the middle": page(after=middle),
-        "a page by the last use": page("updated", middle),
-        "a page of a directory": page(cwd="/srv/7", after=middle),
-        "a page of a directory and a model": page(model="m", cwd="/srv/7"),
-        "the session of a title": page(title="Number 70"),
-        "those without a parent": page(parent_session_id=None),
+        "a page by last update": page("updated", middle),
+        "a page filtered by directory": page(cwd="/srv/7", after=middle),
+        "a page filtered by directory and model": page(model="m", cwd="/srv/7"),
+        "a session by title": page(title="Number 70"),
+        "sessions without a parent": page(parent_session_id=None),
     }
 
 

@@ -1,7 +1,7 @@
-"""An agent's loop: 8 tools called in one turn, run side by side, then an answer of 50 deltas.
+"""An agent loop: 8 tool calls in one turn, run concurrently, then a response of 50 deltas.
 
-The floors have no tools; who does the same is measured by `benchmarks.peers_bench`. Here a loop
-stands beside a plain turn of as many deltas, so that the price of the tools is seen.
+The baselines have no tools; `benchmarks.peers_bench` compares with agents that have. Here, a loop
+is compared with a plain turn of the same number of deltas, which shows the cost of the tools.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ ANSWERS: Final = {
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     for at_once, loops in SHAPES:
         with endpoint() as served:
             contenders = {
@@ -28,11 +28,11 @@ def main() -> None:
                 for name, answer in ANSWERS.items()
             }
             rows = take_turns(contenders, scale=1e3)
-        report(f"tools_{at_once}", f"CPU per loop of 8 tools, {at_once} at once", "ms", rows)
+        report(f"tools_{at_once}", f"CPU per loop of 8 tools, concurrency {at_once}", "ms", rows)
 
 
 def _loop(served: Endpoint, answer: str, loops: int, at_once: int) -> float | None:
-    """Seconds of CPU that one loop takes."""
+    """Return the CPU seconds of one loop; None if it failed."""
     work = served.work(answer, turns=loops, at_once=at_once, deltas=DELTAS)
     cost = run(OURS, work, served)
     return None if cost is None else cost.cpu / loops

@@ -1,4 +1,4 @@
-"""Turns per second: whole sessions of one turn with 50 deltas, many side by side."""
+"""Turns per second: complete sessions of one turn with 50 deltas, many concurrently."""
 
 from typing import Final
 
@@ -19,15 +19,15 @@ CONTENDERS: Final = (
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     for sessions, turns in SHAPES:
-        # Stock httpx's pool takes time that grows with the square of what is open.
+        # The pool of stock httpx takes time quadratic in the number of open connections.
         contenders = CONTENDERS if sessions < 1000 else CONTENDERS[1:]
         with endpoint() as served:
             answer = f"burst/{DELTAS}/{DELTAS}"
             work = served.work(answer, turns=turns, at_once=sessions, deltas=DELTAS)
             rows = compete(contenders, work, served).rows(contenders[0].name, per="turn")
-        title = f"CPU per turn of {DELTAS} deltas, {sessions} sessions at once"
+        title = f"CPU per turn of {DELTAS} deltas, concurrency {sessions}"
         report(f"turns_{sessions}", title, "ms", rows)
 
 

@@ -1,14 +1,14 @@
-"""Contenders that run in our own environment: the runtime, and the floors it is measured against.
+"""Contenders in this project's own environment: the runtime, and the baselines to compare it with.
 
-`python -m benchmarks.contenders <name> <work as JSON>` does the work once and prints what it cost.
-Each contender makes its client and does one turn before its clock starts, reads every delta,
-decodes it, and counts the pieces of text.
+`python -m benchmarks.contenders <name> <work as JSON>` does the work once and prints its cost. Each
+contender creates its client and runs one turn before its clock starts. It reads and decodes every
+delta and counts the deltas.
 
-- `runtime`: the whole runtime by its public face, read by a `stream()` consumer: gate, log, events.
-- `httpx`: trio and stock httpx; the body is split at blank lines and decoded, and nothing is kept.
-- `engine`: the same code and API, on the transport's own engine.
+- `runtime`: the complete runtime through its public API, read from `stream()`: gate, log, events.
+- `httpx`: trio and stock httpx. The body is split at blank lines and decoded; nothing is stored.
+- `engine`: the same code and API on the transport's own engine.
 - `aiohttp`: the same on aiohttp and uvloop.
-- `socket`: a plain trio socket; HTTP is not even parsed.
+- `socket`: a plain trio socket, without HTTP parsing.
 """
 
 import json
@@ -34,10 +34,10 @@ BODY: Final[dict[str, object]] = {
     "stream": True,
     "messages": [{"role": "user", "content": "Go."}],
 }
-"""What the floors ask; the runtime asks the same."""
+"""The request of the baselines; the runtime sends the same."""
 
 Turn = Callable[[str], Awaitable[int]]
-"""One turn at a base URL; returns how many pieces of text it read."""
+"""Runs one turn at a base URL and returns the number of deltas."""
 
 
 class _Delta(msgspec.Struct):
@@ -56,14 +56,14 @@ _decode: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class Splitter:
-    """The least that a client must do with a body: split it, decode it, keep the texts."""
+    """The minimum that a client must do with a body: split it, decode it, keep the texts."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.texts: list[str] = []
 
     def feed(self, data: bytes) -> None:
-        """Take a read's worth."""
+        """Process the data of one read."""
         *events, self._rest = (self._rest + data).split(b"\n\n")
         for event in events:
             if event != b"data: [DONE]":
@@ -73,7 +73,7 @@ class Splitter:
 
 
 class LooseSplitter:
-    """The same for a body whose framing is not even looked at."""
+    """The same for a body whose HTTP framing is ignored."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -81,7 +81,7 @@ class LooseSplitter:
         self.ended: bool = False
 
     def feed(self, data: bytes) -> None:
-        """Take a read's worth."""
+        """Process the data of one read."""
         *events, self._rest = (self._rest + data).split(b"\n\n")
         for event in events:
             if event.endswith(b"[DONE]"):
@@ -93,19 +93,19 @@ class LooseSplitter:
 
 
 class Clock:
-    """Runs from its making on."""
+    """A clock that starts when it is created."""
 
     def __init__(self) -> None:
         self._cpu = cpu_seconds()
         self._began = time.perf_counter()
 
     def cost(self, count: int) -> Cost:
-        """What it took until now to read so many pieces of text."""
+        """Return the cost so far of reading `count` deltas."""
         return Cost(cpu_seconds() - self._cpu, time.perf_counter() - self._began, count)
 
 
 async def _share(work: Work, turn: Turn) -> Cost:
-    """Do the turns on trio, so many side by side."""
+    """Run the turns on trio, up to `work.at_once` concurrently."""
     await turn(work.warm)
     clock, left, count = Clock(), work.turns, 0
 
@@ -113,7 +113,7 @@ async def _share(work: Work, turn: Turn) -> Cost:
         nonlocal left, count
         while left:
             left -= 1
-            seen = await turn(work.url)  # not in one statement: that reads `count` before it waits
+            seen = await turn(work.url)  # `count += await ...` would read `count` too early
             count += seen
 
     async with trio.open_nursery() as nursery:
@@ -207,7 +207,7 @@ CONTENDERS: Final[dict[str, Callable[[Work], Cost]]] = {
 
 
 def main() -> None:
-    """Do the work once; print what it cost."""
+    """Do the work once and print its cost."""
     pin(0)
     name, given = sys.argv[1:]
     cost = CONTENDERS[name](msgspec.json.decode(given, type=Work))

@@ -1,15 +1,15 @@
-"""A lean endpoint for benchmarks: answers chat completions from bytes made beforehand.
+"""A minimal endpoint for benchmarks that answers chat completions with prepared bytes.
 
-It runs in a process of its own, on the second core where there are two, and does as little as it
-can, so that what is measured is the client; `GET /stats` tells how much CPU it has used, which each
-result shows as its load, and how many bytes of requests it was sent. What to answer stands in the
-path before `/v1`:
+The endpoint runs in a separate process, on the second core if there is one. It does as little as
+possible, so that the client is measured. `GET /stats` returns the CPU time that it has used, which
+each result shows as its load, and the number of request bytes that it has received. The path before
+`/v1` selects the response:
 
-- `/paced/<per second>/<count>`: that many deltas, one network write each, evenly spread in time.
-- `/burst/<count>/<per write>`: as fast as it goes, so many deltas in one network write.
-- `/tools/<calls>/<count>`: so many tool calls; once their results are sent back, `count` deltas.
+- `/paced/<per second>/<count>`: deltas at a constant rate, one network write each.
+- `/burst/<count>/<per write>`: deltas at full speed, several per network write.
+- `/tools/<calls>/<count>`: tool calls; when their results have been sent back, `count` deltas.
 
-Run as `python -m benchmarks.endpoint`: prints its URL, and ends with its standard input.
+`python -m benchmarks.endpoint` prints its URL and ends when its standard input ends.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def main() -> None:
     """Serve until the standard input ends."""
     pin(1)
     try:
-        import uvloop  # noqa: PLC0415 - it makes the endpoint cheaper, but is not needed
+        import uvloop  # noqa: PLC0415 - optional; makes the endpoint cheaper
     except ImportError:
         asyncio.run(_serve())
     else:
@@ -39,13 +39,13 @@ def main() -> None:
 
 
 def pin(core: int) -> None:
-    """Keep this process on one core, if there are so many."""
+    """Pin this process to one core, if the machine has it."""
     if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > core:
         os.sched_setaffinity(0, {core})
 
 
 def cpu_seconds() -> float:
-    """What this process has used so far, of user and system."""
+    """Return the CPU seconds that this process has used, user and system."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
@@ -63,7 +63,7 @@ async def _serve() -> None:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: requests come one after another."""
+    """One connection. Requests arrive one after another."""
 
     received = 0  # bytes, over all connections
 
@@ -74,7 +74,7 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # The transports of uvloop do not inherit from those of asyncio.
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -114,7 +114,7 @@ class _Connection(asyncio.Protocol):
 
     def _pace(self, every: float, writes: tuple[bytes, ...]) -> None:
         self._send(_HEAD)
-        # Streams that begin together do not tick together.
+        # Shift the streams, so that streams that begin together do not send together.
         start = self._loop.time() + every * (hash((id(self), every)) % 997) / 997
         self._timer = self._loop.call_at(start, self._tick, start + every, every, iter(writes))
 
@@ -159,7 +159,7 @@ def _end(finish: str) -> bytes:
 
 @functools.cache
 def _writes(count: int, per_write: int) -> tuple[bytes, ...]:
-    """An answer of `count` deltas; each is a chunk of its own, so many of them in a write."""
+    """Return the writes of a response with `count` deltas. Each delta is a separate chunk."""
     events = [_event({"content": f"word{number} "}) for number in range(count)]
     if per_write >= count:
         return (b"".join(events) + _end("stop"),)

@@ -1,9 +1,9 @@
-"""What the benchmarks share: the endpoint's process, and contenders that take turns at one work.
+"""Shared code of the benchmarks: the endpoint process, and contenders that alternate.
 
-Machines are noisy and shared, so nothing is judged by absolute times. Contenders take turns within
-each round, each in a process of its own on the first core, and what counts is the median over the
-rounds of the ratio to one of them. Each does one turn before its clock starts, so that imports and
-what is made once are not counted. A contender that has not read everything has failed.
+Machines are noisy and shared, so absolute times are not compared. Contenders alternate within each
+round, each in a separate process on the first core. The result is the median over the rounds of the
+ratio to one contender. Each contender runs one turn before its clock starts, so that imports and
+one-time costs are not counted. A contender that has not read everything has failed.
 """
 
 import json
@@ -22,19 +22,19 @@ from benchmarks.record import ROUNDS, Row, row
 
 ROOT: Final = Path(__file__).parent.parent
 _PATIENCE: Final = 300.0
-"""Seconds that one contender may take for one round, if its own deadlines do not hold."""
+"""Seconds that one contender may take in one round if its own deadlines do not apply."""
 
 
 @attrs.frozen
 class Work:
-    """What a contender is to do, given to it as JSON.
+    """The work of a contender, passed to it as JSON.
 
     Attributes:
-        url: The endpoint's base URL; its path says what is answered.
-        warm: Another, for the one turn that is not counted.
-        turns: How many in all.
-        at_once: How many of them side by side.
-        deltas: How many pieces of text each turn brings.
+        url: The base URL of the endpoint. Its path selects the response.
+        warm: The base URL for the one turn that is not counted.
+        turns: The number of turns.
+        at_once: The number of concurrent turns.
+        deltas: The number of deltas of each turn.
     """
 
     url: str
@@ -46,14 +46,14 @@ class Work:
 
 @attrs.frozen
 class Cost:
-    """What one contender spent in one round.
+    """The cost of one contender in one round.
 
     Attributes:
-        cpu: Seconds of CPU, of user and system.
-        wall: Seconds that passed.
-        count: The pieces of text that it has read.
-        hung: Turns that did not end in time, and were given up.
-        load: How busy the endpoint was meanwhile, from 0 to 1.
+        cpu: CPU seconds, user and system.
+        wall: Elapsed seconds.
+        count: The number of deltas that it has read.
+        hung: The number of turns that were given up at their deadline.
+        load: The CPU use of the endpoint during the round, from 0 to 1.
     """
 
     cpu: float
@@ -65,11 +65,11 @@ class Cost:
 
 @attrs.frozen
 class Contender:
-    """Who takes part.
+    """A program that takes part in a comparison.
 
     Attributes:
-        name: What the table calls it.
-        command: What runs it; the work is appended, as JSON.
+        name: Its name in the table.
+        command: The command to run; the work is appended as JSON.
     """
 
     name: str
@@ -77,35 +77,35 @@ class Contender:
 
 
 def own(name: str, function: str) -> Contender:
-    """A contender of `benchmarks.contenders`."""
+    """Return a contender from `benchmarks.contenders`."""
     return Contender(name, (sys.executable, "-m", "benchmarks.contenders", function))
 
 
 class Endpoint:
-    """The lean endpoint, in a process of its own."""
+    """The minimal endpoint in a separate process."""
 
     def __init__(self, url: str) -> None:
         self.url: str = url
 
     def stats(self) -> Mapping[str, float]:
-        """What it tells of itself: `cpu` in seconds, `received` in bytes."""
+        """Return its statistics: `cpu` in seconds, `received` in bytes."""
         with urllib.request.urlopen(f"{self.url}/stats") as answer:
             found: Mapping[str, float] = json.load(answer)
             return found
 
     def base_url(self, answer: str) -> str:
-        """Where it answers in one of the ways that `benchmarks.endpoint` lists."""
+        """Return the base URL for a kind of response that `benchmarks.endpoint` lists."""
         return f"{self.url}/{answer}/v1"
 
     def work(self, answer: str, *, turns: int, at_once: int, deltas: int) -> Work:
-        """Some work at this endpoint."""
+        """Return work at this endpoint."""
         warm = "tools/1/1" if answer.startswith("tools/") else "burst/1/1"
         return Work(self.base_url(answer), self.base_url(warm), turns, at_once, deltas)
 
 
 @contextmanager
 def endpoint() -> Generator[Endpoint]:
-    """Start the endpoint, and end it."""
+    """Run the endpoint for the duration of the block."""
     command = [sys.executable, "-m", "benchmarks.endpoint"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
@@ -121,7 +121,7 @@ def endpoint() -> Generator[Endpoint]:
 def run(
     contender: Contender, work: Work, served: Endpoint, *, patience: float = _PATIENCE
 ) -> Cost | None:
-    """Let a contender do the work once; None if it failed, which is said."""
+    """Run a contender once. Print a message and return None if it fails."""
     before = served.stats()["cpu"]
     try:
         done = subprocess.run(
@@ -148,17 +148,17 @@ Measure = Literal["cpu", "wall"]
 
 @attrs.define(eq=False)
 class Table:
-    """What contenders spent at one work, round by round."""
+    """The costs of all contenders for the same work, by round."""
 
     work: Work
     costs: dict[str, list[Cost | None]]
 
     def rounds(self, name: str, measure: Measure = "cpu", *, per: float = 1) -> list[float | None]:
-        """One contender's figure in each round; None where it failed."""
+        """Return one contender's figure in each round; None if it failed."""
         return [None if cost is None else getattr(cost, measure) / per for cost in self.costs[name]]
 
     def rows(self, base: str, *, per: Literal["turn", "delta"]) -> dict[str, Row]:
-        """All contenders beside one of them, in ms of CPU a turn or µs a delta."""
+        """Return the rows of all contenders, in ms of CPU per turn or µs per delta."""
         work = self.work
         count = work.turns / 1e3 if per == "turn" else work.turns * work.deltas / 1e6
         bases = self.rounds(base, per=count)
@@ -181,7 +181,7 @@ class Table:
 def compete(
     contenders: Sequence[Contender], work: Work, served: Endpoint, *, rounds: int = ROUNDS
 ) -> Table:
-    """Let the contenders take turns at one work."""
+    """Run the contenders alternately on the same work."""
     table = Table(work, {contender.name: [] for contender in contenders})
     for _ in range(rounds):
         for contender in contenders:

@@ -1,7 +1,7 @@
-"""The runtime beside its peers: turns, loops of tools, and CPU per delta.
+"""The runtime compared with other agent SDKs: turns, tool loops, and CPU per delta.
 
-`python -m benchmarks.peers_bench`, after `python -m benchmarks.peers_setup`. A turn that hangs is
-given up and counted; a peer that does not read everything has failed in that round.
+Run `python -m benchmarks.peers_bench` after `python -m benchmarks.peers_setup`. A turn that hangs
+is given up and counted. A peer that does not read everything has failed in that round.
 """
 
 from typing import Final, Literal
@@ -14,7 +14,7 @@ from benchmarks.peers_setup import contender, requirements
 from benchmarks.record import QUICK, report
 
 OURS: Final = own("agent_actors", "runtime")
-SDK: Final = contender("openai SDK, which is no agent", "openai")
+SDK: Final = contender("openai SDK (not an agent)", "openai")
 AGENTS: Final = (
     contender("openai-agents", "openai_agents"),
     contender("pydantic-ai", "pydantic_ai"),
@@ -26,12 +26,12 @@ AGENTS: Final = (
 
 ROUNDS: Final = min(record.ROUNDS, 3)
 PART: Final = 5 if QUICK else 1
-"""A quick look does this part of the work."""
+"""A quick run does the work divided by this number."""
 
 
 @attrs.frozen
 class Race:
-    """One work that all do, and how it is told of."""
+    """Work that all contenders do, and its title."""
 
     claim: str
     title: str
@@ -48,24 +48,36 @@ LOOP: Final = "CPU per loop of 8 async tools"
 TURNS: Final = 200 // PART
 MANY: Final = 1000 // PART
 RACES: Final = (
-    Race("turns_1", f"{TURN}, 1 at a time", "burst/50/50", TURNS, 1, 50, "turn"),
-    Race("turns_100", f"{TURN}, 100 at once", "burst/50/50", 2 * TURNS, 100, 50, "turn"),
-    Race("tools_1", f"{LOOP}, 1 at a time", "tools/8/50", TURNS // 4, 1, 50, "turn"),
-    Race("tools_20", f"{LOOP}, 20 at once", "tools/8/50", TURNS // 2, 20, 50, "turn"),
+    Race("turns_1", f"{TURN}, concurrency 1", "burst/50/50", TURNS, 1, 50, "turn"),
+    Race("turns_100", f"{TURN}, concurrency 100", "burst/50/50", 2 * TURNS, 100, 50, "turn"),
+    Race("tools_1", f"{LOOP}, concurrency 1", "tools/8/50", TURNS // 4, 1, 50, "turn"),
+    Race("tools_20", f"{LOOP}, concurrency 20", "tools/8/50", TURNS // 2, 20, 50, "turn"),
     Race(
-        "delta_paced", f"{DELTA}, 20 streams of 50 a second", "paced/50/200", 20, 20, 200, "delta"
+        "delta_paced",
+        f"{DELTA}, 20 streams of 50 deltas per second",
+        "paced/50/200",
+        20,
+        20,
+        200,
+        "delta",
     ),
     Race(
-        "delta_coalesced", f"{DELTA}, 50 events a write", f"burst/{MANY}/50", 20, 20, MANY, "delta"
+        "delta_coalesced",
+        f"{DELTA}, 50 events per write",
+        f"burst/{MANY}/50",
+        20,
+        20,
+        MANY,
+        "delta",
     ),
 )
 
 
 def main() -> None:
-    """Measure."""
+    """Run the benchmark."""
     versions = {peer: ", ".join(needed) for peer, needed in requirements().items()}
     for race in RACES:
-        # The SDK alone has no loop of tools.
+        # The plain SDK has no tool loop.
         contenders = (OURS, *AGENTS) if race.answer.startswith("tools/") else (OURS, SDK, *AGENTS)
         with endpoint() as served:
             work = served.work(

@@ -1,4 +1,4 @@
-"""Installs each peer into an environment of its own: `python -m benchmarks.peers_setup`."""
+"""Install each peer into a separate environment: `python -m benchmarks.peers_setup`."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ ENVIRONMENTS: Final = ROOT / ".venv-peers"
 
 
 def requirements() -> dict[str, list[str]]:
-    """What each peer needs, with its versions."""
+    """Return the requirements of each peer, with versions."""
     found: dict[str, list[str]] = json.loads(
         (PEERS / "requirements.json").read_text(encoding="utf-8")
     )
@@ -21,18 +21,18 @@ def requirements() -> dict[str, list[str]]:
 
 
 def python_of(peer: str) -> Path:
-    """The interpreter of a peer's environment."""
+    """Return the interpreter of a peer's environment."""
     return ENVIRONMENTS / peer / "bin" / "python"
 
 
 def contender(name: str, peer: str, *settings: str) -> Contender:
-    """A peer as a contender; `settings` are variables of its environment."""
+    """Return a peer as a contender; `settings` are variables of its environment."""
     program = str(PEERS / f"use_{peer}.py")
     return Contender(name, ("env", *settings, str(python_of(peer)), program))
 
 
 def main() -> None:
-    """Make what is missing."""
+    """Create the missing environments."""
     for peer, needed in requirements().items():
         python, stamp = python_of(peer), ENVIRONMENTS / peer / "installed.json"
         if stamp.exists() and json.loads(stamp.read_text(encoding="utf-8")) == needed:

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
-# matplotlib comes with the extra `bench`, which the checks do not install.
-"""Draws each result as a PNG beside it: `python -m benchmarks.plots`."""
+# matplotlib comes with the extra `bench`, which `make check` does not install.
+"""Draw each result as a PNG next to it: `python -m benchmarks.plots`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from benchmarks.record import RESULTS, Result, Row, load
 
 
 def main() -> None:
-    """Draw them all."""
+    """Draw all results."""
     for path in sorted(RESULTS.glob("*.json")):
         found = load(path.stem)
         if found is not None and len(found.rows) > 0:
@@ -17,11 +17,11 @@ def main() -> None:
 
 
 def draw(result: Result, path: Path) -> None:
-    """One result: a bar for each row with its value and its ratio, and the spread of the rounds."""
-    import matplotlib as mpl  # noqa: PLC0415 - only whoever draws needs it
+    """Draw one result: a bar per row with its value, its ratio and the spread of the rounds."""
+    import matplotlib as mpl  # noqa: PLC0415 - needed for drawing only
 
     mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of what draws
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of the backend
 
     names = list(result.rows)[::-1]
     values = [result.value(name) or 0.0 for name in names]

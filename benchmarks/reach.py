@@ -1,7 +1,7 @@
-"""Holds the results against what this project sets out to reach: `python -m benchmarks.reach`.
+"""Compare the results with the goals of this project: `python -m benchmarks.reach`.
 
-Prints each claim with its figure and its bound. It is a look at the record, no test: machines are
-noisy, and a bound that is missed is a task, not a defect.
+Prints each goal with its figure and its bound. The comparison is not a test: machines are noisy,
+and a missed bound is a task, not a defect.
 """
 
 import sys
@@ -18,18 +18,18 @@ AIOHTTP: Final = "aiohttp + uvloop"
 ENGINE: Final = "httpx API on our engine"
 AGENTS: Final = ("openai-agents", "pydantic-ai", "agno", "langgraph")
 SHIPPED: Final = (*AGENTS, "open-agent-sdk, as shipped")
-OPENAI: Final = "openai SDK, which is no agent"
+OPENAI: Final = "openai SDK (not an agent)"
 
 
 @attrs.frozen
 class Reach:
-    """A claim: a figure, and the bound that it is to keep.
+    """A goal: a figure and the bound that it should meet.
 
     Attributes:
-        claim: What is claimed.
-        figure: Takes it from the results in a folder; None if it was not measured.
-        bound: The most that it may be, or the least.
-        most: Which of the two.
+        claim: The text of the goal.
+        figure: Reads the figure from the results in a folder; None if it was not measured.
+        bound: The maximum or minimum.
+        most: True if the bound is a maximum.
     """
 
     claim: str
@@ -38,7 +38,7 @@ class Reach:
     most: bool = True
 
     def met(self, figure: float) -> bool:
-        """Whether a figure keeps the bound."""
+        """Return whether a figure meets the bound."""
         return figure <= self.bound if self.most else figure >= self.bound
 
 
@@ -62,56 +62,63 @@ def _value(claim: str, name: str, figure: str = "value") -> Callable[[Path], flo
 
 def _rows() -> Iterator[Reach]:
     paced, burst = "delta_paced_100", "delta_coalesced"
-    yield Reach("a paced delta, of bare httpx", _ratio(paced, OURS, "httpx"), 0.35)
-    yield Reach("a paced delta, of aiohttp + uvloop", _ratio(paced, OURS, AIOHTTP), 1.4)
-    yield Reach("the same through the httpx API, of httpx", _ratio(paced, ENGINE, "httpx"), 0.5)
-    yield Reach("a coalesced delta, of bare httpx", _ratio(burst, OURS, "httpx"), 0.28)
+    yield Reach("a paced delta, relative to bare httpx", _ratio(paced, OURS, "httpx"), 0.35)
+    yield Reach("a paced delta, relative to aiohttp + uvloop", _ratio(paced, OURS, AIOHTTP), 1.4)
+    yield Reach(
+        "the same through the httpx API, relative to httpx", _ratio(paced, ENGINE, "httpx"), 0.5
+    )
+    yield Reach("a coalesced delta, relative to bare httpx", _ratio(burst, OURS, "httpx"), 0.28)
     peers = "peers_delta_coalesced"
-    yield Reach("the openai SDK's coalesced delta, of ours", _ratio(peers, OPENAI, OURS), 40, False)
-    turns = "turns of 50 deltas a second, 100 sessions"
+    yield Reach(
+        "a coalesced delta of the openai SDK, relative to ours",
+        _ratio(peers, OPENAI, OURS),
+        40,
+        False,
+    )
+    turns = "turns of 50 deltas per second, 100 sessions"
     yield Reach(turns, _value("turns_100", OURS, "turns_per_second"), 800, False)
     for peer in SHIPPED:
-        # The wall that a turn takes, when the core is busy all the time.
+        # Wall time per turn while the core is always busy.
         figure = _ratio("peers_turns_100", peer, OURS, "wall")
-        yield Reach(f"our turns a second, of {peer}", figure, 20, False)
+        yield Reach(f"our turns per second, relative to {peer}", figure, 20, False)
     for peer in AGENTS:
         for at_once in (1, 20):
             figure = _ratio(f"peers_tools_{at_once}", peer, OURS)
-            yield Reach(f"a loop of 8 tools, {at_once} at once: {peer}'s CPU", figure, 15, False)
-    figure = _ratio("delta_many", "5,000 streams, 1 a second", "100 streams, 50 a second")
-    yield Reach("a delta of 5,000 slow streams, of one of 100 fast", figure, 1.3)
+            yield Reach(f"CPU of {peer} for 8 tools, concurrency {at_once}", figure, 15, False)
+    figure = _ratio("delta_many", "5,000 streams, 1 per second", "100 streams, 50 per second")
+    yield Reach("a delta of 5,000 slow streams, relative to 100 fast", figure, 1.3)
     stream, session = (
         "an open stream, with its reader's task",
         "an idle session, beyond its records",
     )
     yield Reach("an open stream, kB", _value("memory", stream), 25)
-    yield Reach("an idle session beyond its records, kB", _value("memory", session), 2)
-    yield Reach("making a session, µs", _value("making", "a session"), 5)
-    yield Reach("making an options object, µs", _value("making", "an options object"), 50)
-    yield Reach("a long history, µs a byte sent", _value("history_byte", OURS), 0.005)
+    yield Reach("an idle session without its records, kB", _value("memory", session), 2)
+    yield Reach("creating a session, µs", _value("making", "a session"), 5)
+    yield Reach("creating an options object, µs", _value("making", "an options object"), 50)
+    yield Reach("a long history, µs per byte sent", _value("history_byte", OURS), 0.005)
     appended = _value("stores_append", "SqliteStore")
-    yield Reach("records a second into SqliteStore, 100 sessions", appended, 20_000, False)
+    yield Reach("records per second into SqliteStore, 100 sessions", appended, 20_000, False)
     figure = _ratio("stores_turns_100", "SqliteStore", "MemoryStore")
-    yield Reach("a turn on SqliteStore, of one in memory, 100 at once", figure, 1.15)
+    yield Reach("a turn on SqliteStore, relative to memory", figure, 1.15)
     yield Reach("resuming 10,000 records, ms", _value("stores_resume", "SqliteStore"), 50)
-    yield Reach("opening 100,000 sessions, ms", _value("stores_many", "to open it"), 100)
-    yield Reach("a page of their list, ms", _value("stores_many", "a page in the middle"), 10)
+    yield Reach("opening 100,000 sessions, ms", _value("stores_many", "opening"), 100)
+    yield Reach("a page of the listing, ms", _value("stores_many", "a page in the middle"), 10)
     figure = _ratio("demo", "1000 sessions", "100 sessions")
-    yield Reach("a session of the demo with 1,000, of one with 100", figure, 1.3)
+    yield Reach("a demo session of 1,000, relative to 100", figure, 1.3)
 
 
 REACHES: Final = tuple(_rows())
 
 
 def lines(folder: Path = RESULTS) -> Iterator[str]:
-    """Each claim as a line."""
+    """Yield each goal as a line."""
     for reach in REACHES:
         figure = reach.figure(folder)
         sign = "≤" if reach.most else "≥"
         told, verdict = "-", "not measured"
         if figure is not None:
             told, verdict = f"{figure:.3g}", "met" if reach.met(figure) else "MISSED"
-        yield f"{reach.claim:56} {told:>8} {sign} {reach.bound:<6g} {verdict}"
+        yield f"{reach.claim:64} {told:>8} {sign} {reach.bound:<6g} {verdict}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a benchmark leaves behind: one JSON file a claim, and how its figures are made and read.
+"""Results of benchmarks: one JSON file per claim, and how its figures are computed and read.
 
-Each row keeps the figure of every round, so that any ratio can be made afterwards: always the
-median of the ratios within the rounds, never the ratio of two medians, since machines drift. A
-round that failed is null, and takes part in nothing.
+Each row keeps the figure of every round, so that any ratio can be computed later. A ratio is always
+the median of the ratios within the rounds, never the ratio of two medians, because machines drift.
+A failed round is null and excluded from every computation.
 
-The folder beside this file is the record of one machine's run, and committed. A quick look
-(`QUICK=1`) writes into `quick/` in it; the variable RESULTS names another folder.
+The folder `results` holds the committed results of one machine. A quick run (`QUICK=1`) writes into
+its subfolder `quick`. The environment variable RESULTS selects another folder.
 """
 
 import json
@@ -28,35 +28,35 @@ RESULTS: Final = Path(os.environ.get("RESULTS") or (_HERE / "quick" if QUICK els
 
 _LIBRARIES: Final = ("trio", "httpx", "httptools", "msgspec", "attrs", "aiohttp", "uvloop")
 _DIGITS: Final = 5
-"""Significant digits that are written: more than any machine repeats."""
+"""Significant digits that are written: more than any machine can reproduce."""
 
 Rounds = Sequence[float | None]
 Row = Mapping[str, object]
 
 
 def median_ratio(ones: Rounds, others: Rounds) -> float | None:
-    """The median over the rounds of one contender's figure by another's; None if there is none."""
+    """Return the median of the ratios of two contenders in each round; None if there are none."""
     ratios = ratios_of(ones, others)
     return statistics.median(ratios) if ratios else None
 
 
 def ratios_of(ones: Rounds, others: Rounds) -> list[float]:
-    """The ratio of each round that neither failed."""
+    """Return the ratios of the rounds in which neither contender failed."""
     pairs = zip(ones, others, strict=True)
     return [one / other for one, other in pairs if one is not None and other]
 
 
 def row(rounds: Rounds, bases: Rounds | None = None, **more: object) -> Row:
-    """What is written of one contender.
+    """Return the row of one contender.
 
     Args:
-        rounds: Its figure in each round; None where it failed.
-        bases: The same of the contender that it is compared with.
-        more: Whatever else is to be told of it.
+        rounds: Its figure in each round; None if it failed.
+        bases: The figures of the contender to compare with.
+        more: Additional values to write.
 
     Returns:
-        The figures; `value`, their median; `spread`, the least and the greatest; with `bases`, also
-        `ratio`, the median of the `ratios` in each round.
+        The figures; `value`, their median; `spread`, the minimum and the maximum. With `bases`
+        additionally `ratio`, the median of the `ratios` in each round.
     """
     known = [figure for figure in rounds if figure is not None]
     made: dict[str, object] = {
@@ -74,7 +74,7 @@ def row(rounds: Rounds, bases: Rounds | None = None, **more: object) -> Row:
 def take_turns(
     contenders: Mapping[str, Callable[[], float | None]], *, rounds: int = ROUNDS, scale: float = 1
 ) -> dict[str, Row]:
-    """Ask each in turn for its figure, so often, and compare all with the first of them."""
+    """Measure the contenders alternately, and compare all of them with the first."""
     found: dict[str, list[float | None]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, measure in contenders.items():
@@ -93,7 +93,7 @@ def report(
     folder: Path = RESULTS,
     **more: object,
 ) -> None:
-    """Print the rows of a claim, and write them with what they were measured on."""
+    """Print the rows of a claim, and write them together with the machine and the versions."""
     sys.stdout.write(f"\n{title} ({unit})\n")
     for name, figures in rows.items():
         sys.stdout.write(f"  {name:48} {_worded(figures)}\n")
@@ -114,14 +114,14 @@ def report(
 
 @attrs.frozen
 class Result:
-    """One claim as it was written.
+    """The stored result of one claim.
 
     Attributes:
-        claim: Its name, and that of its file.
-        title: What was measured, in words.
-        unit: Of every row's figures.
-        rows: By contender, in the order of the table.
-        more: All of the file.
+        claim: The name of the claim and of the file.
+        title: A description of the measurement.
+        unit: The unit of every row's figures.
+        rows: The rows by contender, in the order of the table.
+        more: The complete content of the file.
     """
 
     claim: str
@@ -131,11 +131,11 @@ class Result:
     more: Mapping[str, object]
 
     def value(self, name: str, figure: str = "value") -> float | None:
-        """A figure of a row; None if there is no such row, or it failed in every round."""
+        """Return a figure of a row; None if the row is missing or failed in every round."""
         return cast("float | None", self.rows.get(name, {}).get(figure))
 
     def ratio(self, name: str, base: str, figure: str = "rounds") -> float | None:
-        """The median of one row's ratios to another; None if one of them is missing."""
+        """Return the median of one row's ratios to another; None if one of them is missing."""
         ones, others = (self.rows.get(one, {}).get(figure) for one in (name, base))
         if ones is None or others is None:
             return None
@@ -143,7 +143,7 @@ class Result:
 
 
 def load(claim: str, folder: Path = RESULTS) -> Result | None:
-    """A claim's result; None if it was not measured."""
+    """Return a claim's result; None if it was not measured."""
     path = folder / f"{claim}.json"
     if not path.exists():
         return None
@@ -157,7 +157,7 @@ def _machine() -> dict[str, object]:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        # More than what the benchmark itself keeps busy tells of neighbours.
+        # A load above the benchmark's own shows that other programs were running.
         "load_average": [round(one, 2) for one in os.getloadavg()],
     }
 

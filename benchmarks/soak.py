@@ -1,10 +1,10 @@
 """A long run of many sessions: memory, descriptors and tasks must not grow.
 
-`python -m benchmarks.soak --runs 100000`. So many runs, 100 at a time: most of two turns with a
-tool, some cancelled in the middle of their stream, over ever new sessions of which few stay in
-memory. Samples are printed while it goes on; it fails if the second half used more of anything than
-the first. Descriptors are those beside the open connections, which the runtime's own statistics
-tell of: how many idle ones are kept is chance.
+`python -m benchmarks.soak --runs 100000` does the given number of runs, 100 concurrently. Most have
+two turns with a tool; some are cancelled in the middle of their stream. Each run uses a new
+session, and few sessions stay in memory. Samples are printed during the run. The program fails if
+the second half used more of anything than the first. The descriptors of open connections are
+subtracted, because the number of idle connections that are kept varies.
 """
 
 import argparse
@@ -31,20 +31,20 @@ SESSIONS_KEPT: Final = 200
 CANCELLED: Final = 0.05
 
 LEAK_ALLOWED: Final = 10
-"""Bytes of memory a run: less than the smallest object that could be left behind."""
+"""Bytes of memory per run: less than the smallest object that could leak."""
 SLACK: Final = 1_000_000
-"""Bytes that the allocator may take beside."""
+"""Additional bytes for the allocator."""
 
 
 @attrs.frozen
 class Sample:
-    """What the process held at one moment, with no run under way.
+    """The resources of the process at one moment without active runs.
 
     Attributes:
-        runs: How many there were until then.
+        runs: The number of runs so far.
         memory: Resident bytes.
-        descriptors: Open ones, beside those of connections that the runtime tells of.
-        tasks: Those of trio that live.
+        descriptors: Open descriptors, except those of the runtime's connections.
+        tasks: Living tasks of trio.
     """
 
     runs: int
@@ -55,14 +55,16 @@ class Sample:
 
 @tool
 async def work(item: int) -> str:
-    """Works."""
+    """Do some work."""
     return f"done {item}"
 
 
 def main() -> int:
-    """Run; the exit status is 1 if something grew."""
+    """Run the benchmark. Return 1 as the exit status if something grew."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=100_000, help="how many (default: 100000)")
+    parser.add_argument(
+        "--runs", type=int, default=100_000, help="number of runs (default: 100000)"
+    )
     runs = max(SAMPLES, int(parser.parse_args().runs))
     pin(0)
     with endpoint() as served:
@@ -76,14 +78,14 @@ def main() -> int:
         }
         for one in samples
     }
-    report("soak", "Memory after so many runs", "MB", rows, faults=grown)
+    report("soak", "Memory by number of runs", "MB", rows, faults=grown)
     for fault in grown:
         print(f"  {fault}")
     return 1 if grown else 0
 
 
 def faults_of(samples: list[Sample]) -> list[str]:
-    """What grew, in words. The first sample is left out: it is before everything is loaded."""
+    """Describe the growth. The first sample is skipped, because modules are still being loaded."""
     half = len(samples) // 2
     first, second = samples[1:half], samples[half:]
     faults: list[str] = []

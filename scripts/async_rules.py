@@ -1,9 +1,9 @@
-"""Run flake8-async over the folders and files given, with the rules of this project.
+"""Run flake8-async with the rules of this project over files and folders.
 
     python -m scripts.async_rules agent_actors tests
 
-All rules are on, the optional ones below too; every one that is off has its reason here. A single
-exception in the code is a `# noqa: ASYNC<number>` with a reason beside it.
+All rules are enabled, including the optional ones below. Each disabled rule is listed here with a
+reason. A single exception in the code is a `# noqa: ASYNC<number>` comment with a reason.
 """
 
 import os
@@ -40,7 +40,12 @@ LIBRARY: Final = "agent_actors"
 
 
 def arguments(files: Sequence[Path], *, library: bool) -> list[str]:
-    """The command line of flake8-async for these files, which lie in the library or outside it."""
+    """Return the arguments of flake8-async for these files.
+
+    Args:
+        files: The files to check.
+        library: True if the files belong to the library.
+    """
     off = set(OFF) if library else {*OFF, *OFF_OUTSIDE_THE_LIBRARY}
     enable = ["ASYNC1", "ASYNC2", "ASYNC3", "ASYNC4", *sorted(set(OPTIONAL) - off)]
     return [
@@ -51,12 +56,12 @@ def arguments(files: Sequence[Path], *, library: bool) -> list[str]:
 
 
 def python_files(root: Path) -> list[Path]:
-    """The Python files under `root`, or `root` itself where it is one."""
+    """Return the Python files under `root`, or `root` itself if it is a file."""
     return [root] if root.is_file() else sorted(root.rglob("*.py"))
 
 
 def main(roots: Sequence[str]) -> int:
-    """Check every Python file under `roots`, on every core; 0 when all are clean."""
+    """Check every Python file under `roots` on all cores. Return 0 if all files are clean."""
     commands: list[list[str]] = []
     for library in (True, False):
         files = [

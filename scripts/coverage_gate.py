@@ -1,8 +1,8 @@
-"""Hold branch coverage to its two bounds, and name every line and branch that is missing.
+"""Enforce two bounds on branch coverage, and list every missing line and branch.
 
     python -m scripts.coverage_gate coverage.json
 
-Pure rooms have no I/O to excuse a gap: 100 %. The whole library: at least 95 %.
+Pure packages have no I/O that is hard to test: 100 %. The complete library: at least 95 %.
 """
 
 import json
@@ -22,12 +22,12 @@ PURE_ROOMS: Final = (
     "permissions",
     "hooks",
 )
-OVERALL: Final = 95.0  # per cent of lines and branches together
+OVERALL: Final = 95.0  # percent of lines and branches together
 PACKAGE: Final = "agent_actors"
 
 
 class Summary(TypedDict):
-    """What coverage.py counts, of one file or of all."""
+    """The counts of coverage.py for one file or for all files."""
 
     covered_lines: int
     num_statements: int
@@ -36,7 +36,7 @@ class Summary(TypedDict):
 
 
 class FileReport(TypedDict):
-    """One file of coverage.py's JSON report; a branch is (from line, to line)."""
+    """One file in the JSON report of coverage.py. A branch is (from line, to line)."""
 
     summary: Summary
     missing_lines: list[int]
@@ -44,27 +44,27 @@ class FileReport(TypedDict):
 
 
 class Report(TypedDict):
-    """The part of coverage.py's JSON report that is read here."""
+    """The part of the JSON report of coverage.py that this script reads."""
 
     files: dict[str, FileReport]
     totals: Summary
 
 
 def percent(summary: Summary) -> float:
-    """Covered lines and branches in per cent of all; 100 where there are none."""
+    """Return the percentage of covered lines and branches; 100 if there are none."""
     total = summary["num_statements"] + summary["num_branches"]
     covered = summary["covered_lines"] + summary["covered_branches"]
     return 100.0 * covered / total if total else 100.0
 
 
 def is_pure(path: str) -> bool:
-    """Whether a file, named from the project's root, lies in a pure room."""
+    """Return whether a file, given relative to the project's root, is in a pure package."""
     parts = Path(path).parts
     return len(parts) > 1 and parts[0] == PACKAGE and Path(parts[1]).stem in PURE_ROOMS
 
 
 def missing(report: FileReport) -> str:
-    """The lines and branches missing in a file, as one line of text: `12-14, 20->exit`."""
+    """Return the missing lines and branches of a file as text, for example `12-14, 20->exit`."""
     runs: list[tuple[int, int]] = []
     for line in sorted(report["missing_lines"]):
         if runs and line == runs[-1][1] + 1:
@@ -81,7 +81,7 @@ def missing(report: FileReport) -> str:
 
 
 def verdict(report: Report) -> tuple[list[str], list[str]]:
-    """What is missing, file by file, and which bounds that breaks."""
+    """Return the missing lines and branches by file, and the bounds that are violated."""
     gaps: list[str] = []
     broken: list[str] = []
     for path, file in sorted(report["files"].items()):
@@ -90,7 +90,7 @@ def verdict(report: Report) -> tuple[list[str], list[str]]:
             continue
         gaps.append(f"{percent(file['summary']):5.1f} %  {path}: {gap}")
         if is_pure(path):
-            broken.append(f"{path} is in a pure room: 100 % expected")
+            broken.append(f"{path} is in a pure package: 100 % expected")
     overall = percent(report["totals"])
     if overall < OVERALL:
         broken.append(f"overall {overall:.2f} %, at least {OVERALL:g} % expected")
@@ -98,7 +98,7 @@ def verdict(report: Report) -> tuple[list[str], list[str]]:
 
 
 def render(report: Report, gaps: Sequence[str], broken: Sequence[str]) -> str:
-    """The text that is printed."""
+    """Return the text to print."""
     pure: Mapping[str, FileReport] = {
         path: file for path, file in report["files"].items() if is_pure(path)
     }
@@ -116,7 +116,7 @@ def render(report: Report, gaps: Sequence[str], broken: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Judge the report named on the command line; 0 when both bounds hold."""
+    """Check the report named on the command line. Return 0 if both bounds hold."""
     (path,) = arguments
     report: Report = json.loads(Path(path).read_text(encoding="utf-8"))
     gaps, broken = verdict(report)

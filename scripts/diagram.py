@@ -1,8 +1,8 @@
-"""Boxes and arrows as SVG, for what the documentation draws from tables of the code.
+"""Diagrams of boxes and arrows as SVG, generated from tables in the code.
 
-Whoever draws says where the boxes stand and by which way an arrow goes; what leads where, and by
-what, comes from the table. A picture has a ground of its own and names no font that has to be
-fetched, so that it looks the same on a light page and on a dark one.
+The caller defines the positions of boxes and the paths of arrows. The tables define which boxes are
+connected, and the labels. A picture has its own background and does not need a downloaded font, so
+that it looks the same on light and dark pages.
 """
 
 import math
@@ -16,7 +16,7 @@ import attrs
 Point: TypeAlias = tuple[float, float]
 
 _HALF: Final = (86, 19)
-"""Half of a box, across and down, in pixels."""
+"""Half the width and half the height of a box, in pixels."""
 _SIZE: Final = 13
 _LINE: Final = 16
 _EDGE: Final = 12
@@ -36,9 +36,9 @@ class Box:
     """A box.
 
     Attributes:
-        at: Its middle.
-        hexagon: Whether it is one.
-        dot: Whether it is a dot without a name, where all begins or ends.
+        at: The center.
+        hexagon: True for a hexagon.
+        dot: True for a dot without a name: a start or an end.
     """
 
     at: Point
@@ -48,14 +48,14 @@ class Box:
 
 @attrs.frozen
 class Way:
-    """How an arrow goes.
+    """The path of an arrow.
 
     Attributes:
         via: The points between its ends.
-        shift: Pixels that it stands to the right of the straight way, as it goes, so that another
-            may stand beside it.
-        label: Where its label is; None: beside the middle of its longest part.
-        anchor: Which end of each line of the label stands there: `start`, `middle` or `end`.
+        shift: Pixels to the right of the straight path, seen in the direction of the arrow. This
+            leaves space for a parallel arrow.
+        label: The position of the label. None: next to the center of the longest part of the path.
+        anchor: The part of each label line that is at this position: `start`, `middle` or `end`.
     """
 
     via: tuple[Point, ...] = ()
@@ -72,22 +72,22 @@ def diagram(
     *,
     size: tuple[int, int],
 ) -> str:
-    """The picture.
+    """Return the picture.
 
     Args:
-        boxes: Each box by its name.
-        arrows: The lines of the label of each arrow, by the names of its two ends.
-        ways: How arrows go that do not go straight.
-        about: What it shows, for those who cannot see it.
-        size: Its width and its height.
+        boxes: The boxes by name.
+        arrows: The lines of each arrow's label, by the names of its two ends.
+        ways: The paths of arrows that are not straight.
+        about: A description for readers who cannot see the picture.
+        size: The width and height.
 
     Raises:
-        ValueError: An arrow's end has no box, or a way no arrow.
+        ValueError: An end of an arrow has no box, or a path has no arrow.
     """
     if lost := sorted({name for arrow in arrows for name in arrow} - set(boxes)):
-        raise ValueError(f"the picture has no place for {', '.join(lost)}")
+        raise ValueError(f"the picture has no box for {', '.join(lost)}")
     if idle := sorted(" to ".join(ends) for ends in set(ways) - set(arrows)):
-        raise ValueError(f"nothing goes these ways: {', '.join(idle)}")
+        raise ValueError(f"the picture has no arrow for these paths: {', '.join(idle)}")
     width, height = size
     sides = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     labels: list[str] = []
@@ -124,7 +124,7 @@ def _points(start: Box, end: Box, way: Way) -> list[Point]:
 
 
 def _border(box: Box, inside: Point, outside: Point) -> Point:
-    """Where a line from inside a box leaves it."""
+    """Return the point where a line from inside a box crosses its border."""
     half = (7, 7) if box.dot else _HALF
     shares: list[float] = []
     for middle, size, start, end in zip(box.at, half, inside, outside, strict=True):

@@ -1,7 +1,7 @@
-"""Hold a chat in a terminal; write what it shows into its how-to page, and draw it.
+"""Run a chat in a terminal, write its output into the how-to page, and draw it.
 
-`--check` compares. The endpoint is a scripted one, so that the same is said every time; times are
-those of no machine.
+With `--check`, the script compares. The endpoint is scripted, so that the output is always the
+same. All durations are replaced by a constant.
 """
 
 import os
@@ -37,11 +37,11 @@ _CAPTURE: Final = re.compile(
 _TIMES: Final = re.compile(r"\b\d+(?:\.\d)? m?s\b")
 _PATIENCE: Final = 60.0
 _WIDTH: Final = 84
-# So high that nothing scrolls away.
+# Lines. High enough that nothing scrolls away.
 _HEIGHT: Final = 70
 _ABOUT: Final = (
-    "A chat in a terminal: an answer with a list and a table, two tools, one of which is asked"
-    " about, an answer that is interrupted and taken back, and what the session used."
+    "A chat in a terminal: a response with a list and a table; two tools, one of which needs an"
+    " approval; a response that is interrupted and rewound; and the tokens that the session used."
 )
 
 _SCRIPT: Final[list[ReplyTurn]] = [
@@ -54,7 +54,7 @@ _SCRIPT: Final[list[ReplyTurn]] = [
         ),
         usage(412, 58),
     ),
-    # One after the other: of two calls at once either may be shown first.
+    # One call after the other, because the order of two parallel calls may vary.
     [call("calculate", {"formula": "6 * 4"}), usage(498, 21)],
     [call("take_note", {"text": "24 g of tea"}), usage(531, 22)],
     reply(say("For six cups you need **24 g**. I made a note of it."), usage(560, 17)),
@@ -64,7 +64,7 @@ _SCRIPT: Final[list[ReplyTurn]] = [
 
 
 async def captured() -> list[list[Cell]]:
-    """What somebody sees who holds this chat, line by line."""
+    """Return the final screen of the chat, line by line."""
     with trio.fail_after(_PATIENCE), tempfile.TemporaryDirectory() as home:
         async with ScriptedEndpoint(_SCRIPT) as endpoint:
             environment = {
@@ -110,12 +110,12 @@ async def _prompt(it: Session) -> None:
 
 
 def _filled(rows: list[list[Cell]]) -> list[list[Cell]]:
-    """Without the blank lines at the end."""
+    """Remove the blank lines at the end."""
     return rows[: max(number for number, row in enumerate(rows, 1) if _text(row))]
 
 
 def _timeless(row: list[Cell]) -> list[Cell]:
-    """With the same time in place of each; nothing that stands before one is wide."""
+    """Replace each duration by the same one. Only narrow characters may precede a duration."""
     for found in reversed(list(_TIMES.finditer(_text(row)))):
         pen = row[found.start()][1]
         row[found.start() : found.end()] = [(character, pen) for character in "12 ms"]
@@ -127,7 +127,7 @@ def _text(row: list[Cell]) -> str:
 
 
 def made() -> dict[Path, str]:
-    """The page with a new capture, and the picture of it."""
+    """Return the page with a new capture, and the picture."""
     rows = trio.run(captured)
     text = "".join(f"{_text(row)}\n" for row in rows)
     before = PAGE.read_text(encoding="utf-8")

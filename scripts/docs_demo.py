@@ -1,8 +1,8 @@
-"""Run the demo in a terminal and keep what it shows, with a picture of it; `--check` compares.
+"""Run the demo in a terminal, store its output, and draw it; `--check` compares.
 
-The figures are those of a true run and differ from run to run, so that a capture is as good as
-another that has the same shape: what is printed, in which order, and what may not differ. The
-capture is kept as the terminal was told it, and the picture is made of that alone.
+The numbers are from a real run and differ between runs. Two captures are equivalent if they have
+the same shape: the same lines in the same order, and the same constant parts. The capture is stored
+as terminal output, and the picture is generated only from the capture.
 """
 
 import os
@@ -24,14 +24,15 @@ CAPTURE: Final = ASSETS / "demo.ansi"
 PICTURE: Final = ASSETS / "demo.svg"
 
 _ABOUT: Final = (
-    "The demo in a terminal: 100 sessions at once, halfway and at their end. All have finished,"
-    " their tools ran at once, and no task and no connection is left behind."
+    "The demo in a terminal: 100 concurrent sessions, halfway and at the end. All sessions"
+    " finished, their tools ran concurrently, and no task and no connection is left behind."
 )
 _COMMAND: Final = "$ agent-actors demo"
 _PATIENCE: Final = 120.0
 _WIDTH: Final = 80
 _HEIGHT: Final = 24
-# A whole picture of the demo under way: half of one is on the screen while it is written.
+# One complete display of the running demo. While a display is written, the screen shows only a
+# part.
 _UNDER_WAY: Final = re.compile(
     r"sessions done +(\d+) of (\d+) .*\nlive streams .*\ntools running .* done\n"
     r"deltas per second .* so far$",
@@ -43,7 +44,7 @@ _VARIES: Final = re.compile(
 
 
 async def captured() -> str:
-    """What a terminal is told to show this demo: halfway, and at its end."""
+    """Return terminal output that shows this demo halfway and at its end."""
     halfway: list[list[Cell]] = []
     nearest = 2.0
     with trio.fail_after(_PATIENCE), tempfile.TemporaryDirectory() as home:
@@ -67,7 +68,7 @@ async def captured() -> str:
 
 
 def _shown(cells: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    """The lines without what is blank at their ends, and without blank lines."""
+    """Remove blank lines and trailing blanks."""
     rows = [list(row) for row in cells]
     for row in rows:
         while row and row[-1][0] == " ":
@@ -86,7 +87,7 @@ def _told(row: Sequence[Cell]) -> str:
 
 
 def drawn(capture: str) -> str:
-    """The picture of a capture."""
+    """Return the picture of a capture."""
     screen = Screen(_WIDTH, capture.count("\n") + 1)
     screen.feed(capture.replace("\n", "\r\n"))
     rows = screen.cells[:-1]
@@ -95,7 +96,7 @@ def drawn(capture: str) -> str:
 
 
 def shape(capture: str) -> str:
-    """What two captures have in common, whatever their figures are."""
+    """Return the parts of a capture that do not vary between runs."""
     lines: list[str] = []
     for line in re.sub("\x1b\\[[0-9;]*m", "", capture).splitlines():
         found = re.sub(r"[━╸╺]+", "━", re.sub("─+", "─", line))
@@ -106,7 +107,7 @@ def shape(capture: str) -> str:
 
 
 def main() -> int:
-    """Write capture and picture, or compare them."""
+    """Write the capture and the picture, or compare them."""
     kept = CAPTURE.read_text(encoding="utf-8") if CAPTURE.exists() else ""
     found = trio.run(captured)
     if "--check" not in sys.argv[1:]:
@@ -117,7 +118,7 @@ def main() -> int:
         return 0
     if shape(kept) == shape(found) and PICTURE.read_text(encoding="utf-8") == drawn(kept):
         return 0
-    sys.stderr.write(f"{PICTURE.name} does not show what the demo shows; run `make docs`\n")
+    sys.stderr.write(f"{PICTURE.name} does not match the output of the demo; run `make docs`\n")
     return 1
 
 

@@ -1,7 +1,7 @@
-"""A program in a terminal of its own, for tests and for captures of the documentation.
+"""A program in a terminal of its own, for tests and for captures in the documentation.
 
-The program gets the terminal as a user's has it: as its controlling terminal, so that Ctrl-C is a
-signal unless the program reads keys itself. What it writes is shown on a `Screen`.
+The terminal is the controlling terminal of the program, as for a user. Ctrl-C is therefore a signal
+unless the program reads keys itself. A `Screen` shows the program's output.
 """
 
 import codecs
@@ -21,7 +21,7 @@ import trio
 
 from scripts.screen import Screen
 
-# Takes the terminal on its stdin as the controlling one, and becomes the program.
+# Makes the terminal on stdin the controlling terminal, and executes the program.
 _LAUNCH: Final = (
     "import fcntl, os, sys, termios\n"
     "os.setsid()\n"
@@ -29,7 +29,7 @@ _LAUNCH: Final = (
     "os.execv(sys.argv[1], sys.argv[1:])\n"
 )
 _READ_SIZE: Final = 65_536
-# Seconds that a program gets to end in order.
+# Seconds for the program to end after a termination signal.
 _PATIENCE: Final = 5.0
 CTRL_C: Final = "\x03"
 CTRL_D: Final = "\x04"
@@ -44,8 +44,8 @@ class Session:
 
     Attributes:
         process: The program.
-        screen: What somebody sees.
-        written: All that it wrote.
+        screen: The visible content of the terminal.
+        written: All output of the program.
     """
 
     process: trio.Process
@@ -53,7 +53,7 @@ class Session:
     _ours: int
     _theirs: int
     written: str = ""
-    # A character may come in two pieces.
+    # A character may arrive in two parts.
     _decoder: codecs.IncrementalDecoder = attrs.field(
         factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
     )
@@ -67,23 +67,23 @@ class Session:
         await self.until_true(lambda: text in self.screen.text)
 
     async def until_true(self, condition: Callable[[], bool]) -> None:
-        """Wait for what the screen shows to be so; it fails if the program ends before."""
+        """Wait for a condition. Raise `EOFError` if the program ends before."""
         while not condition():
             await self.read()
 
     async def read(self) -> None:
-        """Wait for the program to write, and show it; it fails if the program ends before."""
+        """Wait for output of the program and show it. Raise `EOFError` if the program ends."""
         if not await self._read():
-            raise EOFError(f"the program ended, and showed:\n{self.screen.text}")
+            raise EOFError(f"the program ended; its screen shows:\n{self.screen.text}")
 
     async def until_raw(self) -> None:
         """Wait until the program reads keys."""
-        # The modes change without anything to be read.
+        # A change of terminal modes produces no output to wait for.
         while self.is_cooked():  # noqa: ASYNC110
             await trio.sleep(0.005)
 
     async def end(self) -> int:
-        """Wait for the program's end; its exit status."""
+        """Wait for the end of the program and return its exit status."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_on)
             status = await self.process.wait()
@@ -91,13 +91,13 @@ class Session:
         return status
 
     def is_cooked(self) -> bool:
-        """Whether the terminal is as a shell has it: lines are edited, shown and end in signals."""
+        """Return whether the terminal is in cooked mode: line editing, echo and signals are on."""
         flags: int = termios.tcgetattr(self._theirs)[3]
         cooked = termios.ECHO | termios.ICANON | termios.ISIG
         return flags & cooked == cooked
 
     def resize(self, width: int) -> None:
-        """Make the terminal wider or narrower; what is on the screen stays as it is."""
+        """Change the width of the terminal. The content of the screen stays the same."""
         _set_size(self._theirs, width, self.screen.height)
 
     async def _read_on(self) -> None:
@@ -108,7 +108,7 @@ class Session:
         await trio.lowlevel.wait_readable(self._ours)
         try:
             piece = os.read(self._ours, _READ_SIZE)
-        except OSError:  # on Linux, that nobody has the other end
+        except OSError:  # on Linux: the other end is closed
             return False
         text = self._decoder.decode(piece)
         self.written += text
@@ -125,14 +125,14 @@ async def in_terminal(
     height: int = 24,
     cwd: Path | None = None,
 ) -> AsyncGenerator[Session]:
-    """Start a program in a terminal; it is ended, if need be, when the block is left.
+    """Start a program in a terminal. If it still runs at the end of the block, terminate it.
 
     Args:
-        command: The program, by its path, and its arguments.
-        environment: Its environment.
-        width: Columns of the terminal.
-        height: Its lines.
-        cwd: The directory to start it in; None: this one.
+        command: The path of the program, and its arguments.
+        environment: The environment of the program.
+        width: The number of columns.
+        height: The number of lines.
+        cwd: The working directory; None for the current one.
     """
     ours, theirs = pty.openpty()
     try:

@@ -1,8 +1,8 @@
-"""A terminal without a window: what a program writes to one, as the text that somebody would see.
+"""A terminal without a window: converts the output of a program to the text that a user would see.
 
-It knows what chats and their editors write: text of any width, the cursor's movements, erasing, and
-questions for the cursor's place, which it answers as terminals do. How each character is drawn is
-kept as its pen, which `terminal_picture` reads. For tests, and for the captures in the
+It supports the output of chats and line editors: text of any width, cursor movements, erasing, and
+requests for the cursor position, which it answers as terminals do. The style of each character is
+stored as its pen, which `terminal_picture` reads. Used by tests and for captures in the
 documentation.
 """
 
@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 import attrs
 from rich.cells import cell_len
 
-# Sequences of the terminal: CSI with its arguments and its letter, OSC, and two-character ones.
+# Escape sequences: CSI with its arguments and final letter, OSC, and two-character sequences.
 _ESCAPE: Final = re.compile(
     "\x1b(?:\\[([?>=]?)([0-9;]*)([A-Za-z])|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|([^\\[\\]]))"
 )
 _UNFINISHED: Final = re.compile("\x1b(?:\\[[?>=]?[0-9;]*|\\][^\x07\x1b]*\x1b?)?$")
 
 Cell: TypeAlias = tuple[str, str]
-"""What stands in a place, and its pen: what a terminal is told of colours and weight, as `1;31`."""
+"""A character and its pen: the codes for its color and weight, for example `1;31`."""
 _PLAIN: Final = 0
 
 
@@ -29,12 +29,12 @@ class Screen:
     """A screen.
 
     Args:
-        width: Its columns.
-        height: Its lines.
-        answer: Takes what the terminal itself says.
+        width: The number of columns.
+        height: The number of lines.
+        answer: Called with the replies of the terminal.
 
     Attributes:
-        scrolled: The lines that have left the screen at its top.
+        scrolled: The lines that have scrolled off the top of the screen.
     """
 
     width: int
@@ -52,26 +52,26 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """All lines, with those that have scrolled away, without blanks at their ends."""
+        """All lines, including scrolled ones, without trailing blanks."""
         return "\n".join([*self.scrolled, *map(_line, self._cells)]).rstrip("\n")
 
     @property
     def lines(self) -> list[str]:
-        """The lines that are on the screen."""
+        """The lines on the screen."""
         return [_line(row) for row in self._cells]
 
     @property
     def cells(self) -> list[list[Cell]]:
-        """The places of the lines on the screen; the second half of a wide character is empty."""
+        """The cells of the lines on the screen. The second cell of a wide character is empty."""
         return [list(row) for row in self._cells]
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """Its line and its column, from 0."""
+        """The line and column of the cursor, from 0."""
         return self._row, self._column
 
     def feed(self, written: str) -> None:
-        """Show what was written; a sequence may come in pieces."""
+        """Process output. A sequence may be split between calls."""
         text = self._rest + written
         self._rest = ""
         at = 0
@@ -116,7 +116,7 @@ class Screen:
             self._line_feed()
         row = self._cells[self._row]
         row[self._column] = character, self._pen
-        # The second half of a wide character.
+        # The second cell of a wide character.
         row[self._column + 1 : self._column + size] = [("", self._pen)] * (size - 1)
         self._column += size
 
@@ -172,7 +172,7 @@ class Screen:
 
     def _erase_line(self, how: int) -> None:
         row = self._cells[self._row]
-        # On the last column a terminal that waits to fold erases the last character.
+        # After a character in the last column, the cursor is still there: erase that character.
         start = 0 if how else min(self._column, self.width - 1)
         end = self._column + 1 if how == 1 else self.width
         row[start:end] = [(" ", "")] * (end - start)

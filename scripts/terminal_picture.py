@@ -1,8 +1,8 @@
-"""What a terminal shows, as a picture that looks the same wherever it is looked at.
+"""Pictures of terminal screens as SVG that look the same everywhere.
 
-It takes the places of a `Screen` and gives SVG. A picture names no font that has to be fetched, and
-its lines hold their width in any font. What boxes and bars are made of is drawn and not written, so
-that it joins; a character that the table does not have is written as text.
+The input is the cells of a `Screen`. A picture does not need a downloaded font, and its lines have
+the same width in every font. Box-drawing characters are drawn as lines, so that they connect. A
+character that is not in the table is written as text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ import attrs
 
 from scripts.screen import Cell
 
-# Of a place, in pixels: what common fonts of this size have.
+# Pixels. The size of a cell in common fonts.
 _SIZE: Final = 14
 _ACROSS: Final = 8.4
 _DOWN: Final = 18
@@ -26,11 +26,11 @@ _COLOURS: Final = (
     *("#3b4048", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d7dae0"),
     *("#7f848e", "#ef8891", "#b3d39c", "#efd19a", "#8ac6f7", "#d79bea", "#7fccd6", "#ffffff"),
 )
-"""The sixteen colours that a terminal has names for."""
+"""The sixteen named colors of a terminal."""
 _LIGHT: Final = 1.2
 _HEAVY: Final = 2.6
 
-# To the left, up, to the right and down: 0 is no line, 1 a light one, 2 a heavy one.
+# Lines to the left, up, right and down. 0: none; 1: light; 2: heavy.
 _LINES: Final = {
     "─": "1010", "│": "0101", "┌": "0011", "┐": "1001", "└": "0110", "┘": "1100",
     "├": "0111", "┤": "1101", "┬": "1011", "┴": "1110", "┼": "1111",
@@ -42,13 +42,13 @@ _WAYS: Final = ((-0.5, 0.0), (0.0, -0.5), (0.5, 0.0), (0.0, 0.5))
 
 @attrs.frozen
 class Pen:
-    """How a character is drawn.
+    """The style of a character.
 
     Attributes:
-        colour: As SVG has it.
-        bold: Whether it is.
-        italic: Whether it is.
-        dim: Whether it is.
+        colour: The color in SVG syntax.
+        bold: True for bold text.
+        italic: True for italic text.
+        dim: True for dim text.
     """
 
     colour: str = _INK
@@ -58,7 +58,7 @@ class Pen:
 
 
 def pen_of(told: str) -> Pen:
-    """What a terminal was told, as `1;38;5;197`; what is not known is passed over."""
+    """Parse a style sequence such as `1;38;5;197`. Unknown codes are ignored."""
     numbers = [int(number) for number in told.split(";") if number]
     pen = Pen()
     while numbers:
@@ -82,11 +82,11 @@ def pen_of(told: str) -> Pen:
 
 
 def picture(rows: Sequence[Sequence[Cell]], about: str) -> str:
-    """The picture of these lines.
+    """Return a picture of these lines.
 
     Args:
-        rows: The places of each line, from the top.
-        about: What it shows, for those who cannot see it.
+        rows: The cells of each line, from the top.
+        about: A description for readers who cannot see the picture.
     """
     width = round(max(map(len, rows)) * _ACROSS) + 2 * _EDGE
     height = len(rows) * _DOWN + 2 * _EDGE
@@ -111,7 +111,7 @@ def _row(row: Sequence[Cell], top: float) -> Iterator[str]:
         if is_line:
             yield from _drawn(texts, pen, left, top)
         elif shown := "".join(texts).rstrip():
-            # Blanks at the front are left out, so that the text's own length is held.
+            # Skip leading blanks, because `textLength` applies to the visible text.
             before = len(shown) - len(shown.lstrip())
             yield _written(shown.lstrip(), pen, left + before * _ACROSS, top, len(texts) - before)
 
@@ -122,7 +122,7 @@ def _written(text: str, pen: Pen, left: float, top: float, places: int) -> str:
     look += ' font-style="italic"' if pen.italic else ""
     look += ' opacity="0.6"' if pen.dim else ""
     length = min(len(text), places) * _ACROSS
-    # Of common blanks more than one would be shown as one.
+    # SVG collapses ordinary spaces.
     text = text.replace(" ", "\xa0")
     return (
         f'<text x="{left:.1f}" y="{top + _SIZE - 1:.1f}" textLength="{length:.1f}"'
@@ -131,7 +131,7 @@ def _written(text: str, pen: Pen, left: float, top: float, places: int) -> str:
 
 
 def _drawn(texts: Sequence[str], pen: Pen, left: float, top: float) -> Iterator[str]:
-    """One path for each weight; what follows in one direction is one line."""
+    """Yield one path per line weight."""
     for weight, stroke in (("1", _LIGHT), ("2", _HEAVY)):
         path = ""
         for number, text in enumerate(texts):
@@ -148,7 +148,7 @@ def _drawn(texts: Sequence[str], pen: Pen, left: float, top: float) -> Iterator[
 
 
 def _of_256(number: int) -> str:
-    """A colour of the cube, or of the greys after it."""
+    """Return a color of the 256-color palette."""
     if number < 16:
         return _COLOURS[number]
     if number >= 232:

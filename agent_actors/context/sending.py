@@ -23,11 +23,11 @@ def messages_to_send(
     Args:
         history: The conversation, valid and without a system prompt.
         window: The resume window.
-        memo: Keeps what was measured, as long as the conversation only grows.
-        resend_refused: Whether refused and filtered responses are sent, too.
+        memo: Caches measurements of messages while the conversation only grows.
+        resend_refused: True to send refused and filtered responses, too.
 
     Returns:
-        A valid conversation; the same object if all of it is sent.
+        A valid conversation. The same object if all of it is sent.
     """
     return window.apply(history if resend_refused else without_refused(history), memo)
 

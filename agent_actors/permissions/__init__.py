@@ -1,22 +1,23 @@
-"""Permissions: what the calls of a model may do, as values and pure functions.
+"""Permissions: rules for the calls of a model, as values and pure functions.
 
-Public as `agent_actors.permissions`. This room asks nobody, waits for nothing and reads no clock:
-the runtime asks the policy, puts its questions to whoever answers, and keeps what is remembered.
+Public as `agent_actors.permissions`. This package does not ask anyone, wait or read a clock. The
+runtime calls the policy, forwards its questions and keeps the remembered decisions.
 
-Where the policy meets an agent: `policy.check(has_approver, tools)`, and `policy.unknown(tools,
-whitelist)` for a line in the log. For a run: `policy.under(parent)` if another run started it,
-`policy.narrowed(whitelist)` if it has one, and the model gets `policy.offered(tools)`. For a call,
-with nothing awaited between the two:
+When a policy is set for an agent, `policy.check(has_approver, tools)` validates it, and
+`policy.unknown(tools, whitelist)` lists names for a log message. For a run, use
+`policy.under(parent)` if another run started it, and `policy.narrowed(whitelist)` if it has a
+whitelist; the model is offered `policy.offered(tools)`. For a call, without an await in between:
 
     verdict = policy.decide(call, tool, DecisionContext(cwd, session_id, grants, now))
     grants = grants.spent(verdict.grant)    # of an Allow or a Deny
 
-An `Ask` goes to the `can_use_tool` function (`as_decision`), and if that hands it on, to a person
-(`read_answer`). What they say is settled as things stand then, not as they stood when it was asked:
+An `Ask` is passed to the `can_use_tool` function (`as_decision`). If that function returns the
+question, it is passed to a person (`read_answer`). The decision is evaluated against the situation
+at that moment, which may have changed since the question:
 
     verdict, grants = policy.settle(decision, ask, call, tool, DecisionContext(...))
 
-An `Allow` that has an `input` goes back to the schema and the guards with it.
+If an `Allow` has an `input`, the new input must pass the schema and the permission checks again.
 """
 
 from agent_actors.permissions.decisions import CHOICES as CHOICES

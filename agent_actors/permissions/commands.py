@@ -1,10 +1,11 @@
-"""Shell commands as rules read them: narrowly where something is permitted, widely elsewhere.
+"""Readings of shell commands: narrow for allow rules, wide for deny and ask rules.
 
-Nobody can tell what a line of shell does without running it. So what permits looks at lines that
-are plain beyond doubt, and at each simple command of them; a line with an expansion, a redirection,
-a comment, a group or an escape is not plain. What restricts looks at every piece of the line that
-could be run as a command, also inside quotes, behind `sudo` and the like, and under a path. That
-nets mistakes; against ill will only a sandbox is a wall (`python -c` can hide anything).
+The effect of a shell line cannot be determined without running it. Allow rules therefore only
+accept plain lines and compare each simple command in them. A line with an expansion, a redirection,
+a comment, a group or an escape is not plain. Deny and ask rules compare every part of the line that
+could run as a command: inside quotes, after `sudo` and similar programs, and with a path before the
+name. This catches mistakes. Only a sandbox stops a malicious command, because `python -c`, for
+example, can hide anything.
 
 Commands are read as a POSIX shell reads them.
 """
@@ -16,38 +17,39 @@ from typing import Final
 
 from agent_actors.permissions.globs import folded
 
-# Outside of quotes these make a line more than a list of simple commands; `#` begins a comment,
-# which could hide a quote from this reader and not from the shell.
+# Outside quotes, these characters mean that a line is more than a list of simple commands. `#`
+# begins a comment, which could hide a quote from this reader but not from the shell.
 _NEVER_PLAIN: Final = frozenset("$`\\<>(){}#")
-# Inside double quotes only these still mean something.
+# Characters that keep a special meaning inside double quotes.
 _NEVER_PLAIN_QUOTED: Final = frozenset("$`\\")
 _SEPARATORS: Final = frozenset(";&|\n")
 
 _BETWEEN_COMMANDS: Final = re.compile(r"[;&|\n\r]")
-# Also what may stand around, or in the place of, a word: `$(rm x)`, `bash -c 'rm x'`, `rm${IFS}x`.
+# Includes characters around or instead of words: `$(rm x)`, `bash -c 'rm x'`, `rm${IFS}x`.
 _BETWEEN_WORDS: Final = re.compile(r"[;&|\n\r<>(){}`'\"$]")
-# A redirection may stand before the command itself, as in `>log rm x`.
+# A redirection may precede the command, as in `>log rm x`.
 _REDIRECTION: Final = re.compile(
     r"(?:\d{1,3}|\{\w{1,32}\})?&?[<>]{1,3}[&|-]?[ \t]*(?:\"[^\"]*\"|'[^']*'|[^\s;&|<>\"'])*"
 )
 _UNQUOTED: Final = str.maketrans("", "", "'\"\\")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=\S*")
-# What runs the words after it, and may have options of its own in between.
+# Programs and keywords that run the words after them, possibly after options of their own.
 _RUNNER: Final = re.compile(
     "builtin|busybox|chroot|chrt|command|coproc|do|doas|elif|else|env|eval|exec|fakeroot|flock|if|"
     "ionice|nice|nohup|parallel|pkexec|prlimit|runuser|script|setpriv|setsid|stdbuf|strace|su|sudo|"
     "systemd-run|taskset|then|time|timeout|toybox|unshare|until|watch|while|xargs|"
     "!|-exec|-execdir|-ok|-okdir"
 )
-# Words after such a runner that are tried as the beginning of a command; bounds hostile lines.
+# Words after a runner that are tried as the beginning of a command. Bounds the time for hostile
+# lines.
 _TRIED: Final = 32
-# Characters; more than models write in one call. The worst line of this length takes a quarter of a
-# second to look at, in which every session of the runtime waits.
+# Characters; more than models write in one call. The slowest line of this length takes a quarter of
+# a second to analyze and blocks every session of the runtime for that time.
 LONGEST_LINE: Final = 100_000
 
 
 def simple_commands(line: str) -> tuple[str, ...] | None:
-    """The simple commands of a line that is plain beyond doubt, blanks collapsed; else None."""
+    """Return the simple commands of a plain line, with blanks collapsed; otherwise None."""
     if len(line) > LONGEST_LINE:
         return None
     parts: list[str] = []
@@ -76,9 +78,9 @@ def simple_commands(line: str) -> tuple[str, ...] | None:
     return tuple(part.strip(" ") for part in parts if part.strip(" "))
 
 
-@lru_cache(maxsize=1)  # of one call, for all the rules that are tried on it
+@lru_cache(maxsize=1)  # one call is checked against all rules in turn
 def possible_commands(line: str) -> tuple[str, ...]:
-    """Every piece of a line that could be run as a command, made comparable by `folded`."""
+    """Return every part of a line that could run as a command, in the normal form of `folded`."""
     joined = line.replace("\\\n", "")
     unquoted = joined.translate(_UNQUOTED)
     found = {folded(line): None}

@@ -1,7 +1,8 @@
-"""Globs, compiled, and texts made comparable.
+"""Glob patterns and a normal form of texts for comparison.
 
-`*` is any number of characters, `?` one, `[abc]` one of them; `[*]` is a star itself. Compiled by
-the standard library's `fnmatch`, whose expressions do not backtrack into a hang on hostile text.
+`*` matches any number of characters, `?` one character, `[abc]` one of a set, and `[*]` a literal
+star. `fnmatch` of the standard library compiles the patterns. Its expressions do not backtrack
+excessively on hostile text.
 """
 
 import fnmatch
@@ -15,23 +16,23 @@ _MAGIC = re.compile(r"([*?[])")
 
 
 def glob(pattern: str) -> Glob:
-    """The pattern, to be used with `fullmatch`; case counts."""
+    """Compile a case-sensitive pattern, to be used with `fullmatch`."""
     return re.compile(fnmatch.translate(pattern))
 
 
 def wide_glob(pattern: str) -> Glob:
-    """The pattern for texts that `folded` made comparable."""
+    """Compile a pattern for texts in the normal form of `folded`."""
     return glob(folded(pattern))
 
 
 def folded(text: str) -> str:
-    """The text without what some file systems, shells and hosts do not tell apart.
+    """Normalize a text: remove differences that some file systems, shells and hosts ignore.
 
-    Case, kinds of blanks and their number, and the several spellings of one character in Unicode.
+    These are case, the kind and number of blanks, and different Unicode spellings of a character.
     """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def escaped(text: str) -> str:
-    """The text as a pattern that means only itself."""
+    """Return a pattern that matches only this text."""
     return _MAGIC.sub(r"[\1]", text)

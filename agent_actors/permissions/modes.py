@@ -1,8 +1,8 @@
-"""What a mode says of a call that no rule decides: one literal table.
+"""Permission modes: the verdict on calls that no rule decides, as one literal table.
 
-`MODES` is the law, and the table in the docs is made from it. Rules come first: the mode decides
-only what is left. Two modes bound even what rules and people say: `plan` never lets through what
-changes something, and `deny` never asks.
+`MODES` is the reference, and the table in the docs is generated from it. Rules are evaluated before
+the mode. Two modes additionally limit rules and approvals: `plan` never allows a call that may
+change something, and `deny` never asks.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 
 class PermissionMode(StrEnum):
-    """How a run treats calls that no rule decides; see `MODES`."""
+    """The treatment of calls that no rule decides; see `MODES`."""
 
     DEFAULT = "default"
     ACCEPT_EDITS = "accept_edits"
@@ -29,7 +29,7 @@ class PermissionMode(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a tool does, as its flags say; `idempotent` makes no difference to permission."""
+    """The effect of a tool, derived from its flags. `idempotent` does not affect permissions."""
 
     READS = "reads here"
     READS_OUTSIDE = "reads outside"
@@ -40,7 +40,7 @@ class Effect(StrEnum):
 
     @property
     def only_reads(self) -> bool:
-        """Whether it changes nothing, here or outside."""
+        """True if the tool changes nothing, neither here nor outside."""
         return self in (Effect.READS, Effect.READS_OUTSIDE)
 
 
@@ -57,7 +57,7 @@ FLAGS: Final[Mapping[Effect, tuple[bool, bool, bool]]] = MappingProxyType(
 )
 _EFFECTS: Final = {flags: effect for effect, flags in FLAGS.items()}
 
-# One row a mode, one column an effect, in the order of `Effect`.
+# One row per mode, one column per effect, in the order of `Effect`.
 _Row: TypeAlias = tuple[Verdict, Verdict, Verdict, Verdict, Verdict, Verdict]
 _ROWS: Final[Mapping[PermissionMode, _Row]] = {
     PermissionMode.DEFAULT: ("allow", "ask", "ask", "ask", "ask", "ask"),
@@ -77,26 +77,26 @@ MODES: Final[Mapping[PermissionMode, Mapping[Effect, Verdict]]] = MappingProxyTy
 
 
 def effect_of(tool: Tool) -> Effect:
-    """What a tool does, as its flags say."""
+    """Return the effect of a tool, derived from its flags."""
     return _EFFECTS[tool.read_only, tool.destructive, tool.open_world]
 
 
 def is_out_of_bounds(mode: PermissionMode, effect: Effect, *, asks: bool) -> bool:
-    """Whether a mode refuses even what a rule or a person let through, or wants to ask about."""
+    """Return whether a mode denies a call even if a rule or a person allows it or asks about it."""
     if mode is PermissionMode.PLAN:
         return not effect.only_reads
     return mode is PermissionMode.DENY and asks
 
 
 def as_mode(value: PermissionMode | str) -> PermissionMode:
-    """The mode of this name; case counts.
+    """Return the mode with this name, which is case-sensitive.
 
     Raises:
-        ConfigError: There is none of this name.
+        ConfigError: The name is unknown.
     """
     for mode in PermissionMode:
         if value == mode:
             return mode
     near = get_close_matches(str(value), list(PermissionMode), n=1)
-    hint = f"did you mean {near[0]!s}?" if near else f"there are: {', '.join(PermissionMode)}"
-    raise ConfigError(f"permissions: there is no mode {value!r:.80}; {hint}")
+    hint = f"did you mean {near[0]!s}?" if near else f"expected one of {', '.join(PermissionMode)}"
+    raise ConfigError(f"permissions: unknown mode {value!r:.80}; {hint}")

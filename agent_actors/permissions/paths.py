@@ -1,12 +1,13 @@
-"""Paths as rules read them, by their text alone.
+"""Path patterns of permission rules, compared with the text of a path only.
 
-A path is placed below the working directory and its `.` and `..` are taken out before anything is
-compared. Links are not followed, since nothing here looks at a disk: a tool that opens files has
-to resolve them itself. So what permits does not trust a `..` that leads out of a directory it has
-entered, and nothing at all can be told of a `~`.
+Before a comparison, a path is resolved against the working directory, and its `.` and `..` are
+removed. Symbolic links are not followed, because this module does not access the disk: tools that
+open files must resolve links themselves. An allow rule therefore never matches a path with a `..`
+after a name, because a link could lead elsewhere. A path that begins with `~` cannot be resolved.
 
-Patterns are met component by component: `*` stays within one, `**` is any number of them. One
-without a slash means a name, wherever it lies. What restricts a directory restricts all within.
+Patterns are compared component by component: `*` matches within one component, `**` matches any
+number of components. A pattern without a slash is a name at any depth. A deny or ask rule for a
+directory applies to everything inside it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 
 _ANY_DEPTH: Final = "**"
-# Characters; no system opens a longer one (Windows: 32,767), and none is looked at.
+# Characters. No system opens a longer path (Windows: 32,767), so longer ones are not compared.
 LONGEST_PATH: Final = 32_767
 
 
@@ -30,7 +31,7 @@ class _Components:
     globs: tuple[Glob | None, ...]
 
     def match(self, parts: Sequence[str], *, within: bool) -> bool:
-        """Whether they match the parts, or, `within`, the beginning of them."""
+        """Return whether the pattern matches the parts or, with `within`, the first of them."""
         end = len(self.globs)
         reached = self._opened({0})
         for part in parts:
@@ -49,7 +50,7 @@ class _Components:
         return end in reached
 
     def _opened(self, reached: set[int]) -> set[int]:
-        # `**` may also be no component at all.
+        # `**` may also match no component.
         for at, one in enumerate(self.globs):
             if at in reached and one is None:
                 reached.add(at + 1)
@@ -61,9 +62,9 @@ class PathPattern:
     """A pattern for paths.
 
     Attributes:
-        root: What it begins with: `/`, a drive, `~`; empty: the working directory.
-        ups: How many `..` it begins with.
-        is_name: Whether it has no slash, and so means a name at any depth.
+        root: The root that it begins with: `/`, a drive or `~`. Empty for the working directory.
+        ups: The number of `..` that it begins with.
+        is_name: True if it has no slash and therefore is a name at any depth.
     """
 
     root: str
@@ -74,10 +75,10 @@ class PathPattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a pattern such as `src/**`, `/etc/*.conf`, `../shared/**` or `.env`.
+        """Parse a pattern such as `src/**`, `/etc/*.conf`, `../shared/**` or `.env`.
 
         Raises:
-            ConfigError: A `..` stands behind a name or a root.
+            ConfigError: A `..` follows a name or a root.
         """
         root, parts = _split(text)
         ups = 0
@@ -85,11 +86,11 @@ class PathPattern:
             ups += 1
         rest = parts[ups:]
         if ".." in rest or (ups and root):
-            raise ConfigError(f"pattern {text!r}: '..' may stand at its beginning only")
+            raise ConfigError(f"pattern {text!r}: '..' is allowed at the beginning only")
         is_name = bool(rest) and not root and not ups and "/" not in text.rstrip("/")
         wide = [None if part == _ANY_DEPTH else wide_glob(part) for part in rest]
         if is_name or root.startswith("~"):
-            wide.insert(0, None)  # whose home it is, nobody here knows
+            wide.insert(0, None)  # the home directory is unknown here
         return cls(
             root,
             ups,
@@ -99,13 +100,13 @@ class PathPattern:
         )
 
     def permits(self, text: str, cwd: PurePath) -> bool:
-        """Whether the path is one of these, beyond doubt."""
+        """Return whether the path certainly matches."""
         if len(text) > LONGEST_PATH:
             return False
         if cwd.drive:
             text = text.replace("\\", "/")
             if ":" in text.removeprefix(text[:2] if _is_drive(text[:2]) else ""):
-                return False  # a stream of a file, or a drive's own working directory
+                return False  # an alternate stream, or relative to a drive's own directory
         if not text or "\\" in text or any(character < " " for character in text):
             return False
         root, parts = _split(text)
@@ -125,7 +126,7 @@ class PathPattern:
         return self._narrow.match(below, within=False)
 
     def restricts(self, text: str, cwd: PurePath) -> bool:
-        """Whether the path may be one of these, or lie within one."""
+        """Return whether the path may match, or may be inside a matching directory."""
         if len(text) > LONGEST_PATH:
             return True
         slashed = text.replace("\\", "/")
@@ -156,10 +157,10 @@ class PathPattern:
 
 
 def placed(text: str, cwd: PurePath) -> tuple[str, list[str]]:
-    """The root of a path and its components, below the working directory if it is relative."""
+    """Return the root and the components of a path, resolved against the working directory."""
     root, parts = _split(text)
     if _is_drive(root) and not cwd.drive:
-        root, parts = "", [root, *parts]  # here it is a name as any other
+        root, parts = "", [root, *parts]  # without drives, `c:` is an ordinary name
     if root == "/" and cwd.drive and not text.startswith("//"):
         root = cwd.drive
     if not root:
@@ -189,11 +190,11 @@ def _is_drive(part: str) -> bool:
 
 
 def _is_of_a_drive(text: str) -> bool:
-    """Whether it is relative to a drive's own working directory, as `C:notes` is on Windows."""
+    """Return whether a path is relative to a drive's own directory: `C:notes` on Windows."""
     return _is_drive(text[:2]) and not text.startswith("/", 2)
 
 
 def _comparable(part: str) -> str:
-    # Windows does not see blanks and dots at the end of a name.
+    # Windows ignores spaces and dots at the end of a name.
     shown = folded(part)
     return shown.rstrip(" .") or shown

@@ -1,12 +1,12 @@
-"""How a pattern meets an argument: which kind of thing the argument is, and both ways to read it.
+"""Patterns for one argument of a call: the kind of the argument, and a narrow and a wide match.
 
-**What restricts is read widely, what permits narrowly.** A deny or ask rule matches if any reading
-of the argument does; an allow rule only if the argument has one reading beyond doubt, and that
-matches as a whole. Whatever is unclear so ends with a question or a refusal.
+**Deny and ask rules match widely, allow rules match narrowly.** A deny or ask rule matches if any
+reading of the argument matches. An allow rule matches only if the argument has exactly one reading
+and all of that reading matches. Every unclear argument therefore ends with a question or a denial.
 
-The kind comes from the pattern's prefix (`path:`), else from the field's name by `FIELDS`, else
-from the look of the pattern: with `://` it is a URL, with `/` a path. What has none of these is
-read as everything that it could be; `text:` says that it is only text.
+The pattern's prefix (`path:`) decides the kind. Without a prefix, the name of the field decides
+(`FIELDS`), then the form of the pattern: `://` makes it a URL and `/` a path. An argument of no
+known kind is compared as every kind. The prefix `text:` declares that it is only text.
 """
 
 import re
@@ -26,13 +26,13 @@ from agent_actors.permissions.paths import PathPattern
 from agent_actors.permissions.url_readings import parsed
 from agent_actors.permissions.urls import DomainPattern, UrlPattern, restricts_spelling
 
-# A URL's parser removes what `_REMOVED` names, wherever it is.
+# A URL parser removes the characters of `_REMOVED` at any position.
 _FILE: Final = re.compile(r"[\x00-\x20]*file:", re.IGNORECASE)
 _REMOVED: Final = str.maketrans("", "", "\t\n\r")
 
 
 class Kind(StrEnum):
-    """What an argument is."""
+    """The kind of an argument."""
 
     COMMAND = "command"
     PATH = "path"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
     TEXT = "text"
 
 
-# Fields whose names say what they hold. The first of them that a tool has is its main argument.
+# Field names with a known kind. The first of them that a tool has is the tool's main argument.
 FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         "command": Kind.COMMAND,
@@ -64,8 +64,8 @@ class Pattern:
     """A pattern for one argument.
 
     Attributes:
-        text: As it was written.
-        kind: What its prefix says of the argument; None without one.
+        text: The pattern as written.
+        kind: The kind that its prefix names; None without a prefix.
     """
 
     text: str
@@ -81,16 +81,16 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a pattern: a glob, perhaps behind a kind and a colon.
+        """Parse a pattern: a glob, optionally preceded by a kind and a colon.
 
         Raises:
-            ConfigError: It is empty, or not of the form that its kind has.
+            ConfigError: The pattern is empty, or does not have the form of its kind.
         """
         prefix, colon, rest = text.partition(":")
         kind = Kind(prefix) if colon and prefix in list(Kind) else None
         body = text if kind is None else rest
         if not body:
-            raise ConfigError(f"pattern {text!r} is empty; '*' is anything")
+            raise ConfigError(f"pattern {text!r} is empty; '*' matches anything")
         forms = _command_forms(body)
         return cls(
             text,
@@ -106,8 +106,8 @@ class Pattern:
         )
 
     def permits(self, value: str, field: Kind | None, cwd: PurePath) -> bool:
-        """Whether the value is one of these, beyond doubt."""
-        if self._any and self.kind is not Kind.DOMAIN:  # `domain:*` is any host that can be read
+        """Return whether the value certainly matches."""
+        if self._any and self.kind is not Kind.DOMAIN:  # `domain:*` needs a valid host
             return True
         match self.kind or field:
             case Kind.COMMAND:
@@ -130,14 +130,14 @@ class Pattern:
     def restricts(
         self, value: str, field: Kind | None, cwd: PurePath, *, is_meant: bool = True
     ) -> bool:
-        """Whether the value may be one of these.
+        """Return whether the value may match.
 
         Args:
             value: The argument.
-            field: The kind that the field's name says.
+            field: The kind derived from the field's name.
             cwd: The working directory of the run.
-            is_meant: Whether the rule is about this argument and no other. A pattern for URLs then
-                restricts a value that cannot be read as a URL.
+            is_meant: True if the rule is about exactly this argument. A URL pattern then also
+                matches a value that cannot be read as a URL.
         """
         if self._any:
             return True
@@ -173,7 +173,7 @@ class Pattern:
 
 
 def _command_forms(body: str) -> tuple[str, ...]:
-    """`git *` and `git:*` are both `git` alone and `git` with anything behind it."""
+    """Return the forms of a command pattern: `git *` and `git:*` also match `git` alone."""
     shown = " ".join(body.split())
     for tail in (":*", " *"):
         if shown.endswith(tail) and len(shown) > len(tail):
@@ -196,17 +196,17 @@ def _path_of(body: str, kind: Kind | None) -> PathPattern | None:
     except ConfigError:
         if kind is Kind.PATH or not set(body) & set(" :"):
             raise
-        return None  # a command or a URL, not meant for paths
+        return None  # a command or a URL, not a path
 
 
 def _path_of_url(value: str) -> str:
-    """The path of a `file:` URL, which names a file in a field of any kind; else empty."""
+    """Return the path of a `file:` URL, which is a path in any field; otherwise empty."""
     url = parsed(value) if _FILE.match(value.translate(_REMOVED)) else None
     return "" if url is None else unquote(url.path)
 
 
 def _is_innocent(value: str) -> bool:
-    """Whether the value means nothing but itself, be it taken for a command or for a path."""
+    """Return whether the value has no special meaning as a shell command or as a path."""
     parts = simple_commands(value)
     return (
         parts is not None and len(parts) == 1 and "\n" not in value and ".." not in value.split("/")

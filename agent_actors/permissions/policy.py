@@ -1,14 +1,14 @@
-"""The policy: which tools a model is offered, and whether a call may run, is asked about, or not.
+"""The permission policy: which tools a model is offered, and the verdict on each call.
 
-A call is judged in this order, and the first that says something decides:
+A call is checked in this order; the first match decides:
 
-1. a tool that there is none of, or that is not offered: denied;
-2. deny rules; 3. what is remembered: denials, then approvals; 4. ask rules; 5. allow rules;
-6. the mode, by the flags of the tool.
+1. the tool does not exist or is not offered: denied;
+2. deny rules; 3. remembered denials, then remembered approvals; 4. ask rules; 5. allow rules;
+6. the mode, according to the flags of the tool.
 
-Then the mode bounds what was said (`plan`, `deny`), and a policy above, that of the run which
-started this one, may only make it stricter. Nothing is kept here: what is remembered, and the
-time, are passed in, and the same question always has the same answer.
+Then the modes `plan` and `deny` may restrict the result, and the policy of the parent run may only
+make it stricter. The policy keeps no state: remembered decisions and the time are arguments, so the
+same arguments always produce the same verdict.
 """
 
 import json
@@ -41,20 +41,20 @@ from agent_actors.permissions.modes import (
 from agent_actors.permissions.rules import Rule, parse_rules, rule_for
 from agent_actors.tools import Tool
 
-# Characters of the arguments that a question shows: a screenful, which a person still reads.
+# Characters of the arguments that a question shows: one screen, which a person still reads.
 _SHOWN: Final = 1500
 _STRICTNESS: Final[dict[type[Verdict], int]] = {Allow: 0, Ask: 1, Deny: 2}
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
-        raise ConfigError(f"permissions: expected a list of tools' names; got the text {names!r}")
+        raise ConfigError(f"permissions: expected a list of tool names; got the string {names!r}")
     found = tuple(names)
     for name in found:
         if "(" in name:
             raise ConfigError(
-                f"permissions: {name!r} is a rule, and a list of tools has names; rules belong "
-                "into allow, ask or deny"
+                f"permissions: expected a tool name; got the rule {name!r}; pass rules as "
+                "allow, ask or deny"
             )
     return found
 
@@ -65,16 +65,16 @@ def _maybe_names(names: Iterable[str] | None) -> tuple[str, ...] | None:
 
 @attrs.frozen(kw_only=True)
 class PermissionPolicy:
-    """What the calls of an agent may do.
+    """The permissions of an agent's calls.
 
     Attributes:
-        mode: What becomes of calls that no rule decides; see `MODES`.
+        mode: The treatment of calls that no rule decides; see `MODES`.
         allow: Rules for calls that may run, such as `Read` or `Bash(git *)`.
-        ask: Rules for calls that somebody is asked about.
-        deny: Rules for calls that never run. A tool that is denied as such is not offered.
-        allowed_tools: The only tools that are offered, names or globs; None: all.
-        disallowed_tools: Tools that are not offered, and refused if they are called.
-        above: The policy of the run that started this one; it holds as well.
+        ask: Rules for calls that need an approval.
+        deny: Rules for calls that never run. A tool that a rule denies completely is not offered.
+        allowed_tools: The only tools that are offered, as names or globs; None for all.
+        disallowed_tools: Tools that are neither offered nor run, as names or globs.
+        above: The policy of the run that started this one, which applies additionally.
     """
 
     mode: PermissionMode = attrs.field(default=PermissionMode.DEFAULT, converter=as_mode)
@@ -85,10 +85,10 @@ class PermissionPolicy:
     disallowed_tools: tuple[str, ...] = attrs.field(default=(), converter=_names)
     above: "PermissionPolicy | None" = None
 
-    # What is offered.
+    # Offered tools.
 
     def offers(self, name: str) -> bool:
-        """Whether a tool of this name is offered to the model."""
+        """Return whether a tool of this name is offered to the model."""
         return (
             (self.allowed_tools is None or _among(name, self.allowed_tools))
             and not _among(name, self.disallowed_tools)
@@ -99,15 +99,15 @@ class PermissionPolicy:
     def offered(
         self, tools: Iterable[Tool], whitelist: Collection[str] | None = None
     ) -> tuple[Tool, ...]:
-        """The tools that a model is offered, in order.
+        """Return the tools that a model is offered, in order.
 
         Args:
             tools: The agent's tools.
-            whitelist: Names, exactly, to which this run is narrowed; None: all. A name of no tool
-                adds none; `unknown` tells of it.
+            whitelist: The exact names that this run is limited to; None for all. Names of unknown
+                tools are ignored; `unknown` lists them.
 
         Raises:
-            ConfigError: The whitelist is a text, not a list of texts.
+            ConfigError: The whitelist is a string, not a list of strings.
         """
         only = _maybe_names(whitelist)
         return tuple(
@@ -115,21 +115,21 @@ class PermissionPolicy:
         )
 
     def narrowed(self, whitelist: Iterable[str]) -> "PermissionPolicy":
-        """This policy for a run that is narrowed to tools of these names; it never widens.
+        """Return this policy limited to tools with these names. The result never allows more.
 
         Raises:
-            ConfigError: The whitelist is a text, not a list of texts.
+            ConfigError: The whitelist is a string, not a list of strings.
         """
         names = (name for name in _names(whitelist) if self.offers(name))
         return attrs.evolve(self, allowed_tools=tuple(map(escaped, names)))
 
     def under(self, above: "PermissionPolicy | None") -> "PermissionPolicy":
-        """This policy for a run that another run started: that run's holds as well."""
+        """Return this policy for a nested run, additionally limited by the parent run's policy."""
         if above is None:
             return self
         return attrs.evolve(self, above=above if self.above is None else self.above.under(above))
 
-    # What is decided.
+    # Verdicts.
 
     def decide(
         self,
@@ -137,16 +137,16 @@ class PermissionPolicy:
         tool: Tool | None,
         situation: DecisionContext,
     ) -> Verdict:
-        """Whether a call may run, may not, or has to be asked about.
+        """Return whether a call may run, may not run, or needs an approval.
 
         Args:
-            call: The call, with its final arguments, which fit the tool's schema.
-            tool: The tool of the run that has exactly the call's name; None: there is none.
-            situation: Where and when, and what was decided before.
+            call: The call with its final arguments, which are valid for the tool's schema.
+            tool: The tool of the run that has exactly the call's name; None if there is none.
+            situation: The place and time of the call, and the remembered decisions.
 
         Returns:
-            An `Allow` with an `input` asks the caller to run the call with that, which was judged
-            here, and has to fit the schema and pass the guards as any other rewrite.
+            The verdict. If an `Allow` has an `input`, the caller must run the call with this input.
+            The input has passed the policy but not the schema and the other permission checks.
         """
         verdict = self._own(call, tool, situation)
         if self.above is not None:
@@ -165,9 +165,9 @@ class PermissionPolicy:
         tool: Tool | None,
         situation: DecisionContext,
     ) -> Allow | Deny:
-        """Judge a call that somebody has approved, with the arguments that they approved.
+        """Return the verdict on an approved call with its approved arguments.
 
-        What would be asked about is allowed, since it was asked; what is denied stays so.
+        A call that would need an approval is allowed. A call that is denied stays denied.
         """
         verdict = self._own(call, tool, situation)
         if isinstance(verdict, Deny):
@@ -186,20 +186,20 @@ class PermissionPolicy:
         tool: Tool,
         situation: DecisionContext,
     ) -> tuple[Verdict, Grants]:
-        """What a decision comes to, and what is remembered from now on.
+        """Apply a decision. Return the verdict and the decisions to remember from now on.
 
-        A decision that rewrites is judged again, and nothing is remembered of one that is refused
-        for that. A decision to `ask` gives the question back.
+        A decision with a new input is checked again. If the new call is denied, nothing is
+        remembered. A decision to `ask` returns the question.
 
         Args:
-            decision: What was said to the question.
+            decision: The decision on the question.
             ask: The question.
-            call: The call that was asked about.
-            tool: Its tool.
-            situation: As it is now: others may have answered while one waited.
+            call: The call that the question is about.
+            tool: The tool of the call.
+            situation: The current situation, which may have changed during the question.
 
         Raises:
-            ConfigError: The rule to remember cannot be read, or does not match the call.
+            ConfigError: The rule to remember is invalid or does not match the call.
         """
         if decision.behavior == "ask":
             return ask, situation.grants
@@ -224,24 +224,25 @@ class PermissionPolicy:
         )
         return verdict, kept
 
-    # What is checked where it meets an agent.
+    # Validation for an agent.
 
     def check(self, has_approver: bool, tools: Iterable[Tool] = ()) -> None:
-        """Refuse what cannot work, where a policy meets an agent.
+        """Raise an error if this policy cannot work for an agent.
 
         Args:
-            has_approver: Whether there is somebody to ask: a `can_use_tool`, an approver, or one
-                who answers questions.
+            has_approver: True if someone can be asked: a `can_use_tool`, an approver, or a handler
+                of questions.
             tools: The agent's tools.
 
         Raises:
-            ConfigError: `prompt` without somebody to ask; a rule that restricts a tool under a
-                name in other case or with blanks; a rule with a field that its tool never has.
+            ConfigError: The mode is `prompt` and there is no approver. A restricting rule names a
+                tool with different case or extra blanks. A rule names a field that its tool never
+                has.
         """
         if self.mode is PermissionMode.PROMPT and not has_approver:
             raise ConfigError(
-                "permissions: mode 'prompt' asks about every call, and there is nobody to ask; "
-                "give an approver or can_use_tool, or take another mode"
+                "permissions: mode 'prompt' asks about every call, but there is no approver; "
+                "pass an approver or can_use_tool, or choose another mode"
             )
         known = {tool.name: tool for tool in tools}
         for name in (*(rule.name for rule in (*self.deny, *self.ask)), *self.disallowed_tools):
@@ -261,12 +262,12 @@ class PermissionPolicy:
     def unknown(
         self, tools: Iterable[Tool], whitelist: Iterable[str] | None = None
     ) -> tuple[str, ...]:
-        """Names, in the policy's lists and rules and in a whitelist, that no tool has.
+        """Return names in the policy and the whitelist that no tool has.
 
-        They are no fault, since many agents may share a policy; they are worth a line in a log.
+        Such names are valid, because several agents may share a policy, but worth a log message.
 
         Raises:
-            ConfigError: The whitelist is a text, not a list of texts.
+            ConfigError: The whitelist is a string, not a list of strings.
         """
         known = [tool.name for tool in tools]
         listed = (
@@ -278,7 +279,7 @@ class PermissionPolicy:
         exact = [name for name in _maybe_names(whitelist) or () if name not in known]
         return tuple(dict.fromkeys([*globs, *exact]))
 
-    # One policy, without the one above.
+    # This policy without the policy of the parent run.
 
     def _own(
         self,
@@ -337,9 +338,9 @@ def _ask(call: ToolUseBlock, tool: Tool, cwd: PurePath, reason: str) -> Ask:
 
 
 def _shown(arguments: JsonObject) -> str:
-    # A model writes them: nothing in them may move the cursor or turn the direction of reading.
+    # A model wrote the arguments: they must not move the cursor or change the writing direction.
     if is_deeper(arguments, MAX_DEPTH):
-        return "arguments that are nested too deeply to be shown"
+        return "arguments that are nested too deeply to show"
     text = json.dumps(arguments, ensure_ascii=False)
     text = "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
@@ -347,7 +348,7 @@ def _shown(arguments: JsonObject) -> str:
     if len(text) <= _SHOWN:
         return text
     half = _SHOWN // 2
-    return f"{text[:half]} ... ({len(text) - 2 * half} characters more) ... {text[-half:]}"
+    return f"{text[:half]} ... ({len(text) - 2 * half} more characters) ... {text[-half:]}"
 
 
 def _among(name: str, globs: Iterable[str]) -> bool:
@@ -358,5 +359,6 @@ def _check_spelling(name: str, known: Iterable[str]) -> None:
     for other in known:
         if other.casefold() == name.strip().casefold():
             raise ConfigError(
-                f"permissions: {name!r} restricts no tool, as names meet exactly; write {other!r}"
+                f"permissions: {name!r} restricts no tool: names must match exactly; "
+                f"write {other!r}"
             )

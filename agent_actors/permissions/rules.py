@@ -1,10 +1,12 @@
-"""Rules: `Tool`, `Tool(pattern)` and `Tool(field=pattern, other=pattern)`, read once.
+"""Parsed permission rules: `Tool`, `Tool(pattern)` and `Tool(field=pattern, other=pattern)`.
 
-The name is a glob and meets the tool's name exactly, in case and blanks. A pattern without a field
-meets the call's main argument, which is a matter of the tool, never of what the model sent: the
-first field of `FIELDS` in its schema, else its only one. Fields named together have to match
-together. What a rule cannot look at (an argument that is missing, or no plain value) it never
-permits, and restricts if it is the main argument that is not to be told.
+The tool name in a rule is a glob and must match the tool's name exactly, including case and blanks.
+A pattern without a field applies to the main argument of the call. The tool's schema determines the
+main argument, not the arguments that the model sent: it is the first field of `FIELDS` that the
+schema has, or the only field. If a rule names several fields, all of them must match.
+
+An allow rule never matches an argument that is missing or is not a plain value. If the main
+argument is unknown, a deny or ask rule matches if any argument of the call may match.
 """
 
 import json
@@ -30,12 +32,12 @@ _MAGIC: Final = frozenset("*?[")
 
 @attrs.frozen
 class Rule:
-    """A rule, ready to be used.
+    """A parsed rule.
 
     Attributes:
-        text: As it was written.
-        name: The part before the bracket.
-        fields: The patterns by field; without a field under the empty name.
+        text: The rule as written.
+        name: The part before the parenthesis.
+        fields: The patterns by field name. The empty name is the main argument.
     """
 
     text: str
@@ -46,28 +48,28 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a rule.
+        """Parse a rule.
 
         Raises:
-            ConfigError: Naming the rule, and what about it cannot be read.
+            ConfigError: The rule is invalid; the message names the rule and the problem.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - rules come from files
-            raise ConfigError(f"a permission rule is text such as 'Bash(git *)'; got {text!r:.80}")
+            raise ConfigError(f"expected a permission rule such as 'Bash(git *)'; got {text!r:.80}")
         name, bracket, rest = text.partition("(")
         body = rest.removesuffix(")")
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"permission rule {text!r}: expected a tool's name, with or without '*', as in "
-                f"'Bash' or 'Bash(git *)'; got {name!r} for a name"
+                f"permission rule {text!r}: expected a tool name, optionally with '*', as in "
+                f"'Bash' or 'Bash(git *)'; got the name {name!r}"
             )
         if bracket and not rest.endswith(")"):
-            raise ConfigError(f"permission rule {text!r}: it has to end with ')'")
+            raise ConfigError(f"permission rule {text!r}: it must end with ')'")
         if not bracket:
             return cls(text, name, {}, glob(name), None)
         if body != body.strip() or not body:
             raise ConfigError(
-                f"permission rule {text!r}: the pattern is empty or has blanks around it; for any "
-                f"argument write {name!r}"
+                f"permission rule {text!r}: the pattern is empty or surrounded by blanks; to match "
+                f"any argument, write {name!r}"
             )
         try:
             fields = _fields(body)
@@ -78,20 +80,20 @@ class Rule:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is about a tool as such, whatever the arguments."""
+        """True if the rule applies to every call of the tool, regardless of its arguments."""
         return not self.fields or (set(self.fields) == {""} and self.fields[""].text in ("*", "**"))
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names one tool, and no glob."""
+        """True if the name of the rule is not a glob."""
         return not _MAGIC & set(self.name)
 
     def names(self, name: str) -> bool:
-        """Whether it is about a tool of this name."""
+        """Return whether the rule is about a tool with this name."""
         return self._glob.fullmatch(name) is not None
 
     def permits(self, tool: Tool, arguments: JsonObject, cwd: PurePath) -> bool:
-        """Whether the call is one of these, beyond doubt."""
+        """Return whether the call certainly matches."""
         if not self.names(tool.name):
             return False
         if self.is_bare:
@@ -109,7 +111,7 @@ class Rule:
         return True
 
     def restricts(self, tool: Tool, arguments: JsonObject, cwd: PurePath) -> bool:
-        """Whether the call may be one of these."""
+        """Return whether the call may match."""
         if not self.names(tool.name):
             return False
         if self.is_bare:
@@ -120,7 +122,7 @@ class Rule:
         )
         if all(found):
             return True
-        # Of `Bash(FOO=* make)` it cannot be told here that FOO is no field, but the tool knows.
+        # For `Bash(FOO=* make)`, only the tool knows that FOO is not one of its fields.
         return (
             self._whole is not None
             and not any(self._knows(tool, arguments, field) for field in self.fields)
@@ -128,7 +130,7 @@ class Rule:
         )
 
     def unknown_field(self, tool: Tool) -> str:
-        """A field that the rule looks at and the tool never has; empty if there is none."""
+        """Return a field of the rule that the tool never has; empty if there is none."""
         schema = tool.input_schema
         if schema is None or schema.get("additionalProperties") is not False:
             return ""
@@ -141,7 +143,7 @@ class Rule:
         self, field: str, pattern: Pattern, tool: Tool, arguments: JsonObject, cwd: PurePath
     ) -> bool:
         where = field or main_argument(tool)
-        if not where:  # whichever it is
+        if not where:  # any argument may be the main one
             return any(
                 pattern.restricts(text, FIELDS.get(name), cwd, is_meant=False)
                 for name, value in arguments.items()
@@ -162,17 +164,17 @@ class Rule:
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
-    """Rules, read; one alone will do.
+    """Parse rules. Accept a single rule, too.
 
     Raises:
-        ConfigError: Naming the rule, and what about it cannot be read.
+        ConfigError: A rule is invalid; the message names the rule and the problem.
     """
     items = (rules,) if isinstance(rules, str | Rule) else tuple(rules)
     return tuple(item if isinstance(item, Rule) else Rule.parse(item) for item in items)
 
 
 def main_argument(tool: Tool) -> str:
-    """The field that a rule without a field looks at; empty if it is not to be told."""
+    """Return the field that a pattern without a field applies to; empty if it is unknown."""
     known = _known(tool)
     for field in FIELDS:
         if field in known:
@@ -181,10 +183,11 @@ def main_argument(tool: Tool) -> str:
 
 
 def rule_for(tool: Tool, arguments: JsonObject, cwd: PurePath) -> str:
-    """A rule for what a person would mean by "always": this path, whatever is done to it.
+    """Return the rule to suggest for "always": any later call of the tool with this path.
 
-    Empty where only the very same arguments can be meant: the tool has another argument that says
-    where something happens, or its main one is no path.
+    Returns:
+        An empty string if no rule fits: another argument also says where the tool acts, or the main
+        argument is not a path. Then "always" applies to identical arguments only.
     """
     located = [field for field in _known(tool) if field in FIELDS]
     if len(located) != 1 or FIELDS[located[0]] is not Kind.PATH:
@@ -192,7 +195,7 @@ def rule_for(tool: Tool, arguments: JsonObject, cwd: PurePath) -> str:
     value = arguments.get(located[0])
     if not isinstance(value, str):
         return ""
-    # Without a slash it would mean a name at any depth.
+    # A pattern without a slash would match the name at any depth.
     exact = escaped(value if "/" in value else f"./{value}")
     text = f"{tool.name}({located[0]}=path:{exact})"
     try:
@@ -228,7 +231,7 @@ def _known(tool: Tool) -> Mapping[str, JsonValue]:
 
 
 def _plain_texts(value: JsonValue) -> list[str]:
-    """A plain value, or a list of such, as texts; none if there is anything else in it."""
+    """Return a plain value, or a list of plain values, as texts; empty for any other value."""
     items = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(item, list | tuple | dict) for item in items):
         return []
@@ -236,23 +239,23 @@ def _plain_texts(value: JsonValue) -> list[str]:
 
 
 def _possible_texts(value: JsonValue, kind: Kind | None) -> Iterator[str]:
-    """Every text of a value, and the commands that its words can make."""
+    """Yield every text in a value, and the commands that a list of words can form."""
     yield from _all_texts(value)
     if kind in (Kind.COMMAND, None):
         yield from _joined(value)
 
 
 def _joined(value: JsonValue) -> list[str]:
-    """The lines of shell that a list of words can mean, if it is one.
+    """Return the shell lines that a list of words can mean; empty if it is not such a list.
 
-    A tool may run the words as one command, or join them with blanks and give the line to a shell.
+    A tool may run the words as one command, or join them with blanks for a shell.
     """
     words = _plain_texts(value) if isinstance(value, list | tuple) else []
     return [shlex.join(words), " ".join(words)] if words else []
 
 
 def _all_texts(value: JsonValue) -> Iterator[str]:
-    """Every plain value in it, keys of objects too, as texts."""
+    """Yield every plain value in a value as text, including the keys of objects."""
     left: list[JsonValue] = [value]
     while left:
         match left.pop():

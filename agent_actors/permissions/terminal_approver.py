@@ -1,4 +1,4 @@
-"""Asking the person at the terminal, by a function such as `input`."""
+"""An approver that asks a person at the terminal with a function such as `input`."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -8,7 +8,7 @@ import attrs
 
 from agent_actors.permissions.decisions import PermissionDecision, PermissionRequest, read_answer
 
-# A program has one terminal, whoever asks there.
+# All approvers share the one terminal of the program.
 _TERMINAL: Final = Lock()
 
 
@@ -18,15 +18,15 @@ def _turn_of(approver: "InteractiveApprover") -> Lock:
 
 @attrs.frozen
 class InteractiveApprover:
-    """A `can_use_tool` that asks a person, one line at a time.
+    """A `can_use_tool` that asks a person, one question at a time.
 
-    The function blocks, so that whoever calls it does so in a thread. `y` and `yes` allow; so do
-    the other offered choices; all else denies, the end of the input too. Questions of several calls
-    and runs come one after another, so that no answer is taken for another question's; one whose
-    run has ended meanwhile still takes the line that is typed for it.
+    The approver blocks, so it must be called in a thread. `y`, `yes` and the other offered choices
+    allow the call. Any other answer denies it, and so does the end of the input. Questions from
+    several calls and runs are asked one after another, so that an answer is never used for a
+    different question. A question whose run has ended in the meantime still consumes its answer.
 
     Attributes:
-        input_fn: Shows a prompt and returns the line that was typed.
+        input_fn: Shows a prompt and returns the line that the person typed.
     """
 
     input_fn: Callable[[str], str] = input
@@ -38,7 +38,7 @@ class InteractiveApprover:
     )
 
     def __call__(self, request: PermissionRequest) -> PermissionDecision:
-        """Ask, and return what was decided."""
+        """Ask the question and return the decision."""
         ask = request.ask
         try:
             with self._turn:

@@ -1,9 +1,9 @@
-"""One normal form of URLs and hosts, which the rules and the arguments share.
+"""A normal form of URLs and hosts, used for rules and arguments alike.
 
-The parser is ada, an implementation of the WHATWG URL Standard (https://url.spec.whatwg.org), whose
-reading browsers, Node.js and Python clients built on it share. A URL may have more than one
-reading: readers that follow RFC 3986 find another host behind a backslash, and a text without a
-scheme can be meant for `http` or for `https`. A text that ada cannot parse has no reading.
+The parser is ada, an implementation of the WHATWG URL Standard (https://url.spec.whatwg.org).
+Browsers, Node.js and Python clients based on ada read URLs in the same way. A URL may have more
+than one reading: parsers that follow RFC 3986 find a different host after a backslash, and a text
+without a scheme can mean `http` or `https`. A text that ada cannot parse has no reading.
 """
 
 import re
@@ -17,7 +17,7 @@ import attrs
 
 from agent_actors.permissions.globs import folded
 
-# Characters. Servers refuse far shorter ones, and the time for a longer one is not bounded.
+# Characters. Servers refuse much shorter URLs. The limit bounds the time to parse a URL.
 LONGEST_URL: Final = 65_536
 PORTS: Final = {"http": "80", "https": "443"}
 
@@ -32,7 +32,7 @@ _SCHEME: Final = re.compile(
 _AUTHORITY: Final = re.compile(r"[^/?#]*")
 _SLASHES: Final = re.compile(r"/{2,}")
 _PARAMETERS: Final = re.compile(r";[^/]*")
-# An encoding within an encoding within …; servers decode once or twice.
+# Levels of nested percent-encoding that are decoded. Servers decode one or two.
 _MOST_DECODINGS: Final = 8
 # The RFC 6052 and RFC 8215 prefixes carry the IPv4 address in the last 32 bits, and so do mapped,
 # translated (RFC 2765), compatible (RFC 4291) and ISATAP (RFC 5214) addresses.
@@ -47,12 +47,12 @@ _ISATAP: Final = frozenset((0x00005EFE, 0x02005EFE))
 
 @attrs.frozen
 class Reading:
-    """Parts of a URL, as one reader finds them.
+    """The parts of a URL according to one parser.
 
     Attributes:
         scheme: `http` or `https`.
         hosts: Every name of the host, as `host_names` returns them.
-        port: The port in decimal digits, also if it is the default port of the scheme.
+        port: The port in decimal digits, even if it is the default port of the scheme.
         rests: Every form of path, query and fragment, as `rest_forms` returns them.
     """
 
@@ -64,7 +64,7 @@ class Reading:
 
 @attrs.frozen
 class Parsed:
-    """A URL as ada parses it.
+    """A URL parsed by ada.
 
     Attributes:
         host: In lower case and ASCII, an IPv6 address in brackets.
@@ -82,23 +82,23 @@ class Parsed:
 
 
 def parsed(url: str) -> Parsed | None:
-    """Parse a URL of any scheme; None if the standard refuses the URL."""
+    """Parse a URL of any scheme. Return None if it is invalid according to the standard."""
     import ada_url  # noqa: PLC0415 - on first use: most programs have no URL rule
 
     try:
         found = ada_url.parse_url(url, _PARTS)
-    except ValueError:  # also a lone surrogate, which has no UTF-8
+    except ValueError:  # includes lone surrogates, which have no UTF-8
         return None
     host, port, *rest = (str(found.get(part, "")) for part in _PARTS)
     return Parsed(host, port, *rest)
 
 
-@lru_cache(maxsize=1)  # of one call, for all the rules that are tried on it
+@lru_cache(maxsize=1)  # one call is checked against all rules in turn
 def readings(text: str) -> tuple[Reading, ...] | None:
     """Return every reading of a text as a URL; None if the text cannot be read.
 
-    A text without a scheme is read as if it began with a host. Every scheme but `https` and `http`
-    is read as both of them.
+    A text without a scheme is read as if it began with a host. A text with a scheme other than
+    `https` and `http` is read as both of them.
     """
     if len(text) > LONGEST_URL:
         return None
@@ -123,11 +123,11 @@ def host_names(host: str) -> frozenset[str] | None:
     shortest form and the IPv4 addresses that it embeds.
 
     Args:
-        host: A host as `Parsed.host` has it.
+        host: A host in the form of `Parsed.host`.
     """
     if host.startswith("["):
         return _address_names(IPv6Address(host[1:-1]))
-    # The root's own dot; any other label that is empty has no meaning.
+    # A trailing dot is the DNS root. Any other empty label is invalid.
     name = host.removesuffix(".")
     if not all(name.split(".")):
         return None
@@ -143,8 +143,8 @@ def host_names(host: str) -> frozenset[str] | None:
 def rest_forms(path: str, query: str = "", fragment: str = "") -> frozenset[str] | None:
     """Return every form of what follows the host; None if the encodings nest too deeply.
 
-    Servers decode a path before or after they take out its dot segments, and some take out
-    parameters (`;x`) and repeated slashes. They may ignore a query, and never see a fragment.
+    Servers decode a path before or after they remove its dot segments. Some remove parameters
+    (`;x`) and repeated slashes. They may ignore a query, and never receive a fragment.
     """
     decoded = tuple(map(_decoded, (path, query, fragment)))
     if None in decoded:
@@ -167,7 +167,7 @@ def _reading(scheme: str, after: str) -> Reading | None:
 
 
 def _bracketed(text: str) -> str:
-    """An IPv6 address without brackets, with or without a zone, as a URL has it."""
+    """Return an IPv6 address, with or without brackets or a zone, in the form of a URL."""
     try:
         address = ip_address(text.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -176,10 +176,10 @@ def _bracketed(text: str) -> str:
 
 
 def _other_hosts(bare: str) -> Iterator[str]:
-    """Texts that begin with the hosts that readers other than the standard's find.
+    """Yield texts that begin with the hosts that parsers of other standards find.
 
-    RFC 3986 takes a backslash for a part of the userinfo. Of several `@`, some readers take the
-    first for the end of the userinfo.
+    In RFC 3986, a backslash is a part of the userinfo. If there are several `@`, some parsers end
+    the userinfo at the first.
     """
     found = _AUTHORITY.match(bare)
     authority = "" if found is None else found[0]

@@ -1,9 +1,9 @@
 """Patterns for URLs and hosts.
 
-A pattern and a URL are compared in the normal form of `url_readings`. A pattern permits a URL only
-if all readers agree on the URL. A pattern restricts a URL if any reading matches, and it restricts
-every URL that cannot be read. Only the code that opens the connection can know the address of a
-name, and whether the address belongs to this machine.
+Patterns and URLs are compared in the normal form of `url_readings`. A pattern permits a URL only if
+all URL parsers agree on its meaning. A pattern restricts a URL if any reading of it matches, and it
+restricts every URL that cannot be parsed. This module does not resolve names. Only the code that
+opens a connection can check the address of a host, for example whether it is this machine.
 """
 
 import re
@@ -34,21 +34,21 @@ _PATTERN: Final = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?#]\S*)?"
 )
 _DOMAIN: Final = re.compile(r"\[[0-9a-fA-F.]*:[0-9a-fA-F:.]*\]|[^/?#@\s\\:]+")
-# Servers take these out of a path after the rule has seen it.
+# Servers remove these from a path after the rule was checked.
 _CLIMBS: Final = re.compile(r"\.\.|/\.(?:[/?#;]|$)|%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
 _MAGIC: Final = re.compile(r"[*?\[]")
-# A label that the standard reads as a number and that is not the number's normal form.
+# A label that the URL standard parses as a number but that is not in decimal form.
 _ODD_NUMBER: Final = re.compile(r"0x[0-9a-f]*|0[0-9]+", re.ASCII)
 _NUMERIC: Final = re.compile(r"[0-9]+(?:\.(?:[0-9]+|[0-9*?\[\]!-]+))+", re.ASCII)
 _V4: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3}", re.ASCII)
 _HIGHEST_PORT: Final = 65_535
-# What IDNA takes for a dot, so far as folding leaves it.
+# Characters that IDNA treats as dots, in case folding has not replaced them.
 _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
-# The beginning of a URL in a text of any kind.
+# The beginning of a URL in any text.
 _HAS_SCHEME: Final = re.compile(
     r"[\x00-\x20]*(?:https?:|[a-z][a-z0-9+.-]*:[/\\]{2})", re.IGNORECASE | re.ASCII
 )
-# A URL within a command or a text: at least one character of a host, up to the next quote or so.
+# A URL within a command or a text: at least one character of a host, up to a quote or similar.
 _WITHIN: Final = re.compile(
     r"https?:[/\\]*[^\s\"'`<>(){}|,;/\\][^\s\"'`<>(){}|,;]*", re.IGNORECASE | re.ASCII
 )
@@ -56,7 +56,7 @@ _WITHIN: Final = re.compile(
 
 @attrs.frozen
 class _Host:
-    """The host of a pattern, to be compared with the names of a host."""
+    """The host of a pattern, to be compared with the names of a URL's host."""
 
     narrow: Glob
     wide: tuple[Glob, ...]
@@ -65,16 +65,16 @@ class _Host:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a host, or a glob for hosts.
+        """Parse a host, or a glob for hosts.
 
         Raises:
-            ConfigError: The host cannot be read as any URL would have it.
+            ConfigError: No URL can have this host.
         """
         if _V6.fullmatch(text) or not _MAGIC.search(text):
             url = parsed(f"http://{text}/")
             names = None if url is None or not url.host else host_names(url.host)
             if url is None or names is None:
-                raise ConfigError(f"{text!r}: no URL can have this host")
+                raise ConfigError(f"{text!r}: this is not the host of a valid URL")
             narrow = escaped(url.host.removesuffix("."))
             return cls(glob(narrow), *_wide_globs(map(escaped, names)), False)
         host = folded(text.translate(_DOTS)).rstrip(".")
@@ -89,7 +89,7 @@ class _Host:
         return cls(glob(narrow), *_wide_globs((host, narrow)), bool(_NUMERIC.fullmatch(host)))
 
     def permits(self, host: str) -> bool:
-        """Whether this is the host, which `_agreed` returned."""
+        """Return whether the pattern matches a host returned by `_agreed`."""
         if self.addresses_only and not _V4.fullmatch(host):
             return False
         return self.narrow.fullmatch(host) is not None
@@ -99,7 +99,7 @@ class _Host:
 class DomainPattern:
     """A host, such as `example.com` or `*.example.com`.
 
-    What permits means the host itself; what restricts means all hosts below it too.
+    `permits` matches the host itself; `restricts` also matches all hosts below it.
     """
 
     _host: _Host
@@ -107,29 +107,29 @@ class DomainPattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a host name, or a glob for such.
+        """Parse a host name, or a glob for host names.
 
         Raises:
-            ConfigError: It is none: it has a scheme, a port, a path or blanks.
+            ConfigError: The text is not a host: it has a scheme, a port, a path or blanks.
         """
         if not _DOMAIN.fullmatch(text):
             raise ConfigError(
-                f"domain:{text}: expected a host alone, such as example.com or *.example.com"
+                f"domain:{text}: expected only a host, such as example.com or *.example.com"
             )
         host = _Host.parse(text)
         return cls(host, host.wide + host.below)
 
     def permits(self, url: str) -> bool:
-        """Whether the URL is of this host, on whatever port, beyond doubt."""
+        """Return whether the URL certainly has this host, with any port."""
         agreed = _agreed(url)
         return agreed is not None and self._host.permits(agreed[1])
 
     def restricts(self, text: str, *, is_url: bool = True) -> bool:
-        """Whether the text may be a URL of this host or of one below it, or cannot be read.
+        """Return whether the text may be a URL of this host or a host below it.
 
         Args:
-            text: The text of an argument.
-            is_url: Whether the argument is meant for a URL. Another text may contain URLs.
+            text: The text of an argument. If a URL in it cannot be parsed, the result is True.
+            is_url: True if the argument is expected to be a URL. Another text may contain URLs.
         """
         return _restricts(text, is_url, lambda found: _any_match(self._wide, found.hosts))
 
@@ -138,8 +138,9 @@ class DomainPattern:
 class UrlPattern:
     """A URL in parts, such as `https://*.example.com/docs/*`.
 
-    In the host a `*` stays in the host; behind it, it is anything. Without a port it means the
-    scheme's own. A pattern that restricts and has no port or no path means all of them.
+    A `*` in the host matches within the host; a `*` after the host matches anything. Without a
+    port, the pattern means the default port of the scheme. For `restricts`, a missing port or path
+    means all of them.
     """
 
     _scheme: str
@@ -150,17 +151,17 @@ class UrlPattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a pattern for URLs.
+        """Parse a pattern for URLs.
 
         Raises:
-            ConfigError: It is not of the form `https://host/path`; the scheme may be a `*`.
+            ConfigError: The text does not have the form `https://host/path`. The scheme may be `*`.
         """
         found = _PATTERN.fullmatch(text)
         port = "" if found is None or found["port"] is None else str(int(found["port"]))
         if found is None or int(port or 1) not in range(1, _HIGHEST_PORT + 1):
             raise ConfigError(
-                f"pattern {text!r}: expected https://host/path, where host and path may have '*'; "
-                "or domain:host"
+                f"pattern {text!r}: expected https://host/path, where host and path may contain "
+                "'*'; or domain:host"
             )
         rest = _slashed(found["rest"] or "")
         forms = {folded(rest)} | (rest_forms(rest) or frozenset[str]())
@@ -174,7 +175,7 @@ class UrlPattern:
         )
 
     def permits(self, url: str) -> bool:
-        """Whether the URL is one of these, beyond doubt."""
+        """Return whether the URL certainly matches."""
         agreed = _agreed(url)
         if agreed is None:
             return False
@@ -188,11 +189,11 @@ class UrlPattern:
         )
 
     def restricts(self, text: str, *, is_url: bool = True) -> bool:
-        """Whether the text may be one of these URLs, or cannot be read.
+        """Return whether the text may be a matching URL.
 
         Args:
-            text: The text of an argument.
-            is_url: Whether the argument is meant for a URL. Another text may contain URLs.
+            text: The text of an argument. If a URL in it cannot be parsed, the result is True.
+            is_url: True if the argument is expected to be a URL. Another text may contain URLs.
         """
         return _restricts(text, is_url, self._is_met)
 
@@ -207,11 +208,12 @@ class UrlPattern:
 
 
 def restricts_spelling(wide: Glob, text: str) -> bool:
-    """Whether a glob that is no URL, such as `*example.com*`, may match a URL, or it is unreadable.
+    """Return whether a plain glob, such as `*example.com*`, may match a URL.
 
     Args:
         wide: The glob, for folded text.
-        text: The text of an argument that is meant for a URL.
+        text: The text of an argument that is expected to be a URL. If it cannot be parsed, the
+            result is True.
     """
     return _restricts(text, True, lambda found: _any_match((wide,), _spellings(found)))
 
@@ -235,7 +237,7 @@ def _restricts(text: str, is_url: bool, meets: Callable[[Reading], bool]) -> boo
 
 
 def _candidates(text: str, is_url: bool) -> Iterator[tuple[str, bool]]:
-    """Texts that may be URLs, and whether one that cannot be read is restricted."""
+    """Yield texts that may be URLs, and True for each that is restricted if it cannot be parsed."""
     starts_as_url = _HAS_SCHEME.match(text)
     yield text, is_url or starts_as_url is not None
     for found in _WITHIN.finditer(text):
@@ -244,7 +246,7 @@ def _candidates(text: str, is_url: bool) -> Iterator[tuple[str, bool]]:
 
 
 def _agreed(url: str) -> tuple[str, str, str, str] | None:
-    """Scheme, host, port and rest, if every reader of URLs finds the same; else None."""
+    """Return scheme, host, port and rest if all URL parsers agree on them; otherwise None."""
     found = _STRICT.fullmatch(url)
     normal = None if found is None else parsed(url)
     if found is None or normal is None or host_names(normal.host) is None:
@@ -258,7 +260,7 @@ def _agreed(url: str) -> tuple[str, str, str, str] | None:
 
 
 def _wide_globs(hosts: Iterable[str]) -> tuple[tuple[Glob, ...], tuple[Glob, ...]]:
-    """Globs for these hosts, and for the hosts below them."""
+    """Return globs for these hosts, and globs for the hosts below them."""
     names = tuple(dict.fromkeys(hosts))
     return tuple(map(wide_glob, names)), tuple(wide_glob(f"*.{name}") for name in names)
 

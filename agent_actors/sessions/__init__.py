@@ -1,4 +1,4 @@
-"""What a session is: the fold of its records. Pure; who stores and who runs is not known here."""
+"""The state of a session as the fold of its records. Pure: independent of stores and runs."""
 
 from agent_actors.sessions.state import REPORTED_UNREADABLE as REPORTED_UNREADABLE
 from agent_actors.sessions.state import UNFINISHED as UNFINISHED

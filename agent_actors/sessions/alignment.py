@@ -1,10 +1,10 @@
-"""Give each line of a damaged log its place: which `seq` it has, what it hides, what is missing.
+"""Alignment of the lines of a damaged log with record numbers.
 
-Pure. A log holds a line for each record, numbered from 1. Damage on a disk breaks that: it makes
-lines unreadable, joins several (a page of zeros over their ends), parts one in two, repeats some.
-Readable lines say their own `seq`, so that the longest run of them in rising order is taken as it
-is; the lines between two of them fill the places between their numbers. Where places are left
-without any line between, records are lost.
+Pure. An undamaged log holds one line per record, numbered from 1. Damage on a disk can make lines
+unreadable, join several lines (for example, by a page of zeros over the line breaks), split a line,
+or repeat lines. Readable lines contain their own `seq`. The longest run of lines with rising
+numbers is trusted. The lines between two trusted lines fill the numbers between them. If numbers
+are left without any line, their records are lost.
 """
 
 from bisect import bisect_left
@@ -17,8 +17,9 @@ import msgspec
 from agent_actors.codec.events import encode_event, read_event
 from agent_actors.domain.events import AnyEvent, UnreadableEvent
 
-# No record takes fewer bytes. A line that says a number beyond what the log can hold is damaged,
-# unless a line next to it agrees; and so many records at once are lost by no accident.
+# The minimum size of a record in bytes. A line with a number beyond the capacity of the log is
+# damaged, unless a neighboring line agrees with it. `_MOST_LOST` bounds the number in that case: no
+# accident loses more records at once.
 _SMALLEST_RECORD: Final = 20
 _MOST_LOST: Final = 1_000_000
 
@@ -32,14 +33,15 @@ _NUMBERED: Final = msgspec.json.Decoder(_Numbered).decode
 
 @attrs.frozen
 class Damage:
-    """Something that is wrong with the stored log of a session.
+    """A problem in the stored log of a session.
 
     Attributes:
-        reason: What is wrong.
-        seq: The record concerned, or the first of several; 0: what was noted of the session.
-        offset: Where the bytes are, counted from the start of the log's file; None if the store
-            has no file for the session, or no bytes are concerned.
-        lost: Records that are missing without a trace; reading the session fails for these.
+        reason: A description of the problem.
+        seq: The affected record, or the first of several; 0 for the metadata of the session.
+        offset: The position of the damaged bytes, counted from the start of the log file. None if
+            the store has no file per session, or if no bytes are affected.
+        lost: The number of records that are missing completely. If there are any, reading the
+            session fails.
     """
 
     reason: str
@@ -54,14 +56,14 @@ class Damage:
 
 @attrs.frozen
 class Alignment:
-    """A log with a line for each place.
+    """A log with exactly one line per record.
 
     Attributes:
-        lines: The lines of the records, in order. A damaged one is replaced by the JSON of an
-            `UnreadableEvent` that keeps its bytes. A lost record is one without bytes.
-        damage: What is wrong, in the order of the log.
-        dropped: How many lines have no place: those that repeat a record, or stand between two
-            records that follow each other.
+        lines: The lines of the records, in order. A damaged line is replaced by the JSON of an
+            `UnreadableEvent` that keeps its bytes; a lost record by one without bytes.
+        damage: The problems, in the order of the log.
+        dropped: The number of lines without a record: repeated lines, and lines between two
+            records with consecutive numbers.
     """
 
     lines: tuple[bytes, ...]
@@ -70,7 +72,7 @@ class Alignment:
 
     @property
     def lost(self) -> Damage | None:
-        """The first records that are missing without a trace; None if there are none."""
+        """The first records that are missing completely; None if there are none."""
         return next((one for one in self.damage if one.lost), None)
 
 
@@ -82,16 +84,16 @@ class _Line:
 
     @property
     def seq(self) -> int:
-        """The number that a readable line says; 0 if there is none."""
+        """The number in a readable line; 0 if it has none."""
         if isinstance(self.event, UnreadableEvent) and self.event.raw == self.data:
-            return 0  # damaged; a line that keeps the place of a damaged one has a number
+            return 0  # damaged, unlike the stored placeholder of a damaged line, which has a number
         return self.event.seq or 0
 
 
 def is_aligned(lines: Sequence[bytes], first_seq: int) -> bool:
-    """Whether each line is JSON that says the number of its place.
+    """Return whether each line is JSON with the expected number.
 
-    Quick: the numbers are read and nothing else.
+    Fast: decodes only the numbers.
     """
     try:
         return all(_NUMBERED(line).seq == seq for seq, line in enumerate(lines, first_seq))
@@ -107,14 +109,14 @@ def aligned(
     last_seq: int | None = None,
     offsets: bool = True,
 ) -> Alignment:
-    """Give each line its place.
+    """Align lines with record numbers.
 
     Args:
         session_id: The session.
-        lines: The lines as they are stored, in order, without their ends.
-        first_seq: The `seq` that the first is to have.
-        last_seq: The `seq` that the last is to have, if the store knows.
-        offsets: Whether the lines are those of a file, an end of one byte after each.
+        lines: The lines as they are stored, in order, without line breaks.
+        first_seq: The `seq` that the first record should have.
+        last_seq: The `seq` that the last record should have; None if unknown.
+        offsets: True if the lines are from a file, in which one byte follows each line.
     """
     found = _kept(list(_read(session_id, lines, first_seq)), first_seq, last_seq)
     made = _Aligner(session_id, offsets=offsets, next_seq=first_seq)
@@ -142,22 +144,22 @@ def _read(session_id: str, lines: Iterable[bytes], first_seq: int) -> Iterator[_
 
 
 def _around_zeros(session_id: str, line: bytes, offset: int, position: int) -> Iterator[_Line]:
-    """The lines of one that zeros were written into: a record after the zeros stays readable."""
+    """Split a line that zeros were written into: a record after the zeros stays readable."""
     tail = line[line.rindex(b"\0") + 1 :]
     event = read_event(tail, session_id, position)
     readable = bool(tail) and not isinstance(event, UnreadableEvent)
     head = line[: len(line) - len(tail)] if readable else line
-    reason = "zeros stand where it was written"
+    reason = "the line was overwritten with zeros"
     yield _Line(head, offset, UnreadableEvent(session_id, position, reason, head))
     if readable:
         yield _Line(tail, offset + len(head), event)
 
 
 def _kept(lines: list[_Line], first_seq: int, last_seq: int | None) -> list[tuple[_Line, bool]]:
-    """The lines, and whether each is one of the longest run of rising numbers."""
-    ends: list[int] = []  # the least number that ends a run of each length
-    at: list[int] = []  # and its line
-    before: list[int] = []  # for each line, the one before it in its run
+    """Return each line with True if it is in the longest run of rising numbers."""
+    ends: list[int] = []  # the lowest number that ends a run of each length
+    at: list[int] = []  # the line with that number
+    before: list[int] = []  # for each line, the previous line of its run
     for index, line in enumerate(lines):
         length = -1
         if first_seq <= line.seq <= _most(lines, index, first_seq, last_seq):
@@ -177,7 +179,7 @@ def _kept(lines: list[_Line], first_seq: int, last_seq: int | None) -> list[tupl
 
 
 def _most(lines: list[_Line], index: int, first_seq: int, last_seq: int | None) -> int:
-    """The greatest number that is credible for a line."""
+    """Return the highest plausible number for a line."""
     if last_seq is not None:
         return last_seq
     most = first_seq + (lines[-1].offset + len(lines[-1].data)) // _SMALLEST_RECORD
@@ -185,9 +187,9 @@ def _most(lines: list[_Line], index: int, first_seq: int, last_seq: int | None) 
 
 
 def _is_better(lines: list[_Line], index: int, other: int, first_seq: int) -> bool:
-    """Whether a line is to count rather than another one before it.
+    """Return whether a line should replace an earlier candidate for the same run length.
 
-    Of lines with the same number the first one counts, unless its neighbours tell otherwise.
+    Of two lines with the same number, the first is kept unless the neighboring lines contradict.
     """
     if lines[index].seq != lines[other].seq or _is_supported(lines, other):
         return False
@@ -196,7 +198,7 @@ def _is_better(lines: list[_Line], index: int, other: int, first_seq: int) -> bo
 
 
 def _is_supported(lines: list[_Line], index: int) -> bool:
-    """Whether the line before or after says the number before or after."""
+    """Return whether a neighboring line has the matching previous or next number."""
     seq = lines[index].seq
     before = index > 0 and lines[index - 1].seq == seq - 1
     return before or (index + 1 < len(lines) and lines[index + 1].seq == seq + 1)
@@ -213,18 +215,18 @@ class _Aligner:
     _last: bytes = b""
 
     def keep(self, line: _Line) -> None:
-        """A line whose number is its place."""
+        """Add a line whose number is the next one."""
         self.lines.append(line.data)
         self._last = line.data
         self.next_seq += 1
 
     def fill(self, lines: list[_Line], up_to: int | None) -> None:
-        """These lines have the places before that number; None: as many as there are."""
+        """Assign lines to the numbers below `up_to`; None for one number per line."""
         lines = [line for line in lines if not self._is_repeated(line)]
         places = len(lines) if up_to is None else up_to - self.next_seq
         if not places:
             for line in lines:
-                self._drop(line, f"there is no place for its line: {_reason(line)}")
+                self._drop(line, f"no record number is left for a line: {_reason(line)}")
         elif not lines:
             self._lose(places)
         elif len(lines) == places:
@@ -241,7 +243,7 @@ class _Aligner:
     def _is_repeated(self, line: _Line) -> bool:
         if line.data != self._last:
             return False
-        self._drop(line, "its line is repeated", self.next_seq - 1)
+        self._drop(line, "the line is repeated", self.next_seq - 1)
         return True
 
     def _drop(self, line: _Line, reason: str, seq: int | None = None) -> None:
@@ -254,11 +256,11 @@ class _Aligner:
 
     def _lose(self, places: int) -> None:
         last = self.next_seq + places - 1
-        up_to = f" and all up to record {last} are" if places > 1 else " is"
-        reason = f"it{up_to} lost; nothing of it is in the log"
+        which = f"records {self.next_seq} to {last} are" if places > 1 else "the record is"
+        reason = f"{which} lost: no bytes are left in the log"
         self.damage.append(Damage(reason, self.next_seq, None, places))
         for _ in range(places):
-            self._put(b"", "lost: nothing of it is in the log")
+            self._put(b"", "lost: no bytes are left in the log")
 
     def _put(self, raw: bytes, reason: str) -> None:
         event = UnreadableEvent(self.session_id, self.next_seq, reason, raw)
@@ -271,7 +273,7 @@ class _Aligner:
 
 def _reason(line: _Line) -> str:
     if line.seq:
-        return f"it says that it is record {line.seq}"
+        return f"the line has the number {line.seq}"
     if isinstance(line.event, UnreadableEvent):
         return line.event.reason
-    return "it says no number"
+    return "the line has no number"

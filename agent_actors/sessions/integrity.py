@@ -1,8 +1,9 @@
-"""Whether the records of a session are valid.
+"""Validation of the records of a session.
 
-Pure. The lines of the log are given, one for each record. Problems are found and nothing is
-repaired. A call without a result, as a crash leaves one, is no problem: the fold closes it, and the
-next run records that. An `UnreadableEvent` that keeps the place of a damaged record is none either.
+Pure. The input is the log with one line per record. Problems are reported and not repaired. A call
+without a result, which a crash can leave, is not a problem: the fold closes the call, and the next
+run records the closing result. An `UnreadableEvent` in place of a damaged record is not a problem
+either.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +15,14 @@ from agent_actors.sessions.state import SessionState
 
 
 def faults_of(session_id: str, lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
-    """What is wrong with the records of a session; nothing if they are valid.
+    """Yield the validation errors of a session's records; none if the records are valid.
 
     Args:
         session_id: The session.
-        lines: Its records from the first on, a line of JSON each.
+        lines: All of its records in order, one line of JSON each.
 
     Yields:
-        The `seq` of a record, or 0 for the conversation, and what is wrong, as text.
+        The `seq` of a record, or 0 for the conversation, and a description of the problem.
     """
     state = SessionState()
     for seq, line in enumerate(lines, 1):
@@ -42,12 +43,12 @@ def faults_of(session_id: str, lines: Sequence[bytes]) -> Iterator[tuple[int, st
 
 def _faults_of_record(session_id: str, seq: int, record: AnyEvent, last_ts: float) -> Iterator[str]:
     if record.seq != seq:
-        yield f"record {seq} says that it is {record.seq}; they are numbered from 1 on"
+        yield f"record {seq} has the number {record.seq}; expected {seq}"
     if record.ts < last_ts and not isinstance(record, UnreadableEvent):
-        yield f"record {seq} is older than the one before it"
+        yield f"record {seq} is older than the previous record"
     if isinstance(record, UnknownEvent):
         return
     if record.session_id != session_id:
-        yield f"record {seq} is one of the session {record.session_id!r:.80}"
+        yield f"record {seq} belongs to session {record.session_id!r:.80}"
     if isinstance(record, Event) and not record.recorded:
-        yield f"record {seq} ({record.type}) is shown only, and never recorded"
+        yield f"record {seq} ({record.type}) is a live event and must not be recorded"

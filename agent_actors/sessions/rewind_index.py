@@ -1,8 +1,8 @@
-"""What each record did to a conversation, so that a session can go back to any of them.
+"""The steps of a conversation by record, so that a session can be rewound to any record.
 
-Owns the steps that were taken, each at the `seq` of its record, and which of them count. To go
-back forgets nothing: what no longer counts stays in the trail, since a later record may go back to
-before the earlier one went back. It does not know what a step is.
+A trail stores the steps with the `seq` of their records, and which steps are active. A rewind
+deletes nothing: inactive steps stay in the trail, because a later record may rewind to a point
+before an earlier rewind. The trail does not interpret its steps.
 """
 
 from bisect import bisect_right
@@ -17,29 +17,31 @@ T = TypeVar("T")
 class Trail(Generic[T]):
     """The steps of a session.
 
-    What counts as of a record is the chain that ends there: each step follows the one before it,
-    but for one that went back, which follows the last one that it kept.
+    The steps that are active after a record form a chain that ends at this record. Each step
+    follows
+    the previous step, except a rewind, which follows the last step that it kept.
     """
 
     _at: list[int] = attrs.field(factory=list[int], init=False)
     _steps: list[T | None] = attrs.field(factory=list["T | None"], init=False)
-    # Where a step that went back goes on; a session that never does keeps nothing here.
+    # The predecessor of each rewind step. Empty in a session without rewinds.
     _back: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
 
     def add(self, seq: int, step: T) -> None:
-        """Take a step; `seq` never decreases."""
+        """Add a step. `seq` must not decrease."""
         self._at.append(seq)
         self._steps.append(step)
 
     def go_back(self, seq: int, to_seq: int) -> list[T]:
-        """From here on, what counts is what counted right after `to_seq`.
+        """Make the steps active that were active right after record `to_seq`.
 
         Args:
-            seq: The record that says so.
-            to_seq: Where to; below 1 is the beginning, and what has not come yet is where it is.
+            seq: The `seq` of the record of the rewind.
+            to_seq: The record to rewind to. Below 1: the beginning of the session. Above the last
+                record: no change.
 
         Returns:
-            The steps that count now, in order.
+            The active steps, in order.
         """
         self._back[len(self._steps)] = bisect_right(self._at, to_seq) - 1
         self._at.append(seq)
@@ -47,7 +49,7 @@ class Trail(Generic[T]):
         return self.counting()
 
     def counting(self) -> list[T]:
-        """The steps that count, in order."""
+        """Return the active steps, in order."""
         found: list[T] = []
         at = len(self._steps) - 1
         while at >= 0:

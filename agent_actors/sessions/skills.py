@@ -1,14 +1,14 @@
-"""The active skills of a session, as part of the system prompt.
+"""The system prompt's list of the skills that are active in a session.
 
-No message holds the skills. They come from the fold of the log, so that a session that continues in
-another process, or was rewound, names the skills that are active at that point.
+Active skills are not part of any message. They come from the fold of the log, so that a session
+that is resumed in another process, or rewound, lists the skills that are active at that point.
 """
 
 from collections.abc import Sequence
 
 
 def append_skills_prompt(system_prompt: str, skills: Sequence[str]) -> str:
-    """Return the system prompt with the active skills below; unchanged if there are none."""
+    """Return the system prompt with a list of the active skills; unchanged if there are none."""
     if not skills:
         return system_prompt
     named = f"Active skills: {', '.join(skills)}"

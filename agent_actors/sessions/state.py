@@ -1,17 +1,17 @@
-"""A session's state as the fold of its records, and the history that is always valid.
+"""The state of a session as the fold of its records, with a history that is always valid.
 
-`history = close_open(fold(log))`: records keep the order in which things happened; the fold puts
-tool results into the model's order; a call without a result is answered by a synthetic error, so
-that an endpoint never refuses the session. Nothing else is ever sent or returned. A fold grows by
-`apply`, one record at a time, and knows nothing of stores, runs or locks.
+`history = close_open(fold(log))`. Records are in the order in which things happened. The fold puts
+tool results into the order of the model's calls. A call without a result gets a synthetic error
+result, because endpoints refuse a conversation with an open call. Only this history is sent or
+returned. A fold grows by `apply`, one record at a time, and is independent of stores, runs and
+locks.
 
-A `session.rewind` takes the conversation back to what it was right after record `to_seq`: the fold
-of the log up to there. What happened since did happen all the same: `seq`, time, call ids, turns
-and what was spent stay, so that no id is given twice and no token is forgotten.
+A `session.rewind` restores the conversation as of right after record `to_seq`. `seq`, time, call
+ids, turns and usage are not rewound, so that no id is assigned twice and no token is left out.
 
-A record that cannot be read (`UnreadableEvent`) is left out, and listed in `unreadable`. Where the
-model's answer would otherwise follow another one, or begin the conversation, since the message
-before it may be what is lost, a message of the user says so.
+A record that cannot be read (`UnreadableEvent`) is skipped and listed in `unreadable`. If an
+assistant message would then follow another assistant message or begin the conversation, a user
+message in between says that a message may be missing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,35 +55,35 @@ from agent_actors.domain.model import REFUSALS
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.rewind_index import Trail
 
-# What takes a conversation, or what is kept beside it, a step further.
+# A change of the conversation or of the other state of a session.
 Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated
 
 UNFINISHED: Final = "the run ended before this call had a result"
-# The message that keeps the place of one that may be lost.
+# The text of the user message that replaces a possibly missing message.
 LOST_MESSAGE: Final = "[A record of this conversation is damaged; a message may be missing here.]"
-# The key of a notification's data: the `seq` of each unreadable record that it reports.
+# The key in the data of a notification: the `seq` of each unreadable record that it reports.
 REPORTED_UNREADABLE: Final = "unreadable_records"
 _NO_CALLS: Final[Mapping[str, ToolUseBlock]] = MappingProxyType({})
 
 
 @attrs.define(eq=False)
 class SessionState:
-    """What a session's records add up to.
+    """The state that results from a session's records.
 
     Attributes:
         last_seq: `seq` of the last record; 0 if there is none.
-        last_ts: Its time; 0 if there is none.
-        turns: The number of model answers so far.
+        last_ts: The latest time of a record, in seconds since the epoch; 0 if there is none.
+        turns: The number of responses so far.
         usage: Tokens of all model calls.
-        requests: Requests that they took, those without an answer included.
-        tool_calls: Tool calls that were begun.
-        memo: What was made of the messages; forgotten when the session is idle.
-        suspended: The questions with which the last run ended, and the calls that wait for their
-            answers; empty if it ended otherwise.
-        external: The open calls, by id, that it left to its caller, with the arguments to carry
-            them out with; for reading only.
-        unreadable: The records that were left out, since they cannot be decoded.
-        unreported: The `seq` of those that no run has reported yet.
+        requests: The number of requests of all model calls, including those without a response.
+        tool_calls: The number of started tool calls.
+        memo: A cache of encoded messages, dropped when the session is idle.
+        suspended: The open questions of a suspended last run, by id, each with the id of the call
+            that waits for the answer. Empty if the last run was not suspended.
+        external: The open calls, by id, that the last run deferred to its caller, with the
+            arguments to use. Read-only.
+        unreadable: The records that were skipped because they cannot be decoded.
+        unreported: The `seq` of unreadable records that no run has reported yet.
     """
 
     last_seq: int = 0
@@ -94,62 +94,62 @@ class SessionState:
     tool_calls: int = 0
     memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache)
     suspended: dict[str, str] = attrs.field(factory=dict[str, str])
-    # One for all: of most sessions it is empty.
+    # A shared default, because it is empty in most sessions.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS
     unreadable: tuple[UnreadableEvent, ...] = ()
     unreported: tuple[int, ...] = ()
-    # Whether a record was left out since the last message.
+    # True if a record was skipped since the last message.
     _gap: bool = False
     _asked: dict[str, str] = attrs.field(factory=dict[str, str])
-    # What the model calls that had prices cost, and their tokens: others have to be priced anew.
+    # The cost and the tokens of the model calls that had prices. All others are priced in `spent`.
     _cost: float = 0.0
     _priced: Usage = Usage()
-    # A dict: of most sessions it is empty, and an empty set takes 150 bytes more.
+    # A dict, because it is empty in most sessions and an empty set takes 150 bytes more.
     _call_ids: dict[str, None] = attrs.field(factory=dict[str, None])
     _messages: list[Message] = attrs.field(factory=list[Message])
     _answer: Message | None = None
     _results: dict[str, ToolResultBlock | None] = attrs.field(
         factory=dict[str, "ToolResultBlock | None"]
     )
-    # Made when first needed: most sessions keep nothing beside their messages.
+    # Created on first use: most sessions have only messages.
     _beside: "_Beside | None" = None
-    # What each record added: a message, a call's result, which takes its place in its answer, or
-    # something beside them.
+    # The step that each record added: a message, a result of a call (which belongs to the response
+    # of the call), or a change of the other state.
     _trail: Trail[Step] = attrs.field(factory=Trail["Step"])
 
     @property
     def call_ids(self) -> AbstractSet[str]:
-        """The ids of all calls so far; it grows with them."""
+        """The ids of all calls so far, as a live view."""
         return self._call_ids.keys()
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last answer that have no result yet, in the model's order."""
+        """The calls of the last response that have no result yet, in the model's order."""
         calls = () if self._answer is None else self._answer.tool_calls
         return tuple(call for call in calls if self._results[call.id] is None)
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the last run ended with something for somebody to answer or to carry out."""
+        """True if the last run ended with open questions or deferred calls."""
         return bool(self.suspended or self.external)
 
     @property
     def todos(self) -> tuple[Todo, ...]:
-        """What there is to do."""
+        """The todo list."""
         return () if self._beside is None else self._beside.todos
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The texts of the session's files, by path; for reading only."""
+        """The texts of the session's files, by path. Read-only."""
         return {} if self._beside is None else self._beside.files
 
     @property
     def skills(self) -> tuple[str, ...]:
-        """The skills in force, in the order in which they came into it."""
+        """The active skills, in the order of activation."""
         return () if self._beside is None else tuple(self._beside.skills)
 
     def apply(self, record: AnyEvent) -> None:
-        """Take the next record. Types that do not bear on the state are passed over."""
+        """Apply the next record. Types that do not affect the state are ignored."""
         if record.seq is not None:
             self.last_seq = record.seq
         self.last_ts = max(self.last_ts, record.ts)
@@ -159,7 +159,7 @@ class SessionState:
             self._take_answer(record)
         elif isinstance(record, ToolResult):
             self._add(_result_block(record))
-            if record.tool_use_id in self.external:  # given between two runs
+            if record.tool_use_id in self.external:  # supplied between two runs
                 left = (call for call in self.external.values() if call.id != record.tool_use_id)
                 self.external = {call.id: call for call in left}
         elif isinstance(record, UsageEvent):
@@ -188,10 +188,10 @@ class SessionState:
             self._take_report(record.data)
 
     def spent(self, prices: Prices | None) -> Spent:
-        """What the session used so far.
+        """Return the resources that the session has used so far.
 
         Args:
-            prices: For model calls that were made without prices; None: they cost nothing.
+            prices: The prices for model calls that were recorded without a cost; None for free.
         """
         cost = self._cost
         if prices is not None and self._priced != self.usage:
@@ -199,7 +199,7 @@ class SessionState:
         return Spent(self.requests, self.tool_calls, self.usage, cost)
 
     def history(self) -> Messages:
-        """The conversation, valid as it stands: open calls are closed by synthetic errors."""
+        """Return the conversation, in which open calls have synthetic error results."""
         if self._answer is None:
             return Messages(self._messages)
         return Messages((*self._messages, self._answer, *self._result_messages()))
@@ -222,7 +222,7 @@ class SessionState:
         self._call_ids.update(dict.fromkeys(call.id for call in message.tool_calls))
         if self._gap and self._answer is None and not _awaits_answer(self._messages):
             self._add(Message("user", (TextBlock(LOST_MESSAGE),)))
-        # Also one that says nothing: it closes the answer before it.
+        # An empty response must be added too, because it closes the previous one.
         self._add(message)
 
     def _take_report(self, data: JsonValue) -> None:
@@ -257,7 +257,7 @@ class SessionState:
         calls = step.tool_calls
         opaque = any(isinstance(block, OpaqueBlock) for block in step.blocks)
         if not calls and not step.content and not opaque:
-            return  # an empty answer is no message: endpoints refuse it
+            return  # an empty response is not a message: endpoints refuse it
         if not calls:
             self._messages.append(step)
             return
@@ -266,7 +266,7 @@ class SessionState:
 
     def _take_result(self, result: ToolResultBlock) -> None:
         if result.tool_use_id not in self._results:
-            return  # its call was closed already; one answer a call is all that endpoints take
+            return  # already closed; endpoints accept only one result per call
         self._results[result.tool_use_id] = result
         if all(self._results.values()):
             self._close_answer()
@@ -288,7 +288,7 @@ class SessionState:
 
 @attrs.define(eq=False)
 class _Beside:
-    """What a session keeps beside its messages."""
+    """The state of a session in addition to its messages."""
 
     todos: tuple[Todo, ...] = ()
     files: dict[str, str] = attrs.field(factory=dict[str, str])
@@ -306,7 +306,7 @@ class _Beside:
 
 
 def fold(records: Iterable[AnyEvent]) -> SessionState:
-    """The state that these records add up to."""
+    """Return the state that results from these records."""
     state = SessionState()
     for record in records:
         state.apply(record)

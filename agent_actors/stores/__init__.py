@@ -1,1 +1,1 @@
-"""Where session logs are kept: one port, one adapter a file."""
+"""Stores of session logs. Each adapter implements the `SessionStore` port in a file of its own."""

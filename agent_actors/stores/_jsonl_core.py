@@ -1,14 +1,15 @@
-"""Sessions as plain files, as blocking code that one thread calls.
+"""Blocking implementation of `JsonlStore`; one thread calls it.
 
-    <path>/epoch                          the number of openings so far
-    <path>/lock                           which opening has which session
-    <path>/sessions/<id>/events.jsonl     the records, a line of JSON each
+    <path>/epoch                          how often the store was opened
+    <path>/lock                           locks: which store instance uses which session
+    <path>/sessions/<id>/events.jsonl     the records, one line of JSON each
     <path>/sessions/<id>/meta.json        session_id, created_at, metadata
-    <path>/sessions/<id>/events.jsonl.damaged-<n>   the records before the nth repair
+    <path>/sessions/<id>/events.jsonl.damaged-<n>   a copy of the records before the nth repair
 
-Owns these files. An append is one write of whole lines; one that fails is cut off again. What a
-crash has left of a line at the end is cut when the session is taken, and reported: whole lines
-before it stay, acknowledged or not. Where a log ends is remembered while the session is held.
+The module owns these files. An append is one write of complete lines. If the write fails, the file
+is truncated to its previous size. A crash can leave an incomplete line at the end of a log. The
+line is removed and reported when a store instance next acquires the session; all complete lines
+before it are kept, acknowledged or not. The end of a log is cached while the session is held.
 """
 
 import logging
@@ -60,12 +61,12 @@ _LOG: Final = logging.getLogger("agent_actors.stores")
 
 @attrs.frozen
 class Repair:
-    """What was cut from a session's log, since a crash had left a line without its end.
+    """A repair of a session's log: the removal of an incomplete last line after a crash.
 
     Attributes:
         session_id: The session.
-        last_seq: `seq` of the record that is now the last.
-        cut: The bytes that were cut.
+        last_seq: `seq` of the record that is now the last one.
+        cut: The number of bytes removed.
     """
 
     session_id: str
@@ -74,16 +75,16 @@ class Repair:
 
 
 class NoStore(Exception):
-    """What is there is no store of this kind."""
+    """The directory is not a store of this kind."""
 
 
 class JsonlCore:
-    """See `JsonlStore`.
+    """The blocking half of `JsonlStore`.
 
     Args:
         path: The directory.
-        sync: Whether each commit is written through to the disk.
-        on_repair: Told of each repair.
+        sync: True to flush each commit to the disk.
+        on_repair: Called with each repair.
     """
 
     faults: tuple[type[Exception], ...] = (OSError, NoStore, StoreInUse)
@@ -96,20 +97,22 @@ class JsonlCore:
         self._folder = -1
         self._ends: dict[str, LogEnd] = {}
         self._fences: dict[str, int] = {}
-        # Names of the sessions with something to write through.
+        # Names of sessions with records that are not flushed to the disk yet.
         self._unsynced: set[str] = set()
 
     # Opening and closing.
 
     def open(self) -> int:
-        """Make ready; the epoch."""
+        """Open the store and return its epoch."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks = StoreLocks(self._path / "lock")
         root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             text = read_file(_EPOCH, root) or b"0"
             if not text.strip().isdigit():
-                raise NoStore(f"its file {_EPOCH} holds no number; is this another directory?")
+                raise NoStore(
+                    f"the file {_EPOCH!r} does not hold a number; choose the directory of a store"
+                )
             epoch = int(text) + 1
             replace_file(_EPOCH, root, b"%d\n" % epoch, sync=True)
             make_folder(_SESSIONS, root)
@@ -121,13 +124,13 @@ class JsonlCore:
         return epoch
 
     def sync(self) -> None:
-        """Write through what is committed; of what cannot be, raise the first when all is tried."""
+        """Flush all commits to the disk. Try every session; raise the first error at the end."""
         failed: dict[str, OSError] = {}
         for name in self._unsynced:
             try:
                 self._sync_session(name)
             except FileNotFoundError:
-                continue  # it was deleted meanwhile
+                continue  # the session was deleted in the meantime
             except OSError as error:
                 failed[name] = error
         self._unsynced = set(failed)
@@ -142,7 +145,7 @@ class JsonlCore:
             os.fsync(found)
 
     def close(self) -> None:
-        """Write everything through, and give all sessions back; idempotent."""
+        """Flush everything to the disk and release all sessions. Idempotent."""
         try:
             if self._folder >= 0:
                 self.sync()
@@ -158,7 +161,7 @@ class JsonlCore:
             self._fences.clear()
             self._unsynced.clear()
 
-    # Who has a session.
+    # Ownership of sessions.
 
     def _take(self, session_id: str) -> None:
         assert self._locks is not None
@@ -166,23 +169,23 @@ class JsonlCore:
             raise used_elsewhere(session_id)
 
     def alone(self) -> bool:
-        """Whether nobody else has the store open."""
+        """Return whether no other instance has the store open."""
         return self._locks is None or self._locks.alone()
 
     def release(self, session_id: str) -> None:
-        """Let others have the session, who may change where its log ends."""
+        """Release the session. Another instance may then move the end of its log."""
         self._ends.pop(session_id, None)
         if self._locks is not None:
             self._locks.give_back(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Drop what is remembered of it."""
+        """Drop the cached fence of the session."""
         self._fences.pop(session_id, None)
 
     # Appending.
 
     def append(self, entries: Sequence[Entry]) -> Sequence[AppendOutcome]:
-        """Commit each entry by itself."""
+        """Commit each entry independently of the others."""
         return [self._outcome(entry) for entry in entries]
 
     def _outcome(self, entry: Entry) -> AppendOutcome:
@@ -192,7 +195,7 @@ class JsonlCore:
         except SessionError as error:
             return error
         except OSError as error:
-            self._ends.pop(session_id, None)  # what became of it, the file will tell
+            self._ends.pop(session_id, None)  # read the end of the log again before the next append
             failure = SessionStoreError(
                 f"the store at {self._path}: {type(error).__name__}: {error}",
                 session_id=session_id,
@@ -228,7 +231,7 @@ class JsonlCore:
             self._unsynced.add(name)
 
     def _begin(self, name: str, entry: Entry) -> None:
-        """Make the directory of a session that has no records yet."""
+        """Create the directory of a session that has no records yet."""
         append = entry.append
         made = make_folder(name, self._folder)
         try:
@@ -244,7 +247,7 @@ class JsonlCore:
             raise
 
     def _write(self, found: int, size: int, data: bytes) -> int:
-        """Append to a log that ends there; its new size."""
+        """Append to a log of `size` bytes and return its new size."""
         with file(EVENTS, found, os.O_WRONLY | os.O_CREAT) as log:
             os.lseek(log, size, os.SEEK_SET)
             try:
@@ -260,13 +263,16 @@ class JsonlCore:
         return size + len(data)
 
     def _note(self, found: int, session_id: str, changes: JsonObject) -> bytes:
-        """Note keys in the session's `meta.json`; what stood there before."""
+        """Update metadata keys in the session's `meta.json` and return its previous content."""
         return note(found, session_id, changes, sync=self._sync)
 
-    # Where a log ends.
+    # The end of a log.
 
     def _end(self, session_id: str) -> LogEnd:
-        """The end of a session that this opening has; what a crash left there is cut."""
+        """Return the end of a session's log after the removal of an incomplete last line.
+
+        This instance must hold the session.
+        """
         end = self._ends.get(session_id)
         if end is None:
             end = LogEnd()
@@ -285,8 +291,8 @@ class JsonlCore:
         if cut:
             os.ftruncate(log, end.size)
             _LOG.warning(
-                "session %r: %d bytes after record %d were cut: a line without its end, as a crash "
-                "leaves it",
+                "session %r: removed %d bytes after record %d: an incomplete line, as a crash can "
+                "leave it",
                 session_id,
                 cut,
                 end.last_seq,
@@ -297,15 +303,15 @@ class JsonlCore:
     # Reading.
 
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
-        """Take the session, and read its records."""
+        """Acquire the session and read its records."""
         self._take(session_id)
         end = self._end(session_id)
         lines = placed(self._lines(session_id), session_id)
-        end.last_seq = len(lines)  # what the last line says may be damaged too
+        end.last_seq = len(lines)  # the `seq` in the last line may be damaged
         return read_records(lines[after_seq:], session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
-        """Read the session's records as they are written."""
+        """Read the session's records as stored lines."""
         return placed(self._lines(session_id), session_id)[after_seq:]
 
     def _lines(self, session_id: str) -> list[bytes]:
@@ -317,7 +323,7 @@ class JsonlCore:
         return b""
 
     def info(self, session_id: str) -> SessionInfo | None:
-        """What is known of the session."""
+        """Return information about the session; None if it has no records."""
         with suppress(FileNotFoundError), folder(directory_name(session_id), self._folder) as found:
             return self._info(found, session_id)
         return None
@@ -335,12 +341,12 @@ class JsonlCore:
         return SessionInfo(session_id, meta.created_at, end.updated_at, end.last_seq, known)
 
     def page(self, query: Query) -> SessionPage:
-        """A page of the sessions, all of which are looked at."""
+        """Return a page of sessions. Reads every session of the store."""
         return query.page_of_all(self._infos())
 
     def _infos(self) -> Iterator[SessionInfo]:
-        for name in os.listdir(self._folder):  # noqa: PTH208 - of a descriptor
-            # What is no session of ours, or is being deleted, is passed over.
+        for name in os.listdir(self._folder):  # noqa: PTH208 - listdir of a descriptor
+            # Skip foreign directories and sessions that are being deleted.
             with suppress(OSError, SessionStoreError), folder(name, self._folder) as found:
                 text = read_file(META, found)
                 meta = None if text is None else meta_of(text)
@@ -354,7 +360,7 @@ class JsonlCore:
     # Damage.
 
     def damage(self, session_id: str) -> Sequence[Damage]:
-        """What is wrong with the session's log."""
+        """Return the damage found in the session's files."""
         found = self._alignment(self._text(session_id), session_id)
         with (
             suppress(FileNotFoundError),
@@ -362,7 +368,7 @@ class JsonlCore:
         ):
             text = read_file(META, opened)
             if text is not None and found.lines and meta_of(text) is None:
-                damage = Damage(f"{META} cannot be read, and what was noted is lost", 0)
+                damage = Damage(f"{META} cannot be read; the metadata is lost", 0)
                 return (damage, *found.damage)
         return found.damage
 
@@ -372,7 +378,7 @@ class JsonlCore:
         found = aligned(session_id, lines)
         if rest:
             torn = Damage(
-                f"{len(rest)} bytes of a line without its end, as a crash leaves them",
+                f"{len(rest)} bytes of an incomplete line, as a crash can leave it",
                 len(found.lines) + 1,
                 len(text) - len(rest),
             )
@@ -380,10 +386,10 @@ class JsonlCore:
         return found
 
     def repair(self, session_id: str) -> LogRepair:
-        """Replace the session's log by one that is in order; the old one stays next to it.
+        """Replace a damaged log by a readable one and keep a copy of the old log next to it.
 
-        A kill leaves the old log or the new one: the new one is complete on the disk before it
-        takes the place of the old one, of which a copy is there by then.
+        If the process is killed, either the old or the new log is in place: the copy and the new
+        log are complete on the disk before the new log replaces the old one.
         """
         had = self._taken(session_id)
         try:
@@ -409,16 +415,16 @@ class JsonlCore:
                 self.release(session_id)
 
     def _taken(self, session_id: str) -> bool:
-        """Take the session; whether this opening had it before."""
+        """Acquire the session and return whether this instance already held it."""
         assert self._locks is not None
         had = self._locks.holds(session_id)
         self._take(session_id)
         return had
 
-    # Noting and deleting.
+    # Metadata and deletion.
 
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
-        """Note keys; False if there is no such session."""
+        """Update metadata keys. Return False if the session has no records."""
         if self.info(session_id) is None:
             return False
         with folder(directory_name(session_id), self._folder) as found:
@@ -426,7 +432,7 @@ class JsonlCore:
         return True
 
     def delete(self, session_id: str) -> None:
-        """Take the session, and delete its files, the records first."""
+        """Acquire the session and delete its files, starting with the records."""
         had = self._taken(session_id)
         name = directory_name(session_id)
         try:
@@ -443,14 +449,14 @@ class JsonlCore:
                 self.release(session_id)
 
     def prune(self, before: float, most: int) -> Sequence[str]:
-        """Delete so many sessions whose last record is older, and that nobody uses."""
+        """Delete up to `most` unused sessions whose last record is older than `before`."""
         assert self._locks is not None
         gone: list[str] = []
         for info in self._infos():
             name = info.session_id
             if info.updated_at >= before or self._locks.holds(name):
                 continue
-            with suppress(SessionError):  # another opening has it
+            with suppress(SessionError):  # another instance holds the session
                 self.delete(name)
                 gone.append(name)
             if len(gone) == most:

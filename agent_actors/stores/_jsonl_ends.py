@@ -1,4 +1,4 @@
-"""Where the log of a session ends, read from the end of its file."""
+"""The end of a session's log, determined from the last bytes of its file."""
 
 import os
 from contextlib import suppress
@@ -10,13 +10,13 @@ import msgspec
 from agent_actors.sessions.alignment import aligned
 from agent_actors.stores.disk.safe_files import read_from
 
-# Bytes that are read at once from a log's end to find its last line; most are shorter.
+# Bytes read in the first attempt to find the last line. Most lines are shorter.
 _TAIL: Final = 16_384
 
 
 @attrs.define(eq=False)
 class LogEnd:
-    """Where a log ends: its bytes, and its last record."""
+    """The size of a log up to its last complete line, and the `seq` and time of its last record."""
 
     size: int = 0
     last_seq: int = 0
@@ -24,7 +24,7 @@ class LogEnd:
 
 
 class _Header(msgspec.Struct):
-    """What is read of a record to tell where a log ends."""
+    """The fields of a record that describe the end of a log."""
 
     seq: int
     ts: float = 0.0
@@ -34,7 +34,7 @@ _HEADER: Final = msgspec.json.Decoder(_Header)
 
 
 def end_of(session_id: str, log: int) -> LogEnd:
-    """Where a log's last line with an end stops, and what it says; what follows does not count."""
+    """Return the end of a log. Bytes after the last line break are ignored."""
     size = os.fstat(log).st_size
     length = _TAIL
     while True:
@@ -56,7 +56,7 @@ def end_of(session_id: str, log: int) -> LogEnd:
 
 
 def _end_of_damaged(session_id: str, text: bytes) -> LogEnd:
-    """The end of a log whose last line says nothing: all lines tell how many records there are."""
+    """Return the end of a log whose last line is damaged, from all of its lines."""
     found = aligned(session_id, text.split(b"\n")[:-1])
     updated_at = 0.0
     for line in found.lines:

@@ -1,7 +1,7 @@
-"""What a JsonlStore notes of a session in `meta.json`, and the copies of its damaged files.
+"""The `meta.json` of a session in a `JsonlStore`, and the copies of damaged files.
 
-A `meta.json` that is missing or damaged costs what was noted, and not the session: its id and its
-time are in the records too. A damaged one is copied before it is replaced.
+If `meta.json` is missing or damaged, only the metadata is lost: the id and the creation time of the
+session are in its records too. A damaged `meta.json` is copied before it is replaced.
 """
 
 import logging
@@ -18,14 +18,14 @@ from agent_actors.stores.disk.safe_files import read_file, replace_file
 
 EVENTS: Final = "events.jsonl"
 META: Final = "meta.json"
-# Files as they were before they were repaired or replaced.
+# Names of the copies of damaged files, made before a repair.
 _BACKUP: Final = re.compile(r"(?:events\.jsonl|meta\.json)\.damaged-([0-9]{1,9})(?:\.new)?")
 
 _LOG: Final = logging.getLogger("agent_actors.stores")
 
 
 class Meta(msgspec.Struct):
-    """What is read of `meta.json`; other keys of it stay where they are."""
+    """The fields that are read from `meta.json`. Updates preserve all other fields."""
 
     session_id: str
     created_at: float
@@ -33,7 +33,7 @@ class Meta(msgspec.Struct):
 
 
 class FirstRecord(msgspec.Struct):
-    """What is read of a session's first record where `meta.json` is damaged."""
+    """The fields that are read from a session's first record if `meta.json` is damaged."""
 
     session_id: str = ""
     ts: float = 0.0
@@ -44,7 +44,7 @@ _FIRST: Final = msgspec.json.Decoder(FirstRecord)
 
 
 def meta_of(text: bytes) -> Meta | None:
-    """What a `meta.json` says; None if it is damaged: empty, not JSON, or of other types."""
+    """Decode a `meta.json`. Return None if it is empty, not JSON or has fields of other types."""
     try:
         return _META.decode(text)
     except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ def meta_of(text: bytes) -> Meta | None:
 
 
 def first_record(found: int) -> FirstRecord:
-    """What the first readable record in a session's directory says of it."""
+    """Return the id and time of the first readable record in a session's directory."""
     for line in (read_file(EVENTS, found) or b"").split(b"\n")[:-1]:
         with suppress(ValueError, RecursionError):
             return _FIRST.decode(line)
@@ -60,38 +60,42 @@ def first_record(found: int) -> FirstRecord:
 
 
 def new_meta(session_id: str, created_at: float) -> JsonObject:
-    """The content of a new `meta.json`."""
+    """Return the content of a new `meta.json`."""
     return {"session_id": session_id, "created_at": created_at, "metadata": {}}
 
 
 def indented(value: JsonObject) -> bytes:
-    """JSON for a person to read."""
+    """Encode a value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def note(found: int, session_id: str, changes: JsonObject, *, sync: bool) -> bytes:
-    """Note keys in the `meta.json` of a directory; the content before, or a new one."""
+    """Update metadata keys in the `meta.json` of a directory.
+
+    Returns:
+        The previous content. If there was none, or if it was damaged, the content of a new file.
+    """
     before = read_file(META, found)
     meta = None if before is None else meta_of(before)
     if before is None or meta is None:
         if before is not None:
-            # What was noted is lost with it; the bytes stay.
+            # The old metadata cannot be decoded. Keep its bytes in a copy.
             replace_file(backup_name(META, found), found, before, sync=True)
-            _LOG.warning("session %r: its damaged %s is replaced", session_id, META)
+            _LOG.warning("session %r: replaced the damaged %s and kept a copy", session_id, META)
         before = indented(new_meta(session_id, first_record(found).ts))
         meta = _META.decode(before)
-    raw = cast(JsonObject, msgspec.json.decode(before))  # with keys that are not ours
+    raw = cast(JsonObject, msgspec.json.decode(before))  # with unknown fields
     raw["metadata"] = merged(cast(JsonObject, meta.metadata), changes)
     replace_file(META, found, indented(raw), sync=sync)
     return before
 
 
 def backups_in(found: int) -> list[str]:
-    """The copies of damaged files in a session's directory."""
+    """Return the names of the copies of damaged files in a session's directory."""
     return [name for name in os.listdir(found) if _BACKUP.fullmatch(name)]
 
 
 def backup_name(name: str, found: int) -> str:
-    """The name for the copy of a damaged file, which no file in the directory has."""
+    """Return an unused name for the copy of a damaged file."""
     numbers = [int(match[1]) for match in map(_BACKUP.fullmatch, backups_in(found)) if match]
     return f"{name}.damaged-{max(numbers, default=0) + 1}"

@@ -1,13 +1,13 @@
-"""Sessions in one SQLite file, as blocking code that one thread calls.
+"""Blocking implementation of `SqliteStore`; one thread calls it.
 
-Owns the connection, the locks of the sessions that this opening uses, and what it remembers of
-sessions' ends. A batch is one transaction; should it fail, each append gets one of its own, so that
-it stands or falls alone.
+The module owns the connection, the locks of the sessions that this instance uses, and a cache of
+the ends of session logs. A batch of appends is one transaction. If it fails, each append is retried
+in a transaction of its own and succeeds or fails independently.
 
-How much one statement does matters more here than elsewhere: at each step of a statement Python's
-lock is let go, and to get it back from a busy event loop can take milliseconds. So rows are
-written many at once, and come back as one value. The ends of sessions are remembered from run to
-run, as long as SQLite's `data_version` says that nobody else has written to the file.
+The number of steps per statement matters: SQLite releases Python's global interpreter lock at each
+step, and it can take milliseconds to get the lock back from a busy event loop. Therefore many rows
+are written by one statement, and results are read as one value. The ends of session logs are cached
+across runs, as long as SQLite's `data_version` shows that no other connection wrote to the file.
 """
 
 import os
@@ -55,10 +55,10 @@ from agent_actors.stores.disk.append_batch import (
 from agent_actors.stores.disk.listing import Query
 from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
 
-# Seconds that a statement waits for another process's transaction.
+# Seconds that a statement waits for the transaction of another process.
 BUSY_TIMEOUT: Final = 5.0
-# Pages of 4 KiB in SQLite's log before they go into the file: the same pages are written again and
-# again, and go there once.
+# Pages of 4 KiB in the write-ahead log before a checkpoint. The same pages are written again and
+# again; a rare checkpoint writes each of them to the database file only once.
 _CHECKPOINT_PAGES: Final = 4_000
 
 _DELETE_COMMITS: Final = """
@@ -73,7 +73,7 @@ _DELETE_COMMITS: Final = """
 
 @attrs.define(eq=False)
 class _End:
-    """Where a session's log ends."""
+    """The end of a session's log."""
 
     number: int
     created_at: float
@@ -94,11 +94,11 @@ class _EndRow(msgspec.Struct, array_like=True):
 
 
 class SqliteCore:
-    """See `SqliteStore`.
+    """The blocking half of `SqliteStore`.
 
     Args:
         path: The file.
-        sync: Whether each commit is written through to the disk.
+        sync: True to flush each commit to the disk.
     """
 
     faults: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ForeignFile, StoreInUse)
@@ -110,7 +110,7 @@ class SqliteCore:
         self._db: sqlite3.Connection | None = None
         self._ends: dict[str, _End] = {}
         self._fences: dict[str, int] = {}
-        # The last that were given out; None: the file knows.
+        # The last numbers assigned. None if they must be read from the file.
         self._last_number: int | None = None
         self._last_commit: int | None = None
         self._data_version = 0
@@ -118,10 +118,10 @@ class SqliteCore:
     # Opening and closing.
 
     def open(self) -> int:
-        """Make ready; the epoch."""
+        """Open the store and return its epoch."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks = StoreLocks(self._path.with_name(self._path.name + "-lock"))
-        # SQLite gives its other files the mode of this one.
+        # SQLite creates its other files with the mode of this one.
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(
             self._path,
@@ -134,18 +134,20 @@ class SqliteCore:
         epoch = migrate(self._db)
         (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != b"wal":
-            raise ForeignFile(f"SQLite has no write-ahead log there (it says {mode.decode()})")
+            raise ForeignFile(
+                f"no write-ahead log at this path (SQLite uses {mode.decode()!r}); use a local disk"
+            )
         self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         self._db.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
         self._locks.made_ready()
         return epoch
 
     def sync(self) -> None:
-        """Write through what is committed."""
+        """Flush all commits to the disk."""
         self._connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def close(self) -> None:
-        """Close the file, written through, and give all sessions back; idempotent."""
+        """Close the file, flush it to the disk, and release all sessions. Idempotent."""
         db, self._db = self._db, None
         locks, self._locks = self._locks, None
         self._forget_ends()
@@ -158,7 +160,7 @@ class SqliteCore:
                 locks.close()
 
     def _connection(self) -> sqlite3.Connection:
-        assert self._db is not None  # `DiskStore` asks an open store only
+        assert self._db is not None  # `DiskStore` calls an open store only
         return self._db
 
     @contextmanager
@@ -170,7 +172,7 @@ class SqliteCore:
             yield db
             db.execute("COMMIT")
         except BaseException:
-            self._forget_ends()  # what became of it, the file will tell
+            self._forget_ends()  # read the ends again: the outcome of the transaction is unknown
             with suppress(sqlite3.Error):
                 db.rollback()
             raise
@@ -185,7 +187,7 @@ class SqliteCore:
         self._ends.clear()
         self._last_number = self._last_commit = None
 
-    # Who has a session.
+    # Ownership of sessions.
 
     def _take(self, session_id: str) -> None:
         assert self._locks is not None
@@ -193,23 +195,23 @@ class SqliteCore:
             raise used_elsewhere(session_id)
 
     def alone(self) -> bool:
-        """Whether nobody else has the store open."""
+        """Return whether no other instance has the store open."""
         return self._locks is None or self._locks.alone()
 
     def release(self, session_id: str) -> None:
-        """Let others have the session."""
+        """Release the session."""
         if self._locks is not None:
             self._locks.give_back(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Drop what is remembered of it."""
+        """Drop the cached end and fence of the session."""
         self._ends.pop(session_id, None)
         self._fences.pop(session_id, None)
 
     # Appending.
 
     def append(self, entries: Sequence[Entry]) -> Sequence[AppendOutcome]:
-        """Commit all that can be in one transaction; each alone if that fails."""
+        """Commit the entries in one transaction. If it fails, commit each entry on its own."""
         outcomes: dict[int, SessionError] = {}
         try:
             self._append(entries, outcomes)
@@ -224,7 +226,7 @@ class SqliteCore:
 
     def _unwritten(self, error: sqlite3.Error, entry: Entry) -> SessionStoreError:
         failure = SessionStoreError(
-            f"the store {self._path}: {type(error).__name__}: {error}",
+            f"the store at {self._path}: {type(error).__name__}: {error}",
             session_id=entry.append.session_id,
         )
         failure.__cause__ = error
@@ -255,17 +257,18 @@ class SqliteCore:
 
     @staticmethod
     def _last(db: sqlite3.Connection, column: str, table: str, known: int | None) -> int:
-        """The greatest number of a table, if it is not known."""
+        """Return the greatest value of a column, read from the table unless it is known."""
         if known is None:
             (found,) = db.execute(f"SELECT max({column}) FROM {table}").fetchone()
             return int(found or 0)
         return known
 
     def _follow(self, db: sqlite3.Connection, entry: Entry) -> _End:
-        """The session's end after this append.
+        """Return the session's end after this append.
 
         Raises:
-            SessionError: It does not follow the end that there is, or others have the session.
+            SessionError: The append does not follow the current end of the log, or another instance
+                holds the session.
         """
         append = entry.append
         self._take(append.session_id)
@@ -287,7 +290,7 @@ class SqliteCore:
         return end
 
     def _read_ends(self, db: sqlite3.Connection, session_ids: Sequence[str]) -> None:
-        """Remember the ends of these sessions, of those that there are."""
+        """Cache the ends of the given sessions, as far as they exist."""
         unknown = sorted({name for name in session_ids if name not in self._ends})
         for at in range(0, len(unknown), ROWS_AT_ONCE):
             names = unknown[at : at + ROWS_AT_ONCE]
@@ -333,12 +336,12 @@ class SqliteCore:
     # Reading.
 
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
-        """Take the session, and read its records."""
+        """Acquire the session and read its records."""
         self._take(session_id)
         return read_records(self.export(session_id, after_seq), session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
-        """Read the session's records as they are written."""
+        """Read the session's records as stored lines."""
         lines, first, last_seq = stored_lines(self._connection(), session_id, after_seq)
         if after_seq >= last_seq:
             return []
@@ -347,7 +350,7 @@ class SqliteCore:
         return placed(lines, session_id, first, last_seq)[after_seq + 1 - first :]
 
     def info(self, session_id: str) -> SessionInfo | None:
-        """What is known of the session."""
+        """Return information about the session; None if it does not exist."""
         row = (
             self._connection()
             .execute(f"SELECT {INFO} FROM sessions WHERE session_id = ?", (session_id,))
@@ -356,17 +359,17 @@ class SqliteCore:
         return info_of(row) if row else None
 
     def page(self, query: Query) -> SessionPage:
-        """A page of the sessions."""
+        """Return a page of sessions."""
         return read_page(self._connection(), query)
 
     # Damage.
 
     def damage(self, session_id: str) -> Sequence[Damage]:
-        """What is wrong with the session's log."""
+        """Return the damage found in the session's log."""
         return alignment_of(self._connection(), session_id)[0].damage
 
     def repair(self, session_id: str) -> LogRepair:
-        """Write the session's log anew, in order, in one transaction; a file keeps the old one."""
+        """Rewrite a damaged log in one transaction and keep the old one in a backup file."""
         had = self._taken(session_id)
         try:
             with self._transaction() as db:
@@ -387,16 +390,16 @@ class SqliteCore:
                 self.release(session_id)
 
     def _taken(self, session_id: str) -> bool:
-        """Take the session; whether this opening had it before."""
+        """Acquire the session and return whether this instance already held it."""
         assert self._locks is not None
         had = self._locks.holds(session_id)
         self._take(session_id)
         return had
 
-    # Noting and deleting.
+    # Metadata and deletion.
 
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
-        """Note keys; False if there is no such session."""
+        """Update metadata keys. Return False if the session does not exist."""
         with self._transaction() as db:
             self._read_ends(db, [session_id])
             end = self._ends.get(session_id)
@@ -407,7 +410,7 @@ class SqliteCore:
         return True
 
     def delete(self, session_id: str) -> None:
-        """Take the session, and delete it."""
+        """Acquire the session and delete it."""
         had = self._taken(session_id)
         try:
             with self._transaction() as db:
@@ -417,7 +420,7 @@ class SqliteCore:
                 self.release(session_id)
 
     def prune(self, before: float, most: int) -> Sequence[str]:
-        """Delete so many sessions whose last record is older, and that nobody uses."""
+        """Delete up to `most` unused sessions whose last record is older than `before`."""
         assert self._locks is not None
         gone: list[str] = []
         with self._transaction() as db:

@@ -1,9 +1,9 @@
-"""How a SqliteStore's sessions are labelled by their metadata, and listed.
+"""Labels and listings of the sessions in a `SqliteStore`.
 
-A label is a key and the JSON of its value, beside the time when its session began: the sessions of
-a label stand in the order of a listing, so that a page by one label is read where it begins,
-however many sessions there are. Where several are asked for, the rarest leads, and the metadata
-itself has the last word.
+A label is a metadata key with the JSON of its value, stored with the creation time of the session.
+The sessions of a label are ordered by creation time. A page that filters by one label therefore
+starts reading at the right place, however many sessions exist. If a listing filters by several
+keys, the rarest label selects the candidates, and each candidate is checked against its metadata.
 """
 
 import sqlite3
@@ -18,13 +18,14 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import SessionInfo, SessionPage
 from agent_actors.stores.disk.listing import Place, Query, encoded
 
-# Rows of one INSERT, and names of one SELECT: bounds how many statements there are to prepare.
+# Rows per INSERT and names per SELECT. Bounds the number of different statements to prepare.
 ROWS_AT_ONCE: Final = 64
-# Longest JSON of a value to list by; of a longer one its digest stands there.
+# Bytes. A label holds the digest of a longer JSON value.
 _LABEL_BYTES: Final = 64
-# Beyond so many sessions of a label it is no use to look for one with fewer; and how many of a
-# label are read and sorted for a page by the last use, rather than to look through all sessions.
+# The number up to which the sessions of a label are counted, to find the rarest label.
 _RARE: Final = 5_000
+# A page ordered by the last update reads and sorts the sessions of a label if they are fewer than
+# this. Otherwise it goes through all sessions of the store in order, which is faster.
 _SORTED: Final = 1_000
 
 # The columns that `info_of` reads.
@@ -35,7 +36,7 @@ Row: TypeAlias = tuple[bytes, float, float, int, bytes]
 
 
 def read_page(db: sqlite3.Connection, query: Query) -> SessionPage:
-    """A page of the sessions."""
+    """Return a page of sessions."""
     label, count = _rarest_label(db, query.where)
     if label is None or (query.order == "updated" and count >= _SORTED):
         rows = _in_order(db, query)
@@ -73,7 +74,7 @@ def _rarest_label(
     fewest = _RARE + 1
     for key, value in where.items():
         if value == b"null":
-            continue  # a key that is not there has no label
+            continue  # an absent key has no label
         (count,) = db.execute(
             "SELECT count(*) FROM (SELECT 1 FROM labels WHERE key = ? AND value = ? LIMIT ?)",
             (key, _label(value), _RARE),
@@ -89,7 +90,7 @@ def relabel(
     after: Mapping[str, JsonValue],
     place: Place,
 ) -> None:
-    """Label a session by its metadata as it is after a change."""
+    """Update the labels of a session after a change of its metadata."""
     old, new = _labels(before), _labels(after)
     gone = [(key, value, *place) for key, value in old.items() if new.get(key) != value]
     if gone:
@@ -111,7 +112,7 @@ def insert(
     values: Sequence[int | float | str],
     columns: int,
 ) -> None:
-    """Insert rows, given as one flat sequence, by as few statements as possible."""
+    """Insert rows, given as one flat sequence, with as few statements as possible."""
     row = f"({', '.join('?' * columns)})"
     step = ROWS_AT_ONCE * columns
     for at in range(0, len(values), step):
@@ -120,18 +121,18 @@ def insert(
 
 
 def info_of(row: Row) -> SessionInfo:
-    """What a row says of its session."""
+    """Decode a row of the `sessions` table."""
     name, created_at, updated_at, last_seq, metadata = row
     return SessionInfo(name.decode(), created_at, updated_at, last_seq, metadata_of(metadata))
 
 
 def metadata_of(text: bytes) -> JsonObject:
-    """Metadata from its column."""
+    """Decode the metadata column."""
     return cast(JsonObject, _METADATA.decode(text))
 
 
 def _labels(metadata: Mapping[str, JsonValue]) -> dict[str, str]:
-    """What to list a session by: the keys whose values are neither lists nor objects."""
+    """Return the labels of a session: one per key whose value is neither a list nor an object."""
     return {
         key: _label(encoded(value))
         for key, value in metadata.items()

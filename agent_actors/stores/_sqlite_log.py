@@ -1,8 +1,8 @@
-"""How the log of a session is read from the rows of a SqliteStore, and written anew by a repair.
+"""Reading a session's log from the rows of a `SqliteStore`, and rewriting it in a repair.
 
-A row holds the lines of one commit, and names the row of the session's commit before it. A log is
-read by walking back from the last one. Where rows are damaged, all rows of the session are looked
-at, one by one.
+A row holds the lines of one commit and the id of the session's previous commit. A log is read by
+following these links back from the last commit. If rows are damaged, all rows of the session are
+read one by one.
 """
 
 import os
@@ -20,13 +20,14 @@ from agent_actors.stores.disk.safe_files import write_all
 
 # The columns of a commit.
 COMMIT: Final = "id, session, first_seq, previous, lines"
-# Commits that are read in one go: more would only make the value larger.
+# Commits per read. A higher number only makes the returned value larger.
 _READ_AT_ONCE: Final = 1_000
-# Records in a row that a repair writes.
+# Records per row that a repair writes.
 _WRITTEN_AT_ONCE: Final = 1_000
-# JSON has no such character in it.
+# A separator that cannot occur in JSON.
 _BETWEEN: Final = b"\x1e"
-# The lines of a session's commits from one back, as one value, and where to go on; 0 at an end.
+# Walks back from a commit. Selects the lines of all commits as one value, and the commit to
+# continue with (0 at the end).
 _WALK_BACK: Final = """
     WITH RECURSIVE walk (first_seq, previous, lines) AS (
         SELECT first_seq, previous, lines FROM commits WHERE id = :commit
@@ -50,10 +51,10 @@ _COMMITS_OF: Final = """
 def stored_lines(
     db: sqlite3.Connection, session_id: str, after_seq: int
 ) -> tuple[Sequence[bytes], int, int]:
-    """The lines as they are stored, and the `seq` that the first and the last should have.
+    """Return the stored lines, and the `seq` that their first and last records should have.
 
-    They begin with the commit that holds the record after `after_seq`, or later if the rows do not
-    lead there.
+    The lines begin with the commit that holds the record after `after_seq`. If the links between
+    the rows are broken, the lines begin later.
     """
     last_seq, commit = db.execute(
         "SELECT last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
@@ -63,7 +64,7 @@ def stored_lines(
     while commit and after_seq < last_seq:
         found, commit, began = _walk_back(db, commit, after_seq)
         if began is None or not 0 < began < first:
-            break  # its row is gone, or damaged
+            break  # the row is missing or damaged
         first = began
         pieces += found.split(_BETWEEN)
     lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
@@ -77,7 +78,7 @@ def _walk_back(
         row = db.execute(
             _WALK_BACK, {"commit": commit, "after_seq": after_seq, "most": _READ_AT_ONCE}
         ).fetchone()
-    except sqlite3.DataError:  # more than a value may hold: images, by the hundred
+    except sqlite3.DataError:  # above the limit of a value, for example with many images
         row = db.execute(
             _WALK_BACK, {"commit": commit, "after_seq": after_seq, "most": 1}
         ).fetchone()
@@ -85,25 +86,25 @@ def _walk_back(
 
 
 def alignment_of(db: sqlite3.Connection, session_id: str) -> tuple[Alignment, bytes]:
-    """The session's log in order, and the log as it is stored if it is damaged."""
+    """Return the session's log in order and, if the log is damaged, its stored bytes."""
     lines, first, last_seq = stored_lines(db, session_id, 0)
     broken = last_seq > 0 and first > 1
     if not broken:
         found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
         if not found.damage:
             return found, b""
-    # Row by row, which finds those that no later row leads to, and damaged bytes as they are.
+    # Read row by row: this finds rows that no later row links to, and preserves damaged bytes.
     rows = db.execute(_COMMITS_OF, (session_id,)).fetchall()
     lines = [line for (text,) in rows for line in text.split(b"\n")]
     found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
     if broken and not found.damage:
-        damage = Damage("the rows of the log do not lead from one to the next", 1)
+        damage = Damage("the links between the rows of the log are broken", 1)
         found = attrs.evolve(found, damage=(damage,))
     return found, b"\n".join(lines)
 
 
 def back_up(store: Path, session_id: str, text: bytes) -> Path:
-    """Write a log to a new file next to the store, through to the disk; the file."""
+    """Write a log to a new file next to the store, flush it to the disk, and return its path."""
     name = f"{store.name}-{directory_name(session_id)}.damaged-"
     number = 1
     while (path := store.with_name(f"{name}{number}")).exists():
@@ -118,13 +119,13 @@ def back_up(store: Path, session_id: str, text: bytes) -> Path:
 
 
 def rewrite(db: sqlite3.Connection, session: int, commit: int, lines: Sequence[bytes]) -> int:
-    """Put these lines in the place of a session's rows.
+    """Replace the rows of a session by new rows with these lines.
 
     Args:
-        db: Within a transaction.
+        db: The connection, within a transaction.
         session: The session's number.
-        commit: The last number that a commit has.
-        lines: The lines of the records, from the first on.
+        commit: The highest commit number in use.
+        lines: The lines of all records, starting with the first one.
 
     Returns:
         The number of the session's last commit.

@@ -1,19 +1,19 @@
-"""The schema of a SqliteStore's file, and how a file of an older version becomes one of this.
+"""The schema of a `SqliteStore` file and its migrations.
 
-`MIGRATIONS` is the whole history: the statements that lead from each version to the next. A file's
-version is SQLite's `user_version`; each step is one transaction. A file is ours by SQLite's
-`application_id`, so that another program's database is never written to.
+`MIGRATIONS` holds the statements that lead from each schema version to the next. The version of a
+file is SQLite's `user_version`. All pending steps run in one transaction. SQLite's `application_id`
+identifies the files of this package; the database of another program is never written to.
 
-A commit's row holds the records of one append, a line of JSON each, and the row of the session's
-commit before it: rows are only ever added at the end, so that a transaction writes as few pages as
-its records fill, however many sessions they belong to. A session is read by walking back. `labels`
-holds each key of a session's metadata, to list by.
+A row of `commits` holds the records of one append, one line of JSON each, and the id of the
+session's previous commit. Rows are only appended to the table, so a transaction writes only as many
+pages as its records fill, however many sessions they belong to. A log is read by following the
+links back. `labels` holds the metadata keys that sessions can be listed by.
 """
 
 import sqlite3
 from typing import Final
 
-# "AgAc", in SQLite's field for what a file is.
+# "AgAc", for SQLite's `application_id` field.
 APPLICATION_ID: Final = 0x41674163
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -50,15 +50,15 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 
 
 class ForeignFile(Exception):
-    """The file is no store of this version; says what it is."""
+    """The file is not a store that this version can use; the message says why."""
 
 
 def migrate(connection: sqlite3.Connection) -> int:
-    """Bring a file to this version, and begin an opening; return its epoch.
+    """Upgrade a file to the current schema, increment its epoch, and return the epoch.
 
     Raises:
-        ForeignFile: It is another program's, or a newer version's; nothing was changed.
-        sqlite3.Error: It cannot be written.
+        ForeignFile: The file belongs to another program or to a newer version. It is unchanged.
+        sqlite3.Error: The file cannot be written.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -82,10 +82,10 @@ def _version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if owner != APPLICATION_ID and (tables or owner or version):
-        raise ForeignFile("it is the database of another program; name another path")
+        raise ForeignFile("the file is the database of another program; choose another path")
     if version > len(MIGRATIONS):
         raise ForeignFile(
-            f"it was written by a newer version of agent_actors (schema {version}, and this one "
-            f"knows {len(MIGRATIONS)}); update the package"
+            f"the file was written by a newer version of agent_actors (schema {version}; this "
+            f"version supports up to {len(MIGRATIONS)}); update the package"
         )
     return int(version)

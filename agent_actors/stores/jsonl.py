@@ -1,7 +1,7 @@
-"""Session logs as plain files, a directory a session: to read with an editor, `grep` and `tail`.
+"""Session logs as plain files that an editor, `grep` or `tail` can read.
 
-The work is done by `_jsonl_core.py`, in a thread of its own. It is the simple store: each append
-opens its session's file, and a listing looks at every session.
+Each session has a directory. `_jsonl_core.py` does the work in a separate thread. `JsonlStore` is
+the simple store: each append opens the file of its session, and a listing reads every session.
 """
 
 import os
@@ -22,22 +22,25 @@ __all__ = ["JsonlStore", "Repair"]
 
 
 class JsonlStore(DiskStore):
-    """A `SessionStore` of `sessions/<id>/events.jsonl` and `meta.json` under a directory.
+    """A `SessionStore` of `sessions/<id>/events.jsonl` and `meta.json` files under a directory.
 
-    An id whose characters no file name should have is spelled with escapes. A line without its end,
-    as a crash may leave one, is cut when its session is next taken; `repairs` has what was cut, and
-    the log `agent_actors.stores` a warning.
+    Directory names are session ids; characters that are unsafe in file names are escaped. A crash
+    can leave an incomplete line at the end of a log. It is removed when a store next acquires the
+    session; `repairs` lists the removals, and the logger `agent_actors.stores` emits a warning.
 
     Args:
-        path: The directory; made if it is not there. What is made in it is for its owner only.
-        durability: `sync`: every commit is on the disk before it is acknowledged. `batch`: within
-            a second. `exit`: when the store is closed. All three outlive the process.
-        cleanup_period_days: How long a session is kept after its last record; above 0, and
-            `math.inf` for ever. Old ones are deleted after opening, and once a day.
-        wall_clock: Seconds since the epoch; for what is old.
+        path: The directory, created if missing. Only the owner may access files that the store
+            creates.
+        durability: When a commit is flushed to the disk and survives a power failure. `sync`:
+            before it is acknowledged. `batch`: within one second. `exit`: when the store is
+            closed. With every value, commits survive the end of the process.
+        cleanup_period_days: Days that a session is kept after its last record. Must be above 0;
+            `math.inf` keeps sessions forever. Old sessions are deleted after opening and once a
+            day.
+        wall_clock: Returns seconds since the epoch; used to compute the age of sessions.
 
     Raises:
-        ConfigError: A value is none of these.
+        ConfigError: A value is invalid.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class JsonlStore(DiskStore):
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
-        """What was cut from logs since this object was made, the oldest first."""
+        """The incomplete lines removed since this object was created, oldest first."""
         return tuple(self._repairs)
 
 

@@ -1,4 +1,4 @@
-"""Session logs in memory: the default. They live as long as the runtime keeps the session."""
+"""Session logs in memory, the default. They live as long as the runtime keeps the session."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,29 +25,29 @@ class _Log:
     records: list[AnyEvent] = attrs.field(factory=list[AnyEvent])
     fence: int = 0
     in_use: bool = False
-    # Made when first needed: most logs in memory have neither.
+    # Created on first use: most logs in memory have neither.
     metadata: JsonObject | None = None
     lines: dict[int, bytes] | None = None
 
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """A `SessionStore` of dicts and lists, that never waits. Eviction forgets a session."""
+    """A `SessionStore` of dicts and lists that never waits. An evicted session is forgotten."""
 
     _logs: dict[str, _Log] = attrs.field(factory=dict[str, _Log], init=False)
     _epoch: int = attrs.field(default=0, init=False)
 
     async def open(self) -> int:
-        """Make ready; the epoch counts the openings of this object."""
+        """Open the store. The epoch counts how often this object was opened."""
         self._epoch += 1
         return self._epoch
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
-        """The records with `seq` above `after_seq`."""
+        """Return the records with `seq` above `after_seq`."""
         return self.load_nowait(session_id, after_seq=after_seq)
 
     def load_nowait(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
-        """The records with `seq` above `after_seq`."""
+        """Return the records with `seq` above `after_seq`."""
         log = self._log(session_id)
         return tuple(log.records[after_seq:]) if log else ()
 
@@ -84,7 +84,7 @@ class MemoryStore:
         return None
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
-        """The records with `seq` above `after_seq`, as JSON."""
+        """Return the records with `seq` above `after_seq`, as JSON."""
         log = self._log(session_id)
         if log is None:
             return ()
@@ -93,7 +93,7 @@ class MemoryStore:
         return [lines.get(at) or encode_event(log.records[at]) for at in positions]
 
     async def info(self, session_id: str) -> SessionInfo | None:
-        """What is known of the session."""
+        """Return information about the session; None if it has no records."""
         log = self._log(session_id)
         return _info(session_id, log) if log and log.records else None
 
@@ -105,14 +105,14 @@ class MemoryStore:
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """A page of the sessions; takes time by how many there are."""
+        """Return a page of sessions. Takes time proportional to the number of sessions."""
         query = asked(where, order, limit, after)
         return query.page_of_all(
             _info(name, log) for name, log in self._logs.items() if log.records
         )
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
-        """Note keys of the session's metadata."""
+        """Update metadata keys of the session. Return False if it has no records."""
         log = self._log(session_id)
         if log is None or not log.records:
             return False
@@ -120,11 +120,11 @@ class MemoryStore:
         return True
 
     def evicted(self, session_id: str) -> None:
-        """Forget the session: there is nowhere else to keep it."""
+        """Forget the session: it is stored nowhere else."""
         self._logs.pop(session_id, None)
 
     def released(self, session_id: str) -> None:
-        """Nobody else can open this store; but from here on the session may be pruned."""
+        """Allow `prune` to delete the session. No other instance can open this store."""
         log = self._logs.get(session_id)
         if log is not None:
             log.in_use = False
@@ -135,7 +135,7 @@ class MemoryStore:
             del self._logs[session_id]
 
     async def prune(self, before: float) -> Sequence[str]:
-        """Forget sessions whose last record is older than that, but for those in use."""
+        """Forget unused sessions whose last record is older than `before`; return their ids."""
         old = [
             name
             for name, log in self._logs.items()
@@ -146,7 +146,7 @@ class MemoryStore:
         return old
 
     async def aclose(self) -> None:
-        """Nothing to close: the records stay readable for the next opening."""
+        """Do nothing: the records stay readable for the next opening."""
 
     def _log(self, session_id: str) -> _Log | None:
         log = self._logs.get(session_id)

@@ -1,4 +1,4 @@
-"""The store for a path: what a program that is configured from outside asks for."""
+"""Selection of a store from a path, for programs that are configured from outside."""
 
 import os
 from pathlib import Path
@@ -18,31 +18,32 @@ StoreFormat: TypeAlias = Literal["sqlite", "jsonl"]
 def open_store(
     path: str | os.PathLike[str],
     *,
-    format: StoreFormat | None = None,  # noqa: A002 - what a user calls it
+    format: StoreFormat | None = None,  # noqa: A002 - the natural name of the option
     durability: Durability = "batch",
     cleanup_period_days: float = CLEANUP_PERIOD_DAYS,
 ) -> SessionStore:
-    """The store at a path, to hand to `open_runtime`, which opens it.
+    """Return the store at a path, to pass to `open_runtime`, which opens it.
 
     Args:
         path: A file for SQLite, a directory for plain files.
-        format: Which; None: plain files if the path is a directory, else SQLite.
-        durability: What outlives a loss of power: `sync`, `batch` or `exit`.
+        format: The format. None: plain files if the path is a directory, otherwise SQLite.
+        durability: When a commit is flushed to the disk: `sync`, `batch` or `exit`; see
+            `SqliteStore`.
         cleanup_period_days: Days that a session is kept after its last record. 0: nothing is
-            persisted, and what is at the path is left alone.
+            persisted, and existing files at the path are left alone.
 
     Raises:
-        ConfigError: A value is none of these.
+        ConfigError: A value is invalid.
     """
     if cleanup_period_days == 0:
         return MemoryStore()
     if format is None:
-        format = "jsonl" if Path(path).is_dir() else "sqlite"  # noqa: A001 - see above
+        format = "jsonl" if Path(path).is_dir() else "sqlite"  # noqa: A001 - as above
     if format == "sqlite":
         return SqliteStore(path, durability=durability, cleanup_period_days=cleanup_period_days)
     if format == "jsonl":
         return JsonlStore(path, durability=durability, cleanup_period_days=cleanup_period_days)
-    raise ConfigError(f"a store is of format 'sqlite' or 'jsonl'; got {format!r}")
+    raise ConfigError(f"format must be 'sqlite' or 'jsonl'; got {format!r}")
 
 
 protect_loaded_modules()

@@ -1,7 +1,7 @@
-"""Session logs in one SQLite file: the store to choose where sessions are to outlive the program.
+"""Session logs in one SQLite file: the recommended store for sessions that outlive the program.
 
-One file with its write-ahead log, one writer a process, in a thread of its own; the work is done by
-`_sqlite_core.py`, and the file is laid out by `_sqlite_schema.py`.
+The store is a database file with a write-ahead log. Each process writes from one separate thread.
+`_sqlite_core.py` does the work, and `_sqlite_schema.py` defines the layout of the file.
 """
 
 import os
@@ -22,21 +22,24 @@ from agent_actors.stores.disk.threaded_store import (
 class SqliteStore(DiskStore):
     """A `SessionStore` in one SQLite file.
 
-    What an append has acknowledged is with the system: it outlives the process, killed or not.
-    `durability` says what outlives a loss of power, too.
+    An acknowledged append has reached the operating system and survives the end of the process,
+    even if the process is killed. `durability` says which commits also survive a power failure.
 
     Args:
-        path: The file; made, with its directories, if it is not there, for its owner only. Beside
-            it stand `<path>-wal`, `<path>-shm` and `<path>-lock`. It has to be on a local disk.
-        durability: `sync`: every commit is on the disk before it is acknowledged. `batch`: within
-            a second. `exit`: when the store is closed, or SQLite clears its log. Neither harms the
-            file: what is lost is the last commits, whole.
-        cleanup_period_days: How long a session is kept after its last record; above 0, and
-            `math.inf` for ever. Old ones are deleted after opening, and once a day.
-        wall_clock: Seconds since the epoch; for what is old.
+        path: The file, on a local disk. It is created if missing, with its directories, and only
+            its owner may access it. The store also uses `<path>-wal`, `<path>-shm` and
+            `<path>-lock`.
+        durability: When a commit is flushed to the disk and survives a power failure. `sync`:
+            before it is acknowledged. `batch`: within one second. `exit`: when the store is
+            closed or SQLite checkpoints its log. A power failure never corrupts the file. It
+            can only lose the last commits, each of them completely.
+        cleanup_period_days: Days that a session is kept after its last record. Must be above 0;
+            `math.inf` keeps sessions forever. Old sessions are deleted after opening and once a
+            day.
+        wall_clock: Returns seconds since the epoch; used to compute the age of sessions.
 
     Raises:
-        ConfigError: A value is none of these.
+        ConfigError: A value is invalid.
     """
 
     def __init__(

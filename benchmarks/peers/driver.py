@@ -1,10 +1,10 @@
-"""What the peers' programs share: they run in environments of their own, without ours.
+"""Shared code of the peers' programs, which run in separate environments without agent_actors.
 
-Each program is `<environment's python> benchmarks/peers/use_<peer>.py <work as JSON>`: it does so
-many turns, so many at once, by the peer's documented way to stream an answer, and prints what it
-cost as one line of JSON. Clients and agents are made, and one turn done, before the clock starts.
-What it has read is counted by the words of the answers, one a delta, since some peers join deltas.
-A turn that does not end in time is given up and counted; it costs the peer nothing.
+Each program is `<environment's python> benchmarks/peers/use_<peer>.py <work as JSON>`. It runs the
+given turns with the given concurrency, in the way that the peer documents for streaming a response,
+and prints the cost as one line of JSON. Clients and agents are created, and one turn is run, before
+the clock starts. Deltas are counted by the words of the responses, one per delta, because some
+peers join deltas. A turn that misses its deadline is given up and counted; its time does not count.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ Turn = Callable[[], Awaitable[str]]
 
 
 DEADLINE = 30.0
-"""Seconds for one turn: many times what the slowest peer needs with all turns side by side."""
+"""Seconds for one turn: many times the time of the slowest peer with all turns running."""
 
 
 def main(make: Callable[[str, bool], Turn]) -> None:
-    """Do the work that the command line tells of.
+    """Do the work that the command line describes.
 
     Args:
-        make: Makes a turn: told the endpoint's base URL, and whether there are tools to call; the
-            turn returns the text of the answer.
+        make: Creates a turn from the endpoint's base URL and True if there are tools to call. The
+            turn returns the text of the response.
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {0})

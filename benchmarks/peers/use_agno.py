@@ -1,4 +1,4 @@
-"""agno: an Agent on an OpenAI-like model, its run streamed."""
+"""agno: an Agent with an OpenAI-like model, with a streamed run."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""langgraph: the agent that langchain builds on it, with ChatOpenAI, messages streamed."""
+"""langgraph: the agent that langchain builds on it, with ChatOpenAI and streamed messages."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""open-agent-sdk: `query`, or a `Client` that executes tools, as its documentation has it."""
+"""open-agent-sdk: `query`, or a `Client` that executes tools, as in its documentation."""
 
 import os
 
@@ -23,7 +23,7 @@ def make(url: str, tools: bool) -> Turn:
         auto_execute_tools=tools,
     )
     if os.environ.get("SHARED_CLIENT"):
-        # What a user has to do to keep connections: the SDK makes a client for every query.
+        # Required for keeping connections: the SDK creates a client for every query.
         shared = create_client(options)
         shared.close = _stay_open
         client_module.create_client = lambda _: shared

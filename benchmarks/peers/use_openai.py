@@ -1,4 +1,4 @@
-"""The openai SDK: a client, and a loop over the stream of one completion. It has no agent."""
+"""The openai SDK: a client and a loop over the stream of one completion, without an agent."""
 
 from openai import AsyncOpenAI
 

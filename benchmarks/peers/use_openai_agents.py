@@ -1,4 +1,4 @@
-"""openai-agents: an Agent with a chat completions model, run streamed."""
+"""openai-agents: an Agent with a chat completions model and a streamed run."""
 
 from agents import (
     Agent,

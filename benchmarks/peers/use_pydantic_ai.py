@@ -1,4 +1,4 @@
-"""pydantic-ai: an Agent, its events streamed."""
+"""pydantic-ai: an Agent with streamed events."""
 
 from pydantic_ai import Agent, AgentRunResultEvent, PartDeltaEvent, PartStartEvent, TextPartDelta
 from pydantic_ai.messages import TextPart

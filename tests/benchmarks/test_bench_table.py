@@ -31,7 +31,7 @@ def test_the_table_is_made_of_the_results_alone(results: Path) -> None:
     assert "| Paced | 5 µs | 0.40 | - | - | - |" in lines  # the median of 0.5, 0.1 and 0.4
     assert "| Turns | 0.5 ms | - | - | - | 1,234 |" in lines
     assert "| Turns of peers | 25.0 |" in lines
-    assert "| making a session | 3.21 µs |" in lines
+    assert "| creating a session | 3.21 µs |" in lines
     assert any(line.endswith("| 1.25 times |") for line in lines)
 
 

@@ -188,7 +188,7 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
     broken = talked.ask("check")
     assert broken.status == 1
     assert "s: record 3 (at byte" in broken.out
-    assert "says that it is record 4" in broken.out
+    assert "has the number 4" in broken.out
 
 
 @pytest.mark.parametrize(

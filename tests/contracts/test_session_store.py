@@ -129,7 +129,7 @@ async def test_lines_that_are_not_one_an_event_are_refused(
 ) -> None:
     [outcome] = await store.append([LogAppend("s", 0, 1, notes(1, "a"), lines=lines)])
     assert isinstance(outcome, SessionStoreError)
-    assert "a line of JSON for each event" in str(outcome)
+    assert "one line of JSON per event" in str(outcome)
     assert await store.info("s") is None
 
 
@@ -256,12 +256,12 @@ async def test_sessions_are_found_by_their_metadata(
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"limit": 0}, "1 to 1000"),
-        ({"limit": 1001}, "1 to 1000"),
+        ({"limit": 0}, "between 1 and 1000"),
+        ({"limit": 1001}, "between 1 and 1000"),
         ({"order": "size"}, "'created' or 'updated'"),
-        ({"after": "x"}, "the `next` of no page"),
-        ({"after": '[1, "\ud800"]'}, "the `next` of no page"),
-        ({"after": "[1e999, 2]"}, "the `next` of no page"),
+        ({"after": "x"}, "the `next` of an earlier page"),
+        ({"after": '[1, "\ud800"]'}, "the `next` of an earlier page"),
+        ({"after": "[1e999, 2]"}, "the `next` of an earlier page"),
         ({"where": {"a": [1]}}, "got list for 'a'"),
     ],
 )

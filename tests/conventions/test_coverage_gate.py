@@ -39,13 +39,13 @@ def test_missing_lines_are_joined_and_branches_named() -> None:
 def test_a_gap_in_a_pure_room_fails_at_any_size() -> None:
     gaps, broken = verdict(report(999, 1000, protocol__sse=file(7, covered=999)))
     assert gaps == [" 99.9 %  agent_actors/protocol/sse.py: 7"]
-    assert broken == ["agent_actors/protocol/sse.py is in a pure room: 100 % expected"]
+    assert broken == ["agent_actors/protocol/sse.py is in a pure package: 100 % expected"]
 
 
 def test_a_missing_branch_alone_fails_a_pure_file() -> None:
     gaps, broken = verdict(report(1000, 1000, errors=file(branches=((3, 5),))))
     assert gaps == ["100.0 %  agent_actors/errors.py: 3->5"]
-    assert broken == ["agent_actors/errors.py is in a pure room: 100 % expected"]
+    assert broken == ["agent_actors/errors.py is in a pure package: 100 % expected"]
 
 
 def test_elsewhere_a_gap_is_told_and_fails_only_the_overall_bound() -> None:

@@ -55,7 +55,7 @@ def test_an_arrow_goes_by_its_way_and_two_stand_side_by_side() -> None:
 
 
 def test_what_has_no_place_is_told() -> None:
-    with pytest.raises(ValueError, match="no place for d"):
+    with pytest.raises(ValueError, match="no box for d"):
         drawn({("a", "d"): []})
     with pytest.raises(ValueError, match="b to c"):
         drawn({("a", "b"): []}, {("b", "c"): Way()})
@@ -108,7 +108,7 @@ def test_what_is_made_is_written_and_what_is_stale_is_told(
     assert write_or_compare(made, "the table") == 1
     assert not list(tmp_path.iterdir())
     assert capsys.readouterr().err.splitlines() == [
-        f"{name} is not what the table says; run `make docs`" for name in ("a.md", "b.svg")
+        f"{name} does not match the table; run `make docs`" for name in ("a.md", "b.svg")
     ]
     monkeypatch.setattr("sys.argv", ["x"])
     assert write_or_compare(made, "the table") == 0

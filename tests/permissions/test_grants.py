@@ -183,7 +183,7 @@ def test_the_last_decision_on_the_same_calls_counts() -> None:
         ("*(git *)", "has to name the tool 'Bash' itself"),
         ("*", "has to name the tool 'Bash' itself"),
         ("Edit", "has to name the tool 'Bash' itself"),
-        ("Bash(", "it has to end with"),
+        ("Bash(", "it must end with"),
     ],
 )
 @pytest.mark.parametrize("behavior", ["allow", "deny"])
@@ -249,7 +249,7 @@ def test_arguments_that_cannot_be_compared_are_not_remembered() -> None:
     kept = HERE.approve(call(LOOSE, x=1), LOOSE, Remember("always"))
     verdict = POLICY.decide(deep, LOOSE, attrs.evolve(HERE, grants=kept))
     assert isinstance(verdict, Ask)
-    assert verdict.prompt == "Allow Loose(arguments that are nested too deeply to be shown)?"
+    assert verdict.prompt == "Allow Loose(arguments that are nested too deeply to show)?"
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ def test_bypass_still_obeys_rules() -> None:
         ("Default", "did you mean default?"),
         ("acceptEdits", "did you mean accept_edits?"),
         (" plan", "did you mean plan?"),
-        (None, "there are: default, accept_edits, plan, bypass, deny, prompt"),
-        ("xyz", "there are:"),
+        (None, "expected one of default, accept_edits, plan, bypass, deny, prompt"),
+        ("xyz", "expected one of"),
     ],
 )
 def test_a_mode_that_there_is_none_of_is_refused(name: str, hint: str) -> None:

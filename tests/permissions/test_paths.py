@@ -178,7 +178,7 @@ def test_on_windows_backslashes_part_names_and_drives_begin_paths(
 
 @pytest.mark.parametrize("pattern", ["src/../etc", "/a/..", "**/../x", "~/..", "/../a"])
 def test_a_pattern_that_climbs_elsewhere_than_at_its_beginning_is_refused(pattern: str) -> None:
-    with pytest.raises(ConfigError, match=r"'\.\.' may stand at its beginning only"):
+    with pytest.raises(ConfigError, match=r"'\.\.' is allowed at the beginning only"):
         PathPattern.parse(pattern)
 
 

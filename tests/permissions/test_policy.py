@@ -75,12 +75,12 @@ def test_unknown_names_are_told() -> None:
 
 
 def test_a_list_of_tools_is_one_of_names() -> None:
-    text = "expected a list of tools' names; got the text 'Bash'"
+    text = "expected a list of tool names; got the string 'Bash'"
     with pytest.raises(ConfigError, match=text):
         PermissionPolicy(allowed_tools="Bash")
     with pytest.raises(ConfigError, match=text):
         PermissionPolicy(disallowed_tools="Bash")
-    rule = r"'Bash\(git \*\)' is a rule, and a list of tools has names"
+    rule = r"expected a tool name; got the rule 'Bash\(git \*\)'"
     with pytest.raises(ConfigError, match=rule):
         PermissionPolicy(allowed_tools=["Bash(git *)"])
     with pytest.raises(ConfigError, match=rule):
@@ -94,7 +94,7 @@ def test_a_whitelist_that_is_a_text_is_refused() -> None:
         lambda: policy.narrowed("Bash"),
         lambda: policy.unknown(TOOLS, "Bash"),
     ):
-        with pytest.raises(ConfigError, match="got the text 'Bash'"):
+        with pytest.raises(ConfigError, match="got the string 'Bash'"):
             use()
 
 
@@ -165,7 +165,7 @@ def test_a_long_question_says_how_much_it_leaves_out() -> None:
     verdict = PermissionPolicy().decide(call(BASH, command="x" * 10_000 + "END"), BASH, HERE)
     assert isinstance(verdict, Ask)
     assert len(verdict.prompt) < 1600
-    assert "... (8518 characters more) ..." in verdict.prompt
+    assert "... (8518 more characters) ..." in verdict.prompt
     assert verdict.prompt.endswith('END"})?')
 
 
@@ -217,7 +217,9 @@ def test_a_remembered_rewrite_of_a_run_below_is_judged_by_the_policy_above() -> 
 @pytest.mark.feature("OAGS-087")
 def test_prompt_without_anybody_to_ask_is_refused() -> None:
     policy = PermissionPolicy(mode="prompt")
-    with pytest.raises(ConfigError, match="mode 'prompt' asks about every call, and there is nob"):
+    with pytest.raises(
+        ConfigError, match="mode 'prompt' asks about every call, but there is no app"
+    ):
         policy.check(has_approver=False)
     with pytest.raises(ConfigError, match="mode 'prompt' asks about every call"):
         PermissionPolicy().under(policy).check(has_approver=False)
@@ -238,7 +240,7 @@ def test_prompt_without_anybody_to_ask_is_refused() -> None:
 def test_a_restriction_that_misses_its_tool_by_case_or_blanks_is_refused(
     policy: PermissionPolicy, name: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{name}, as names meet exactly; write 'Bash'"):
+    with pytest.raises(ConfigError, match=f"{name}: names must match exactly; write 'Bash'"):
         policy.check(has_approver=True, tools=TOOLS)
     with pytest.raises(ConfigError, match=name):
         PermissionPolicy().under(policy).check(has_approver=True, tools=TOOLS)
@@ -260,7 +262,7 @@ def test_a_rule_with_an_argument_that_its_tool_never_has_is_refused() -> None:
 
 
 def test_a_mode_and_rules_are_read_where_the_policy_is_made() -> None:
-    with pytest.raises(ConfigError, match="there is no mode 'yolo'"):
+    with pytest.raises(ConfigError, match="unknown mode 'yolo'"):
         PermissionPolicy(mode="yolo")
     with pytest.raises(ConfigError, match="permission rule 'Bash\\('"):
         PermissionPolicy(deny="Bash(")

@@ -34,21 +34,24 @@ def restricts(rule: str, made: Tool, **arguments: JsonValue) -> bool:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "expected a tool's name"),
-        (" Bash", "expected a tool's name"),
-        ("Bash ", "expected a tool's name"),
-        ("Bash (git *)", "expected a tool's name"),
-        ("(git *)", "expected a tool's name"),
-        ("Bash|Edit", "expected a tool's name"),
-        ("B\u00e4sh", "expected a tool's name"),
-        ("Bash(git *", "it has to end with '\\)'"),
-        ("Bash(git *) ", "it has to end with '\\)'"),
-        ("Bash()", "the pattern is empty or has blanks around it; for any argument write 'Bash'"),
-        ("Bash( git *)", "blanks around it"),
-        ("Edit(src/../etc)", "'\\.\\.' may stand at its beginning only"),
-        ("Edit(path:a b/../c)", "'\\.\\.' may stand at its beginning only"),
+        ("", "expected a tool name"),
+        (" Bash", "expected a tool name"),
+        ("Bash ", "expected a tool name"),
+        ("Bash (git *)", "expected a tool name"),
+        ("(git *)", "expected a tool name"),
+        ("Bash|Edit", "expected a tool name"),
+        ("B\u00e4sh", "expected a tool name"),
+        ("Bash(git *", "it must end with '\\)'"),
+        ("Bash(git *) ", "it must end with '\\)'"),
+        (
+            "Bash()",
+            "the pattern is empty or surrounded by blanks; to match any argument, write 'Bash'",
+        ),
+        ("Bash( git *)", "surrounded by blanks"),
+        ("Edit(src/../etc)", "'\\.\\.' is allowed at the beginning only"),
+        ("Edit(path:a b/../c)", "'\\.\\.' is allowed at the beginning only"),
         ("Fetch(domain:)", "is empty"),
-        ("Fetch(domain:https://x)", "expected a host alone"),
+        ("Fetch(domain:https://x)", "expected only a host"),
         ("Fetch(url:example.com)", "expected https://host/path"),
         ("Fetch(https://a b/)", "expected https://host/path"),
         ("Move(source=a, source=b)", "the field 'source' is named twice"),
@@ -62,7 +65,7 @@ def test_a_rule_that_cannot_be_read_is_refused(text: str, reason: str) -> None:
 
 
 def test_a_rule_that_is_no_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a permission rule is text such as"):
+    with pytest.raises(ConfigError, match="expected a permission rule such as"):
         parse_rules([None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 
 

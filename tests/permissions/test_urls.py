@@ -162,13 +162,13 @@ def test_a_url_of_another_path_is_not_restricted() -> None:
 
 @pytest.mark.parametrize("text", ["https://x", "example.com/x", "a b", "example.com:80", "a@b"])
 def test_a_domain_that_is_more_than_a_host_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="expected a host alone"):
+    with pytest.raises(ConfigError, match="expected only a host"):
         DomainPattern.parse(text)
 
 
 @pytest.mark.parametrize("text", [".example.com", "a..b", "256.1.1.1", "0x7f.*", "10.010.*", "a%b"])
 def test_host_that_no_url_has_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"no URL can have this host|in decimal"):
+    with pytest.raises(ConfigError, match=r"not the host of a valid URL|in decimal"):
         DomainPattern.parse(text)
 
 

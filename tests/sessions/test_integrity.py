@@ -45,13 +45,16 @@ def test_a_call_without_a_result_is_no_fault() -> None:
 @pytest.mark.parametrize(
     ("events", "fault"),
     [
-        ([note(2)], "record 1 says that it is 2"),
-        ([note(None)], "record 1 says that it is None"),
-        ([note(1, ts=2.0), note(2, ts=1.0)], "record 2 is older than the one before it"),
-        ([note(1, scope=EventScope("t", "", ""))], "record 1 is one of the session 't'"),
-        ([AssistantDelta(SCOPE, "id", 1.0, "a", seq=1)], "record 1 (assistant.delta) is shown"),
+        ([note(2)], "record 1 has the number 2"),
+        ([note(None)], "record 1 has the number None"),
+        ([note(1, ts=2.0), note(2, ts=1.0)], "record 2 is older than the previous record"),
+        ([note(1, scope=EventScope("t", "", ""))], "record 1 belongs to session 't'"),
+        (
+            [AssistantDelta(SCOPE, "id", 1.0, "a", seq=1)],
+            "record 1 (assistant.delta) is a live event",
+        ),
         ([UserMessage(SCOPE, "id", 1.0, "", seq=1)], "the conversation: message 0: a user"),
-        ([UnknownEvent({"type": "x", "seq": 3})], "record 1 says that it is 3"),
+        ([UnknownEvent({"type": "x", "seq": 3})], "record 1 has the number 3"),
     ],
 )
 def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None:
@@ -64,6 +67,6 @@ def test_a_line_that_is_no_record_does_not_hide_the_next_fault() -> None:
     first, second, third = [fault for _, fault in faults_of("s", lines)]
     assert first.startswith("record 1: expected the JSON")
     assert second.startswith("record 2: tool.result event")
-    assert third.startswith("record 3 says that it is 9")
+    assert third.startswith("record 3 has the number 9")
     result = ToolResult(SCOPE, "id", 1.0, "c", "t", "no call", seq=1)
     assert faults(result) == [], "the fold passes it over"

@@ -195,11 +195,9 @@ async def test_lost_records_fail_the_session_until_repaired(kind: str, tmp_path:
             db.execute("DELETE FROM commits WHERE id = 2")
         db.close()
     async with open_runtime(store=DISK[kind](path)) as runtime:
-        with pytest.raises(SessionStoreError, match=r"missing from its log.*sessions repair"):
+        with pytest.raises(SessionStoreError, match=r"missing from the log.*sessions repair"):
             await runtime.run("More?", talker("Three."), session_id="s")
-        assert any(
-            "nothing of it is in the log" in one for one in await runtime.sessions.check("s")
-        )
+        assert any("left in the log" in one for one in await runtime.sessions.check("s"))
         assert (await runtime.sessions.repair("s")).damage
         assert await runtime.sessions.check("s") == ()
         await talk(runtime, "Three.")
@@ -270,7 +268,7 @@ def test_any_damaged_file_is_read_checked_and_repaired(text: bytes) -> None:
                 assert any(one.lost for one in found)
                 read = []
             repaired = await store.repair("s")
-            assert not found or repaired.backup or "without its end" in found[0].reason
+            assert not found or repaired.backup or "incomplete line" in found[0].reason
             assert await store.damage("s") == ()
             after = await store.load("s")
             assert [one for one in after if isinstance(one, Event)][: len(read)] == read

@@ -1,1 +1,1 @@
-"""Code that the stores on disk share: a writer thread, locks, safe files and listings."""
+"""Code shared by the stores on disk: a writer thread, locks, safe file access and listings."""

@@ -1,6 +1,6 @@
-"""Appends as stores take them: checked, and in JSON; and what is told of those that are refused.
+"""Validation and encoding of appends, and the errors for refused ones.
 
-Pure, and the same for every store, so that all refuse the same things in the same words.
+Pure functions, shared by all stores, so that all refuse the same appends with the same messages.
 """
 
 import logging
@@ -25,7 +25,7 @@ from agent_actors.errors import (
 from agent_actors.sessions.alignment import aligned, is_aligned
 
 _LOG: Final = logging.getLogger("agent_actors.stores")
-# What encoding an event and reading it back raise where the event holds anything at all.
+# Exceptions that encoding an event, or reading it back, can raise for arbitrary field values.
 _UNREADABLE: Final = (
     InvalidEventError,
     TypeError,
@@ -39,12 +39,12 @@ _UNREADABLE: Final = (
 
 @attrs.frozen
 class Entry:
-    """An append as a core takes it: checked, and in JSON.
+    """A validated append with its events encoded as JSON.
 
     Attributes:
-        append: What was asked.
-        lines: The JSON of its events, one each.
-        changes: What to note of the session; None: nothing.
+        append: The append as requested.
+        lines: The JSON of its events, one line each.
+        changes: Metadata keys to update; None to leave the metadata alone.
     """
 
     append: LogAppend
@@ -53,7 +53,7 @@ class Entry:
 
 
 def prepared(append: LogAppend) -> Entry | SessionError:
-    """An append as a core takes it, or why there is none."""
+    """Validate and encode an append. Return the error if it is invalid."""
     session_id = append.session_id
     if (fault := find_session_id_error(session_id)) is not None:
         return SessionStoreError(fault, session_id=str(session_id))
@@ -70,10 +70,10 @@ def prepared(append: LogAppend) -> Entry | SessionError:
 
 
 def _checked_lines(append: LogAppend) -> Sequence[bytes]:
-    """The JSON of an append's events, of which all can be read back.
+    """Return the JSON of an append's events after checking that each line can be read back.
 
     Raises:
-        SessionStoreError: One cannot; says which, and why.
+        SessionStoreError: A line cannot be read back; the message says which one and why.
     """
     lines = append.lines
     try:
@@ -82,51 +82,51 @@ def _checked_lines(append: LogAppend) -> Sequence[bytes]:
         for seq, line in enumerate(lines, append.expected_seq + 1):
             check_line(line, seq)
     except _UNREADABLE as error:
-        # A provider, a hook or a store's caller of any kind may have built the event.
+        # Providers, hooks and direct callers of a store may build events with arbitrary values.
         raise SessionStoreError(
-            f"nothing was written, since a record could not be read back: {error}",
+            f"nothing was written, because a record could not be read back: {error}",
             session_id=append.session_id,
         ) from error
     return lines
 
 
 def append_fault(append: LogAppend) -> str | None:
-    """Why an append is none; None if it is one."""
+    """Return a validation error for an append; None if it is valid."""
     if not append.events:
-        return "expected records to append, and got none"
+        return "an append must have at least one record; got none"
     lines = append.lines
     if lines is not None and (
         len(lines) != len(append.events) or any(b"\n" in line for line in lines)
     ):
-        return "expected a line of JSON for each event, without breaks"
+        return "`lines` must hold one line of JSON per event, without line breaks"
     return None
 
 
 def plain_metadata(metadata: Mapping[str, JsonValue], session_id: str) -> JsonObject:
-    """Metadata as JSON values.
+    """Convert metadata to JSON values.
 
     Raises:
-        SessionStoreError: A value is none; says which.
+        SessionStoreError: A value is not a JSON value; the message says which one.
     """
     try:
         return to_json_object(metadata)
     except TypeError as error:
-        raise SessionStoreError(f"its metadata: {error}", session_id=session_id) from None
+        raise SessionStoreError(f"invalid metadata: {error}", session_id=session_id) from None
 
 
 def placed(
     lines: Sequence[bytes], session_id: str, first_seq: int = 1, last_seq: int | None = None
 ) -> Sequence[bytes]:
-    """The stored lines of a log with one for each record, damaged or not.
+    """Return the stored lines of a log, one per record, damaged or not.
 
     Args:
         lines: The lines as they are stored.
         session_id: The session.
-        first_seq: The `seq` of the first.
-        last_seq: The `seq` of the last, if it is known.
+        first_seq: The `seq` of the first record.
+        last_seq: The `seq` of the last record; None if unknown.
 
     Raises:
-        SessionStoreError: Records are missing without a trace.
+        SessionStoreError: Records are missing completely.
     """
     complete = last_seq is None or len(lines) == last_seq - first_seq + 1
     if complete and is_aligned(lines, first_seq):
@@ -138,23 +138,22 @@ def placed(
 
 
 def lost_records(session_id: str, first: int, last: int) -> SessionStoreError:
-    """What is raised where records are missing without a trace."""
+    """Return the error for records that are missing completely."""
     which = f"record {first} is" if first == last else f"records {first} to {last} are"
     return SessionStoreError(
-        f"{which} missing from its log, and nothing tells what they said; `agent-actors sessions "
-        "repair`, or `runtime.sessions.repair`, makes it usable without them",
+        f"{which} missing from the log and cannot be recovered; `agent-actors sessions repair` or "
+        "`runtime.sessions.repair` makes the rest of the session usable",
         session_id=session_id,
     )
 
 
 def read_records(lines: Sequence[bytes], session_id: str, after_seq: int) -> list[AnyEvent]:
-    """The records of these lines, one each, which follow that `seq`."""
+    """Decode lines into records, one each; the first has the `seq` after `after_seq`."""
     records = loads_events(lines, session_id, after_seq=after_seq)
     damaged = [record for record in records if isinstance(record, UnreadableEvent)]
     if damaged:
         _LOG.warning(
-            "session %r: %d of its records cannot be read and are left out; the first is record "
-            "%d: %s",
+            "session %r: skipped %d records that cannot be read; the first is record %d: %s",
             session_id,
             len(damaged),
             damaged[0].seq,
@@ -164,16 +163,16 @@ def read_records(lines: Sequence[bytes], session_id: str, after_seq: int) -> lis
 
 
 def used_elsewhere(session_id: str) -> SessionBusy:
-    """What is told of a session that another opening of the store has."""
+    """Return the error for a session that another instance of the store holds."""
     return SessionBusy(
         session_id=session_id,
         run_id="in another process",
-        reason="one process at a time has a session; wait for its run to end",
+        reason="only one process at a time can use a session; wait for its run to end",
     )
 
 
 def stale(append: LogAppend, last_seq: int, fence: int) -> SessionFenced | None:
-    """Why an append does not follow the log's end; None if it does."""
+    """Return the error for an append that does not follow the end of the log; None if it does."""
     if append.fence < fence:
         return SessionFenced(
             f"the writer's fencing number {append.fence} is older than {fence}",
@@ -182,12 +181,12 @@ def stale(append: LogAppend, last_seq: int, fence: int) -> SessionFenced | None:
     if append.expected_seq != last_seq:
         return SessionFenced(
             f"the writer expected the log to end at {append.expected_seq}, "
-            f"and it ends at {last_seq}",
+            f"but it ends at {last_seq}",
             session_id=append.session_id,
         )
     return None
 
 
 def merged(metadata: Mapping[str, JsonValue], changes: JsonObject) -> JsonObject:
-    """Metadata with keys noted, and those that are None forgotten."""
+    """Return the metadata with the changes applied. A change to None removes the key."""
     return {key: value for key, value in {**metadata, **changes}.items() if value is not None}

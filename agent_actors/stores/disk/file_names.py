@@ -1,18 +1,22 @@
-"""Names of directories for session ids: one for each, on every file system.
+"""Directory names for session ids, unique and valid on every file system.
 
-Pure. An id that could be mistaken for something else is spelled with escapes, `%` and two
-hexadecimal digits a byte: capitals, since some systems do not tell them from small letters; dots
-and blanks at its ends; names that a system keeps for its devices; and all but letters, digits and
-`._-` of ASCII. So no name has a separator, none is `.` or `..`, and different ids have different
-names. Where that would be too long for a file name, a digest stands for the id, marked by `%~`,
-which no escape looks like.
+Pure. Characters that could be ambiguous are escaped as `%` and two hexadecimal digits per byte:
+
+- capitals, because some file systems ignore case;
+- dots at either end of an id;
+- the first character of names that a system reserves for devices;
+- every other character except ASCII letters, digits, `.`, `_` and `-`.
+
+Therefore no name contains a separator, no name is `.` or `..`, and different ids have different
+names. If the escaped name is too long for a file system, the name is `%~` and a digest of the id.
+No escape begins with `%~`.
 """
 
 import re
 from hashlib import sha256
 from typing import Final
 
-# File systems take 255 bytes; the rest is left for what others append to a name.
+# Characters. File systems accept 255 bytes; the rest is reserved for suffixes added to a name.
 _LONGEST: Final = 200
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -20,7 +24,7 @@ _DEVICE: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 
 
 def directory_name(session_id: str) -> str:
-    """The directory's name for a session id that is one (`find_session_id_error`)."""
+    """Return the directory name for a valid session id (see `find_session_id_error`)."""
     name = "".join(
         character if character in _PLAIN else _escaped(character) for character in session_id
     )

@@ -1,9 +1,9 @@
-"""Sessions that no run uses, and that their opening still has.
+"""Sessions that no run uses but that this instance of the store still holds.
 
-A session's next run often follows at once; as long as no other opening of the store is there, it is
-kept for a while, so that its log need not be read again. Owns nothing but the list. The event loop
-adds to it and takes from it, and the store's thread takes what is to be given back: each is one
-step under a lock, so that a session is either taken again or given back, and never both.
+The next run on a session often follows immediately. If no other instance has the store open, an
+idle session is held for a while, so that its log need not be read again. The event loop adds and
+takes sessions; the store's thread takes sessions to release. Each step holds a lock, so a session
+is either taken again or released, never both.
 """
 
 import threading
@@ -15,13 +15,13 @@ import attrs
 
 @attrs.define(eq=False)
 class KeptSessions:
-    """See above.
+    """The idle sessions that this instance of the store holds.
 
     Args:
-        clock: Seconds.
+        clock: Returns seconds.
 
     Attributes:
-        news: Whether any was added since `due` was asked.
+        news: True if a session was added since the last call of `due`.
     """
 
     _clock: Callable[[], float] = time.monotonic
@@ -33,18 +33,18 @@ class KeptSessions:
         return bool(self._since)
 
     def add(self, session_id: str) -> None:
-        """A run on the session has ended."""
+        """Add a session whose run has ended."""
         with self._lock:
             self._since[session_id] = self._clock()
             self.news = True
 
     def take(self, session_id: str) -> bool:
-        """Whether it was kept; it is in use from here on."""
+        """Take a session out for a new run. Return False if it is not held."""
         with self._lock:
             return self._since.pop(session_id, None) is not None
 
     def due(self, seconds: float) -> list[str]:
-        """Those that were kept for so long, and are to be given back."""
+        """Remove and return the sessions that have been idle for at least `seconds`."""
         horizon = self._clock() - seconds
         with self._lock:
             self.news = False
@@ -54,6 +54,6 @@ class KeptSessions:
         return due
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all sessions."""
         with self._lock:
             self._since.clear()

@@ -1,8 +1,8 @@
-"""Listings: what a page asks for, checked, and the places where pages begin.
+"""Listings of sessions: validated queries and the positions where pages begin.
 
-Pure. A session's place is its time and its id, both descending: ids tell apart what began in the
-same moment, in the order of their UTF-8. What a page's `next` holds is the place of its last
-session, so that pages need no snapshot and no session of the store needs to stand still.
+Pure. The position of a session is its time and its id, both in descending order. The id, compared
+as UTF-8, orders sessions with the same time. The `next` of a page is the position of the page's
+last session. Pages therefore need no snapshot, and the store may change between them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.errors import ConfigError
 
-# A page is decoded at once, in one go.
+# Sessions. A page is decoded in one step that blocks.
 MAX_PAGE: Final = 1_000
 
 Place: TypeAlias = tuple[float, str]
@@ -25,13 +25,13 @@ _PLACE: Final = msgspec.json.Decoder(tuple[float, str])
 
 @attrs.frozen
 class Query:
-    """A listing that was asked for, checked.
+    """A validated listing request.
 
     Attributes:
-        where: Keys of the metadata, and the JSON of the value of each.
-        order: By which time.
-        limit: The most on a page.
-        after: The place after which the page begins; None: with the newest.
+        where: Metadata keys, each with the JSON of its required value.
+        order: The time to order by.
+        limit: The maximum number of sessions on a page.
+        after: The position after which the page begins; None to begin with the newest session.
     """
 
     where: Mapping[str, bytes]
@@ -40,17 +40,21 @@ class Query:
     after: Place | None
 
     def takes(self, info: SessionInfo) -> bool:
-        """Whether a session is on this page or a later one."""
+        """Return whether a session is on this page or a later one."""
         if self.after is not None and self.place(info) >= self.after:
             return False
         return all(encoded(info.metadata.get(key)) == value for key, value in self.where.items())
 
     def place(self, info: SessionInfo) -> Place:
-        """Where a session stands."""
+        """Return the position of a session in this order."""
         return (info.updated_at if self.order == "updated" else info.created_at, info.session_id)
 
     def page(self, infos: Iterable[SessionInfo]) -> SessionPage:
-        """The page, from sessions that it takes, in order; one more than fit tells of a next."""
+        """Return the page from matching sessions in order.
+
+        Args:
+            infos: Up to `limit + 1` sessions. The last one only shows that there is another page.
+        """
         found = tuple(infos)
         shown = found[: self.limit]
         more = len(found) > self.limit
@@ -58,7 +62,7 @@ class Query:
         return SessionPage(shown, after)
 
     def page_of_all(self, infos: Iterable[SessionInfo]) -> SessionPage:
-        """The page, from all sessions in any order."""
+        """Return the page from all sessions, in any order."""
         taken = sorted(filter(self.takes, infos), key=self.place, reverse=True)
         return self.page(taken[: self.limit + 1])
 
@@ -69,21 +73,21 @@ def asked(
     limit: int,
     after: str | None,
 ) -> Query:
-    """What `list_sessions` was asked for.
+    """Validate the arguments of `list_sessions`.
 
     Raises:
-        ConfigError: A bound, an order, a value or an `after` that is none.
+        ConfigError: An argument is invalid.
     """
     if order not in ("created", "updated"):
-        raise ConfigError(f"sessions are listed by 'created' or 'updated'; got {order!r}")
+        raise ConfigError(f"order must be 'created' or 'updated'; got {order!r}")
     if not 1 <= limit <= MAX_PAGE:
-        raise ConfigError(f"a page holds 1 to {MAX_PAGE} sessions; got limit={limit}")
+        raise ConfigError(f"limit must be between 1 and {MAX_PAGE}; got {limit}")
     wanted: dict[str, bytes] = {}
     values: Mapping[str, object] = where or {}
     for key, value in values.items():
         if not isinstance(value, str | int | float | bool | None):
             raise ConfigError(
-                f"sessions are found by text, numbers, bools and None; got "
+                f"values of `where` must be str, int, float, bool or None; got "
                 f"{type(value).__name__} for {key!r}"
             )
         wanted[key] = encoded(value)
@@ -94,9 +98,11 @@ def _place(after: str) -> Place:
     try:
         return _PLACE.decode(after)
     except ValueError:
-        raise ConfigError(f"after={after[:80]!r} is the `next` of no page") from None
+        raise ConfigError(
+            f"after must be the `next` of an earlier page; got {after[:80]!r}"
+        ) from None
 
 
 def encoded(value: JsonValue) -> bytes:
-    """The JSON of a value of the metadata; values are the same if this is."""
+    """Return canonical JSON of a metadata value: equal values have equal JSON."""
     return msgspec.json.encode(value, order="sorted")

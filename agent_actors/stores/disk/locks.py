@@ -1,12 +1,13 @@
-"""Which opening of a store may write which session, told by the system's own file locks.
+"""File locks that give each session to one instance of a store at a time.
 
-Owns one lock file per opening, and the locks in it: a byte for each session, at a place made from
-its id. The kernel gives them back when a process dies, however it dies, so that nothing has to
-expire and a crashed run's session is free at once. They belong to the open file (Linux's open file
-description locks), not to the process: two openings in one process exclude each other too.
+Each instance opens the lock file and locks one byte per session, at an offset derived from the
+session id. The kernel releases the locks when a process dies, for whatever reason. Locks therefore
+need no expiry, and a crashed run's session is available immediately. The locks belong to the open
+file (open file description locks of Linux), not to the process, so two instances in one process
+exclude each other too.
 
-Where a system has no such locks, an opening locks the whole file instead, and keeps every other
-opening of the store out.
+On systems without such locks, an instance locks the whole file and excludes every other instance
+from the store.
 """
 
 import errno
@@ -18,16 +19,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-# F_OFD_SETLK; None where there are only locks that belong to the process.
+# F_OFD_SETLK; None on systems that only have locks that belong to the process.
 OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 
-# Places of sessions are below 2**62, so that a place and its byte fit into any off_t.
+# The offsets of sessions are below 2**62, so that an offset and its byte fit into any off_t.
 _PLACE_BITS: Final = 62
-# Beyond all sessions: held while an opening makes the store ready.
+# An offset beyond all sessions, locked while an instance opens the store.
 _OPENING: Final = 1 << _PLACE_BITS
-# Shared by all openings: who could have it alone is alone.
+# An offset that all instances lock shared. An instance that could lock it exclusively is alone.
 _PRESENCE: Final = _OPENING + 1
-# Seconds to wait for another opening to have made the store ready, and between looks.
+# Seconds to wait while another instance opens the store, and seconds between attempts.
 _OPENING_TIMEOUT: Final = 5.0
 _LOOK_EVERY: Final = 0.01
 
@@ -35,14 +36,15 @@ _REFUSED: Final = frozenset({errno.EAGAIN, errno.EACCES})
 
 
 class StoreLocks:
-    """The locks of one opening of a store.
+    """The locks of one instance of a store.
 
     Args:
-        path: The lock file; made if it is not there, for its owner only.
+        path: The lock file, created if missing; only its owner may access it.
 
     Raises:
-        OSError: It cannot be made.
-        StoreInUse: The system has no locks by session, and another opening has the store.
+        OSError: The file cannot be created or locked.
+        StoreInUse: Another instance is still opening the store. On systems without locks per
+            session: another instance has the store open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,10 +59,10 @@ class StoreLocks:
 
     def _ready(self) -> None:
         deadline = time.monotonic() + _OPENING_TIMEOUT
-        # Whoever looks whether it is alone holds up the second of these for a moment.
+        # An instance that checks whether it is alone blocks the second lock for a moment.
         while not (self._lock_opening() and self._set(fcntl.F_RDLCK, _PRESENCE)):
             if time.monotonic() > deadline:
-                raise StoreInUse
+                raise StoreInUse("another process uses the store or is still opening it; try again")
             time.sleep(_LOOK_EVERY)
 
     def _lock_opening(self) -> bool:
@@ -75,11 +77,11 @@ class StoreLocks:
         return True
 
     def made_ready(self) -> None:
-        """The store is ready: let the next opening look at it."""
+        """Let the next instance open the store, now that this instance has opened it."""
         self._set(fcntl.F_UNLCK, _OPENING)
 
     def alone(self) -> bool:
-        """Whether this is the only opening.
+        """Return whether no other instance has the store open.
 
         Raises:
             OSError: The system cannot tell.
@@ -89,11 +91,11 @@ class StoreLocks:
         return self._set(fcntl.F_RDLCK, _PRESENCE)
 
     def holds(self, session_id: str) -> bool:
-        """Whether this opening has the session."""
+        """Return whether this instance holds the session."""
         return session_id in self._held
 
     def take(self, session_id: str) -> bool:
-        """Take the session, if no other opening has it; True if this one has it now.
+        """Acquire the session. Return False if another instance holds it.
 
         Raises:
             OSError: The system cannot tell.
@@ -106,13 +108,13 @@ class StoreLocks:
         return True
 
     def give_back(self, session_id: str) -> None:
-        """Let others have the session; nothing happens if this opening does not have it."""
+        """Release the session; do nothing if this instance does not hold it."""
         if session_id in self._held:
             self._held.remove(session_id)
             self._set(fcntl.F_UNLCK, _place(session_id))
 
     def close(self) -> None:
-        """Give everything back; idempotent."""
+        """Release all locks. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -120,7 +122,7 @@ class StoreLocks:
 
     def _set(self, kind: int, place: int) -> bool:
         if OFD_SETLK is None:
-            return True  # this opening has the whole store
+            return True  # this instance has locked the whole file
         # The C library's `struct flock`: type, whence, start, length, pid.
         wanted = struct.pack("hhqqi", kind, os.SEEK_SET, place, 1, 0)
         try:
@@ -133,7 +135,7 @@ class StoreLocks:
 
 
 class StoreInUse(Exception):
-    """Another opening has the whole store, or takes too long to make it ready."""
+    """Another instance has locked the whole store, or takes too long to open it."""
 
 
 def _place(session_id: str) -> int:

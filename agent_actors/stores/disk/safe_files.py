@@ -1,7 +1,8 @@
-"""Files in directories that are held open, for their owner only, never through a link.
+"""Access to files relative to open directories, owner-only and without following links.
 
-A session's files are reached by descriptors, from the store's directory down: what is swapped for
-a symbolic link meanwhile is refused (`ELOOP`, `ENOTDIR`), and nothing outside is read or written.
+The files of a session are opened by descriptors, starting at the store's directory. If a file or
+directory is swapped for a symbolic link, opening it fails (`ELOOP`, `ENOTDIR`); no file outside the
+store is read or written.
 """
 
 import os
@@ -15,10 +16,10 @@ _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 @contextmanager
 def folder(name: str, parent: int) -> Generator[int]:
-    """The descriptor of a directory.
+    """Open a directory and yield its descriptor.
 
     Raises:
-        OSError: It is not there, or no directory of its own.
+        OSError: It does not exist, is not a directory, or is a link.
     """
     found = os.open(name, _FOLDER, dir_fd=parent)
     try:
@@ -28,10 +29,10 @@ def folder(name: str, parent: int) -> Generator[int]:
 
 
 def make_folder(name: str, parent: int) -> bool:
-    """Make a directory; False if it is there already.
+    """Create a directory. Return False if it already exists.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
@@ -42,10 +43,10 @@ def make_folder(name: str, parent: int) -> bool:
 
 @contextmanager
 def file(name: str, parent: int, flags: int) -> Generator[int]:
-    """The descriptor of a file; made, if the flags say so, for its owner only.
+    """Open a file and yield its descriptor. If the flags create it, only its owner may access it.
 
     Raises:
-        OSError: It is not there, or no file of its own.
+        OSError: It does not exist, or is a link.
     """
     found = os.open(name, flags | _FILE, 0o600, dir_fd=parent)
     try:
@@ -55,10 +56,10 @@ def file(name: str, parent: int, flags: int) -> Generator[int]:
 
 
 def read_file(name: str, parent: int) -> bytes | None:
-    """What is in a file; None if there is none.
+    """Return the content of a file; None if it does not exist.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     try:
         with file(name, parent, os.O_RDONLY) as found:
@@ -68,7 +69,7 @@ def read_file(name: str, parent: int) -> bytes | None:
 
 
 def read_from(found: int, offset: int) -> bytes:
-    """What is in a file from there on."""
+    """Return the content of a file from an offset to its end."""
     pieces: list[bytes] = []
     size = os.fstat(found).st_size
     while piece := os.pread(found, max(1, size - offset), offset):
@@ -78,10 +79,10 @@ def read_from(found: int, offset: int) -> bytes:
 
 
 def write_all(found: int, data: bytes) -> None:
-    """Write all of it.
+    """Write all of the data.
 
     Raises:
-        OSError: It cannot be written; part of it may be.
+        OSError: The write failed; part of the data may be written.
     """
     view = memoryview(data)
     while view:
@@ -89,10 +90,10 @@ def write_all(found: int, data: bytes) -> None:
 
 
 def replace_file(name: str, parent: int, data: bytes, *, sync: bool) -> None:
-    """Put this in the place of a file's content, whole or not at all.
+    """Replace the content of a file atomically.
 
     Raises:
-        OSError: It cannot be written; the file is as it was.
+        OSError: The write failed; the file is unchanged.
     """
     new = f"{name}.new"
     try:

@@ -1,12 +1,11 @@
-"""A thread of a store's own: jobs run there one after another, in the order in which they came.
+"""A thread that runs the blocking jobs of a store, one after another, in the order of submission.
 
-Owns the thread and its queue, and knows nothing of what jobs do. A job's outcome goes back to the
-task that waits for it; one whose task has been cancelled is not begun, and one that has begun is
-carried out, so that what comes after it finds whole work. A job may also be wanted at a time of
-its own (`later`): the thread does it when it has nothing else to do and the time has come.
+The result of a job is passed to the task that waits for it. If the task is cancelled before its job
+begins, the job is dropped. A job that has begun always completes, so that the next job finds
+consistent data. `later` schedules a job for a time when the queue is empty.
 
-The thread is a daemon: a program that leaves a store unclosed ends all the same, and finds what it
-wrote, as after a crash.
+The thread is a daemon: a program that never closes its store still ends. Its next start finds the
+data as after a crash.
 """
 
 import logging
@@ -41,9 +40,9 @@ class _Asked(Generic[T]):
             return
         try:
             self.value = self.job()
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the task that asked
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the waiting task
             self.error = error
-        with suppress(trio.RunFinishedError):  # nobody is left to be told
+        with suppress(trio.RunFinishedError):  # the event loop has ended
             self.token.run_sync_soon(self._tell)
 
     def _tell(self) -> None:
@@ -56,11 +55,11 @@ class _Asked(Generic[T]):
 
 
 class StoreThread:
-    """A thread and its queue, from `start` to `end`; may be started again.
+    """A thread and its queue, alive from `start` to `end`. It may be started again.
 
     Args:
         name: The thread's name.
-        clock: Seconds; for `later`.
+        clock: Returns seconds; used by `later`.
 
     Attributes:
         running: True from `start` to `end`.
@@ -75,7 +74,7 @@ class StoreThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; its jobs follow the last one of the thread before."""
+        """Start a thread. Its jobs begin when the previous thread has finished its jobs."""
         self._queue = SimpleQueue()
         self.running = True
         self._thread = threading.Thread(
@@ -84,9 +83,9 @@ class StoreThread:
         self._thread.start()
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Have a job done, and wait for what it returns or raises.
+        """Run a job in the thread and return its result or raise its exception.
 
-        Cancellation: stops waiting; a job that has begun is carried out.
+        Cancellation: a job that has begun still completes; otherwise it is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         asked = _Asked(job, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
@@ -97,19 +96,22 @@ class StoreThread:
         return cast(T, asked.value)
 
     def post(self, job: Job) -> None:
-        """Have a job done that nobody waits for, and that does not raise."""
+        """Run a job in the thread without waiting for it. Its exceptions are logged."""
         self._queue.put(job)
 
     def later(self, job: Job, seconds: float) -> None:
-        """Have a job done once in that time, or at the time set before; called by jobs only."""
+        """Schedule a job once. A job that is already scheduled keeps its time.
+
+        Only jobs may call this.
+        """
         self._later.setdefault(job, self._clock() + seconds)
 
     def forget_later(self) -> None:
-        """Drop what was to be done later; called by jobs only."""
+        """Drop all scheduled jobs. Only jobs may call this."""
         self._later.clear()
 
     def end(self) -> None:
-        """End the thread when all that was asked before is done."""
+        """End the thread after all submitted jobs."""
         if self.running:
             self.running = False
             self._queue.put(None)
@@ -120,7 +122,7 @@ class StoreThread:
         before: threading.Thread | None,
     ) -> None:
         if before is not None:
-            before.join()  # nobody waited for it, and both work on the same
+            before.join()  # `end` did not wait for it, and both threads use the same store
         self._later = {}
         while True:
             self._do_due()
@@ -153,5 +155,5 @@ def _carry_out(job: Job) -> None:
     try:
         job()
     except Exception:  # noqa: BLE001 - see below
-        # Others wait for this thread: it outlives whatever nobody waits for.
-        _LOG.exception("a store's job in the background failed")
+        # Other jobs depend on this thread, so it must survive the failure of a background job.
+        _LOG.exception("a background job of a store failed")

@@ -1,8 +1,8 @@
-"""What the stores on disk share: a port in front, a thread behind, and a core that does the work.
+"""The base of the stores on disk: an async port, a thread, and a blocking core.
 
-Owns the thread, the errors and what happens by itself: pruning old sessions, and writing through
-to the disk. A core is plain blocking code that one thread calls, one method at a time; it raises
-what the system raises, and `SessionError`. It knows neither trio nor waiting.
+`DiskStore` owns the thread, translates errors, prunes old sessions and flushes commits to the disk
+periodically. A core is plain blocking code. One thread calls it, one method at a time. It raises
+the exceptions of the system and `SessionError`. A core does not use trio.
 """
 
 import time
@@ -32,102 +32,103 @@ from agent_actors.stores.disk.thread import StoreThread
 
 T = TypeVar("T")
 
-# What of a commit is on the disk itself, and not only with the system, when it is acknowledged.
+# When a commit reaches the disk itself, not only the operating system; see `SqliteStore`.
 Durability: TypeAlias = Literal["sync", "batch", "exit"]
 DURABILITIES: Final = ("sync", "batch", "exit")
 
 # Days that a session is kept after its last record.
 CLEANUP_PERIOD_DAYS: Final = 30.0
 _DAY: Final = 86_400.0
-# Seconds between looks for old sessions, and how many go at once, so that others need not wait.
+# Seconds between searches for old sessions, and the number of sessions that one job deletes. A
+# small number keeps the wait of other jobs short.
 _PRUNE_EVERY: Final = _DAY
 _PRUNED_AT_ONCE: Final = 200
-# Seconds between looks for sessions to give back, and whether others are there who may want them:
-# to wake the thread for each costs more than all else about it.
+# Seconds between checks for sessions to release and for other instances that may want them. Waking
+# the thread for each session would cost more than the release itself.
 _LOOK_EVERY: Final = 0.02
-# Seconds that a session is kept after its run where nobody else has the store open.
+# Seconds that a session is held after its run if no other instance has the store open.
 _KEEP: Final = 1.0
-# Seconds that `batch` leaves commits to the system before it writes them through.
+# Seconds between flushes to the disk with `batch`.
 SYNC_EVERY: Final = 1.0
 
 
 class Core(Protocol):
-    """A store as blocking code, called by one thread.
+    """A blocking store that one thread calls.
 
     Attributes:
-        faults: What the system raises when it cannot do what is asked.
+        faults: The exception types that the system raises if an operation fails.
     """
 
     faults: tuple[type[Exception], ...]
 
     def open(self) -> int:
-        """Make ready; the epoch."""
+        """Open the store and return its epoch."""
         ...
 
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
-        """Take the session, and read its records."""
+        """Acquire the session and read its records."""
         ...
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
-        """Read the session's records as they are written."""
+        """Read the session's records as stored lines."""
         ...
 
     def append(self, entries: Sequence[Entry]) -> Sequence[AppendOutcome]:
-        """Commit what can be; one outcome per entry."""
+        """Commit the valid entries. Return one outcome per entry."""
         ...
 
     def info(self, session_id: str) -> SessionInfo | None:
-        """What is known of the session."""
+        """Return information about the session; None if it has no records."""
         ...
 
     def page(self, query: Query) -> SessionPage:
-        """A page of the sessions."""
+        """Return a page of sessions."""
         ...
 
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
-        """Note keys; False if there is no such session."""
+        """Update metadata keys. Return False if the session has no records."""
         ...
 
     def damage(self, session_id: str) -> Sequence[Damage]:
-        """What is wrong with the session's log."""
+        """Return the damage found in the session's log."""
         ...
 
     def repair(self, session_id: str) -> LogRepair:
-        """Take the session, and make its log readable."""
+        """Acquire the session and make its log readable."""
         ...
 
     def alone(self) -> bool:
-        """Whether nobody else has the store open."""
+        """Return whether no other instance has the store open."""
         ...
 
     def release(self, session_id: str) -> None:
-        """Let others have the session."""
+        """Release the session."""
         ...
 
     def forget(self, session_id: str) -> None:
-        """Drop what is remembered of the session; it is still there."""
+        """Drop cached state of the session; its stored data stays."""
         ...
 
     def delete(self, session_id: str) -> None:
-        """Take the session, and delete it."""
+        """Acquire the session and delete it."""
         ...
 
     def prune(self, before: float, most: int) -> Sequence[str]:
-        """Delete so many old sessions that nobody uses."""
+        """Delete up to `most` unused sessions whose last record is older than `before`."""
         ...
 
     def sync(self) -> None:
-        """Write through to the disk what is committed."""
+        """Flush all commits to the disk."""
         ...
 
     def close(self) -> None:
-        """Close everything, written through; idempotent."""
+        """Flush everything to the disk and close it. Idempotent."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class DiskOptions:
-    """What the stores on disk have in common; see `SqliteStore`."""
+    """Options shared by the stores on disk; see `SqliteStore`."""
 
     durability: Durability = "batch"
     cleanup_period_days: float = CLEANUP_PERIOD_DAYS
@@ -136,20 +137,20 @@ class DiskOptions:
     def __attrs_post_init__(self) -> None:
         if self.durability not in DURABILITIES:
             raise ConfigError(
-                f"durability is one of {', '.join(DURABILITIES)}; got {self.durability!r}"
+                f"durability must be one of {', '.join(DURABILITIES)}; got {self.durability!r}"
             )
         if not self.cleanup_period_days > 0:
             raise ConfigError(
-                "cleanup_period_days must be above 0 for a store on disk; use open_store(), or a "
-                f"MemoryStore, to persist nothing; got {self.cleanup_period_days}"
+                "cleanup_period_days must be above 0 for a store on disk; got "
+                f"{self.cleanup_period_days}; to persist nothing, use open_store() or a MemoryStore"
             )
 
 
 class DiskStore:
-    """A `SessionStore` over a core in a thread of its own. The base of those on disk.
+    """A `SessionStore` that runs a core in a separate thread; base class of the stores on disk.
 
     Attributes:
-        shared: True: other processes can open the same place.
+        shared: True: other processes can open the same store.
     """
 
     shared: Final = True
@@ -159,20 +160,20 @@ class DiskStore:
         self._options = options
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
-        # Sessions to give back, and whether the thread will look at them by itself.
+        # Sessions to release, and True if the thread checks them periodically.
         self._kept = KeptSessions()
         self._looks = False
 
     async def open(self) -> int:
-        """Make ready; the epoch grows with every opening of this place by anyone.
+        """Open the store. The epoch grows whenever any instance opens this store.
 
         Raises:
-            SessionStoreError: It cannot be used; the message tells what the system said.
+            SessionStoreError: The store cannot be used; the message includes the system's error.
 
-        Cancellation: waits no longer, and closes it again behind the caller.
+        Cancellation: stops waiting; the thread closes the store again.
         """
         if self._thread.running:
-            raise SessionStoreError(f"the store {self._where} is open already", session_id="")
+            raise SessionStoreError(f"the store {self._where} is already open", session_id="")
         self._kept.clear()
         self._looks = False
         self._thread.start()
@@ -184,27 +185,27 @@ class DiskStore:
             raise
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
-        """The records with `seq` above `after_seq`; from here on the session is this opening's."""
+        """Return the records with `seq` above `after_seq`. This instance then holds the session."""
         return await self._run(session_id, partial(self._load, session_id, after_seq))
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
-        """The records with `seq` above `after_seq`, as they are written."""
+        """Return the records with `seq` above `after_seq`, as stored lines."""
         return await self._run(session_id, partial(self._core.export, session_id, after_seq))
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
-        """Commit each append whose `expected_seq` and `fence` are current, all in one go."""
+        """Commit each append whose `expected_seq` and `fence` are current, if possible together."""
         return await self._run(None, partial(self._append, batch))
 
     async def damage(self, session_id: str) -> Sequence[Damage]:
-        """What is wrong with the stored log of the session; nothing is changed."""
+        """Return the damage found in the stored log of the session. Changes nothing."""
         return await self._run(session_id, partial(self._core.damage, session_id))
 
     async def repair(self, session_id: str) -> LogRepair:
-        """Make the log of the session readable again, and keep it as it was in a file."""
+        """Make the log of the session readable again and keep a copy of the damaged log."""
         return await self._run(session_id, partial(self._core.repair, session_id))
 
     async def info(self, session_id: str) -> SessionInfo | None:
-        """What is known of the session."""
+        """Return information about the session; None if it has no records."""
         return await self._run(session_id, partial(self._core.info, session_id))
 
     async def list_sessions(
@@ -215,36 +216,36 @@ class DiskStore:
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """A page of the sessions, the newest first."""
+        """Return a page of sessions, newest first."""
         query = asked(where, order, limit, after)
         return await self._run(None, partial(self._core.page, query))
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
-        """Note keys of the session's metadata."""
+        """Update metadata keys of the session. Return False if it has no records."""
         return await self._run(session_id, partial(self._annotate, session_id, metadata))
 
     def evicted(self, session_id: str) -> None:
-        """Drop what is remembered of the session; what is stored stays."""
+        """Drop cached state of the session; its stored data stays."""
         if self._thread.running:
             self._thread.post(partial(self._forget, session_id))
 
     def released(self, session_id: str) -> None:
-        """Let another opening have the session, soon."""
+        """Let other instances have the session soon."""
         if self._thread.running:
             self._kept.add(session_id)
             if not self._looks:
                 self._thread.post(self._look)
 
     def take_nowait(self, session_id: str) -> bool:
-        """Take the session again, if this opening has kept it since its last run."""
+        """Take the session for a new run. Return False if this instance no longer holds it."""
         return self._kept.take(session_id)
 
     async def delete(self, session_id: str) -> None:
-        """Forget the session, on the disk too."""
+        """Delete the session, on the disk too."""
         await self._run(session_id, partial(self._core.delete, session_id))
 
     async def prune(self, before: float) -> Sequence[str]:
-        """Delete the sessions whose last record is older than that, but for those in use."""
+        """Delete unused sessions whose last record is older than `before`; return their ids."""
         gone: list[str] = []
         while True:
             some = await self._run(None, partial(self._prune, before))
@@ -253,20 +254,20 @@ class DiskStore:
             gone += some
 
     async def aclose(self) -> None:
-        """Write everything through and close it, once what was asked before is done; idempotent.
+        """Close the store after all earlier calls and flush it to the disk. Idempotent.
 
-        Cancellation: waits no longer; it is closed all the same.
+        Cancellation: stops waiting; the store is closed anyway.
         """
         if self._thread.running:
             try:
                 await self._run(None, self._close)
             except BaseException:
-                self._thread.post(self._close)  # a cancel may have come before it was begun
+                self._thread.post(self._close)  # a cancellation may have dropped the job
                 raise
             finally:
                 self._thread.end()
 
-    # In the asking task.
+    # In the calling task.
 
     async def _run(self, session_id: str | None, job: Callable[[], T]) -> T:
         if not self._thread.running:
@@ -275,7 +276,7 @@ class DiskStore:
             raise SessionStoreError(fault, session_id=str(session_id))
         return await self._thread.run(partial(self._guarded, session_id or "", job))
 
-    # In the thread.
+    # In the store's thread.
 
     def _guarded(self, session_id: str, job: Callable[[], T]) -> T:
         try:
@@ -286,7 +287,7 @@ class DiskStore:
             raise self._failure(error, session_id) from error
 
     def _look(self) -> None:
-        self._looks = False  # first: what is added from here on wakes the thread
+        self._looks = False  # must come first: sessions added from now on wake the thread
         self._give_back(_KEEP if self._core.alone() else 0.0)
         if self._kept:
             self._looks = True
@@ -349,7 +350,7 @@ class DiskStore:
         return self._core.annotate(session_id, changes)
 
     def _sync(self) -> None:
-        # What cannot be written through now is, with what follows it, or when the store is closed.
+        # If this fails, the next flush or `close` includes the same commits.
         with suppress(*self._core.faults):
             self._core.sync()
 

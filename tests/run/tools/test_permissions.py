@@ -116,7 +116,7 @@ async def test_a_mode_says_what_becomes_of_calls(mode: str, text: str) -> None:
 
 @pytest.mark.feature("OAGS-087")
 def test_a_mode_that_always_asks_needs_somebody_to_ask() -> None:
-    with pytest.raises(ConfigError, match="there is nobody to ask"):
+    with pytest.raises(ConfigError, match="there is no approver"):
         attrs.evolve(agent(*USE), permissions="prompt")
     with pytest.raises(ConfigError, match="on_ask must be 'wait' or 'suspend'; got 'maybe'"):
         attrs.evolve(agent(*USE), on_ask=cast(Literal["wait"], "maybe"))

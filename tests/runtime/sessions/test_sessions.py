@@ -373,7 +373,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "there are none"),
     "no JSON": (["{"], "expected the JSON of a record"),
     "no session": (['{"type":"notification"}'], "session_id"),
-    "a gap": (['{"type":"x","session_id":"t","seq":2}'], "record 1 says that it is 2"),
+    "a gap": (['{"type":"x","session_id":"t","seq":2}'], "record 1 has the number 2"),
 }
 
 

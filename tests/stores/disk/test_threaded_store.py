@@ -117,7 +117,7 @@ async def test_a_store_that_is_not_open_says_so(make: Make) -> None:
         await store.append([append(0, "a")])
     assert caught.value.session_id == ""
     async with opened(store):
-        with pytest.raises(SessionStoreError, match="is open already"):
+        with pytest.raises(SessionStoreError, match="is already open"):
             await store.open()
         assert await store.append([append(0, "a")]) == [None]
 
