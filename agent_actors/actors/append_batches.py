@@ -16,8 +16,7 @@ T = TypeVar("T")
 
 # Seconds that a batch waits for further items, and the size of the last batch from which it does.
 # With a hundred sessions at once this doubles the size of a batch. The time is negligible compared
-# to
-# a model call.
+# to a model call.
 GATHER: Final = 0.004
 CROWD: Final = 4
 

@@ -324,10 +324,8 @@ class HookBus:
         """Call a handler for each event, in order, in a task of its own.
 
         With `after_seq` or `reread`, each record of a session is delivered exactly once and in
-        order,
-        published or read from the log. Live-only events (deltas, progress) that are published while
-        the
-        log is read are dropped and counted.
+        order, published or read from the log. Live-only events (deltas, progress) that are
+        published while the log is read are dropped and counted.
 
         Args:
             handler: An async function of the event.
@@ -338,8 +336,7 @@ class HookBus:
         Raises:
             RuntimeClosed: The bus is closed.
             ConfigError: `after_seq` without a session, or there is no log to read; or the handler,
-                the
-                session id or an event class is invalid.
+                the session id or an event class is invalid.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")

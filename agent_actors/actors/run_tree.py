@@ -111,7 +111,7 @@ class HeldSlots:
         return True
 
     def at_end(self, release: Callable[[], None]) -> None:
-        """Call a function at the end of the call. What it releases is not lent."""
+        """Release something at the end of the call; it is not lent to child runs."""
         self._finally.append(release)
 
     def release_all(self) -> None:
@@ -193,5 +193,4 @@ class lending:  # noqa: N801 - reads as a statement: `async with lending(call):`
             if exc is None:
                 raise
             # The exception of the body is more important. The cancellation is raised again at the
-            # next
-            # checkpoint.
+            # next checkpoint.

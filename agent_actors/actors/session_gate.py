@@ -180,20 +180,16 @@ class SessionGate:
             session_id: The session.
             run_id: The run that acquires it.
             on_busy: `reject` raises; `queue` and `steer` wait in the queue; `interrupt` and
-                `rollback`
-                stop the holder, and wait ahead of those.
+                `rollback` stop the holder, and wait ahead of those.
             ancestors: The sessions that the run's ancestors hold. Waiting for one of them would be
-                a
-                deadlock, and is refused under every policy.
+                a deadlock, and is refused under every policy.
             stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
             moved: Called with the position in the queue, at first and after every change; None for
-                no
-                notification.
+                no notification.
 
         Raises:
             SessionBusy: The session is held, and the policy, the ancestry or the length of the
-                queue
-                forbids to wait.
+                queue forbids to wait.
 
         Cancellation: safe; a lease that was granted in the same tick as the cancellation is
         returned.

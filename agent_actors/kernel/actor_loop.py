@@ -83,8 +83,7 @@ class Owner:
             Exception: Any exception of the work.
 
         Cancellation: a queued request is withdrawn. A running worker is cancelled, and the call
-        waits
-        until the worker has ended.
+        waits until the worker has ended.
         """
         return await (await self.submit(Request(work))).wait()
 

@@ -29,8 +29,7 @@ TakeInterrupt: TypeAlias = Callable[[BaseException], BaseException | None]
 
 _PACKAGE: Final = "agent_actors"
 # Packages that hold state between two checkpoints, or wait. Pure code needs no protection of its
-# own.
-# `tools` and `hooks` stay out because they only pass calls on to users' code.
+# own. `tools` and `hooks` stay out because they only pass calls on to users' code.
 PROTECTED: Final = frozenset(
     {"actors", "client", "kernel", "media", "providers", "run", "runtime", "stores", "transport"}
 )

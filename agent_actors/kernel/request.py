@@ -177,8 +177,7 @@ class Request(Generic[T]):
         """Stop the work at a time of trio's clock; the value is then the result of `missed`.
 
         The deadline is set on the request's own scope, because another scope inside costs a tenth
-        of a
-        call. Setting the deadline before the work begins is cheaper still.
+        of a call. Setting the deadline before the work begins is cheaper still.
         """
         self._missed = missed
         self._deadline = deadline

@@ -57,8 +57,7 @@ class Alarms:
                 self._sleep = trio.CancelScope(deadline=self._nearest)
         finally:
             # No other task runs between the last check of `_due` and this line, so the next `set`
-            # starts a new
-            # task.
+            # starts a new task.
             self._sleep = None
             self._nearest = math.inf
 

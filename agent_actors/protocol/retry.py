@@ -32,8 +32,7 @@ _NEVER: Final = frozenset({501, 505})
 
 _REFUSALS: Final = frozenset({429, 529})
 """Statuses that mean "too many requests". A 503 means the same if it names a time; otherwise it may
-be
-any outage.
+be any outage.
 """
 
 _IN_BAND_REFUSALS: Final = frozenset(

@@ -49,8 +49,7 @@ class SSELimitError(ValueError):
 
 
 # `bytes`: bytes of the event's data were not UTF-8 and were replaced. `line`: the data is the text
-# of
-# a line that no event stream contains. `empty`: the event has a name and no data.
+# of a line that no event stream contains. `empty`: the event has a name and no data.
 Fault: TypeAlias = Literal["", "bytes", "line", "empty"]
 
 _KNOWN_LINES: Final = frozenset({b"error", b"[DONE]"})
@@ -60,10 +59,8 @@ _KNOWN_LINES: Final = frozenset({b"error", b"[DONE]"})
 
 # A Struct and not an attrs class, because one is made per token of every stream. A frozen attrs
 # instance costs seven times as much, a NamedTuple four times. The Struct holds no containers, so
-# the
-# garbage collector need not track it. Returning the data as bytes was measured and rejected: it
-# saves
-# a fifth of the cost of an ASCII event and adds half to any other event, because data that is
+# the garbage collector need not track it. Returning the data as bytes was measured and rejected: it
+# saves a fifth of the cost of an ASCII event and adds half to any other event, because data that is
 # promised to be UTF-8 must be checked.
 class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
     """One dispatched event.
@@ -158,8 +155,7 @@ class SSEDecoder:
         self.unfinished: bytearray = bytearray()
         self._block_open = False
         # True if `feed_plain` may take a complete read of plain events. This includes the start of
-        # the
-        # stream, because data that begins with a BOM is not plain.
+        # the stream, because data that begins with a BOM is not plain.
         self._between_events = True
         self._data = bytearray()
         self._event = ""
@@ -195,10 +191,8 @@ class SSEDecoder:
         Raises:
             SSELimitError: A line or an event exceeded its limit. If the same read completed events
                 before it, these are returned and the next call raises the error. The events before
-                the
-                error therefore do not depend on how the bytes were split. Every later call raises
-                the
-                error again.
+                the error therefore do not depend on how the bytes were split. Every later call
+                raises the error again.
             RuntimeError: The decoder is closed.
         """
         if self._failure is not None or self._closed:
@@ -333,8 +327,7 @@ class SSEDecoder:
     def _take_lines(self, lines: bytes, events: list[ServerSentEvent]) -> None:
         """Process complete lines one by one."""
         # One split instead of a search per line is a third faster. Its list is proportional to one
-        # read, and
-        # the caller chose the size of the read.
+        # read, and the caller chose the size of the read.
         for line in lines[:-1].split(b"\n"):
             if not line:
                 self._dispatch(events)
@@ -383,8 +376,7 @@ class SSEDecoder:
 
     def _line_too_long(self, start_of_line: bytes) -> SSELimitError:
         # Shows no byte after the one that exceeds the limit, so that the message, too, does not
-        # depend on the
-        # size of the read.
+        # depend on the size of the read.
         shown = start_of_line[: min(_PREVIEW_BYTES, self._max_line_bytes + 1)]
         return SSELimitError(
             f"a line of the event stream is longer than {self._max_line_bytes} bytes; it starts"

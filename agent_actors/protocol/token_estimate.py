@@ -118,8 +118,7 @@ def _texts(block: ContentBlock) -> list[str]:
             return [block.text]
         case ThinkingBlock():
             # Only thoughts that an endpoint wants back are sent again. The next endpoint is not
-            # known here, so
-            # thoughts that it would not receive count as well.
+            # known here, so thoughts that it would not receive count as well.
             return [block.thinking] if block.signature or block.extra else []
         case ToolUseBlock():
             return [block.name, block.arguments_text]

@@ -91,8 +91,7 @@ _WEIGHT: Final[dict[FinishReason | None, int]] = {
     "content_filter": 4,
 }
 """Priority of finish reasons. Endpoints repeat and contradict themselves, so a reason is replaced
-only
-by one of the same or a higher priority.
+only by one of the same or a higher priority.
 """
 
 
@@ -128,8 +127,7 @@ class _Prose:
             if not (text or self.signature or self.extra):
                 return None
             # A signature covers the complete thinking text. With any other text, endpoints refuse
-            # it from then
-            # on.
+            # it from then on.
             seal = "" if self.damaged else mend_surrogates(self.signature)
             return ThinkingBlock(text, seal, extra=mend_object(self.extra))
         return TextBlock(text, extra=mend_object(self.extra)) if text else None
@@ -208,8 +206,8 @@ class Assembler:
         self._last_touched: Slot | None = None
         self._finish: FinishReason | None = None
         # `_closed` is True after a reason for the end, until more content follows. If an endpoint
-        # has once
-        # continued after its reason (`_goes_on`), its reasons no longer close the response.
+        # has once continued after its reason (`_goes_on`), its reasons no longer close the
+        # response.
         self._closed = self._goes_on = False
         # True once something was lost; `_damaged_late` if the response was closed at that time.
         self._damaged = self._damaged_late = False
@@ -254,8 +252,7 @@ class Assembler:
             The deltas to show now: new text only; fragments of calls that have a name, with the
                 call's
             id, and its number as index; token counts and notices. Once arguments of a call were
-            shown,
-            its id and its name do not change, even if the endpoint sends others later.
+            shown, its id and its name do not change, even if the endpoint sends others later.
         """
         if self._closed and isinstance(delta, TextDelta | ThinkingDelta | ToolCallDelta):
             self._reopen(delta)

@@ -139,8 +139,7 @@ class TextFlow:
 
     def _new_part(self, text: str) -> str:
         # Only a chunk as long as all the text so far is compared with it. The work therefore stays
-        # linear in
-        # the received size, for both kinds of endpoint.
+        # linear in the received size, for both kinds of endpoint.
         if len(text) >= self._length:
             whole = "".join(self._seen)
             if text.startswith(whole):
