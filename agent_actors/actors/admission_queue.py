@@ -56,7 +56,7 @@ class Line:
             patience: Seconds of nothing but refusals after which to give up.
 
         Raises:
-            RefusesAll: This time is over, and the endpoint refused another request.
+            RefusesAll: The endpoint refused another request after this time.
 
         Cancellation: safe; a cancelled wait holds nothing.
         """

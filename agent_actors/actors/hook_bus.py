@@ -96,7 +96,7 @@ def _no_int(value: object) -> bool:
 
 
 def _check_observer(handler: object, types: tuple[object, ...], session_id: object) -> None:
-    # Checked here because later every run that publishes an event would find the mistake.
+    # Checked here; otherwise every run that publishes an event would run into the mistake.
     if not callable(handler):
         raise ConfigError(f"a handler must be an async function of the event; got {handler!r:.80}")
     if session_id is not None and not isinstance(session_id, str):
@@ -374,7 +374,7 @@ class HookBus:
         self.publish_nowait((event,))
 
     def publish_nowait(self, events: Sequence[Event]) -> None:
-        """Publish events to the observers. Never waits, never raises, and may be called late."""
+        """Publish events to the observers. Never waits and never raises, even after the end."""
         self._published += len(events)
         for subscription in tuple(self._subscriptions):
             for event in events:

@@ -111,7 +111,7 @@ class HeldSlots:
         return True
 
     def at_end(self, release: Callable[[], None]) -> None:
-        """Release something at the end of the call; it is not lent to child runs."""
+        """Call `release` at the end of the call. For resources that are not lent."""
         self._finally.append(release)
 
     def release_all(self) -> None:

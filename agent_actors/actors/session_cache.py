@@ -1,8 +1,8 @@
 """Sessions in memory, and how records read from a store update them.
 
-The functions are pure except for the state that they keep. If other processes can open the store, a
-session in memory may be out of date: another process may have written to it, or deleted it and
-started it again. This module detects that from the records at the end of the log.
+This module does no I/O. If other processes can open the store, a session in memory may be out of
+date: another process may have written to it, or deleted it and started it again. This module
+detects that from the records at the end of the log.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ class Loaded:
         users: Number of runs that have the session open; at most one.
         dirty: True if the outcome of an append is unknown.
         last_used: Time of the last use, by trio's clock.
-        noted: The metadata that was last recorded in this process; None for none.
-        noting: The metadata to record with the next commit; None for none.
+        noted: The metadata that was last recorded in this process; None if there is none.
+        noting: The metadata to record with the next commit; None if there is none.
     """
 
     session_id: str

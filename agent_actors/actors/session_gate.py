@@ -192,8 +192,7 @@ class SessionGate:
                 queue forbids to wait.
 
         Cancellation: safe; a lease that was granted in the same tick as the cancellation is
-        returned.
-            A holder that was asked to end still ends.
+            returned. A holder that was asked to end still ends.
         """
         entry = self._entries.get(session_id)
         if entry is None or on_busy == "reject" or session_id in ancestors:

@@ -6,9 +6,8 @@ folds them. Two appends of one session never overlap, because only the holder of
 
 This actor is the declared exception to one worker per request: appends go to one committer, which
 takes all waiting appends as one batch. A cancelled append is withdrawn if it is not in a batch yet;
-otherwise its end is waited for. A commit that fails or exceeds its deadline has an unknown outcome.
-The session is then dirty, the caller gets `SessionStoreError`, and the next run reads the end of
-the log first.
+otherwise its end is waited for. A failed or late commit has an unknown outcome: the session is
+dirty, the caller gets `SessionStoreError`, and the next run reads the end of the log first.
 
 A store that never waits (`InstantStore`) is read and written in the caller's task. Nothing needs to
 be grouped, withdrawn or timed out, and another task would cost more than everything else.
@@ -409,9 +408,8 @@ class SessionLog:
         excess = len(self._loaded) - self._max_sessions
         if excess <= 0:
             return
-        # The least recently used sessions come first. A session in use is moved to the end, and
-        # only a few are checked: if all are in use, each new session would otherwise check all of
-        # them.
+        # Least recently used first. A session in use is moved to the end, and only a few sessions
+        # are checked: if all are in use, each new session would otherwise check all of them.
         for loaded in tuple(islice(self._loaded.values(), excess + _LOOKS)):
             if self._is_idle(loaded):
                 self._evict(loaded)

@@ -337,9 +337,7 @@ class ToolExecutor:
             self._calls += 1
             request.enter()
             return self._result(request, await self._execute(request, tool))
-        except (
-            KeyboardInterrupt
-        ) as error:  # from users' code around the handler, for example a validator
+        except KeyboardInterrupt as error:  # raised in users' code, for example in a validator
             self.owner.take_interrupt(error)
             return _failed(request.block, _interrupted(call.name))
 

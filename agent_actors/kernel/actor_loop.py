@@ -21,11 +21,11 @@ from agent_actors.kernel.request import Request
 
 T = TypeVar("T")
 
-# A full mailbox makes callers wait. This many requests fit in one tick without a wait.
+# This many requests can queue in one tick. If the mailbox is full, further callers wait.
 MAILBOX_CAPACITY: Final = 1024
 
 
-# The body of a worker. Its argument makes the error to fail with if the worker is torn down.
+# The body of a worker. Its argument returns the error for a request whose worker is torn down.
 Perform: TypeAlias = Callable[[Callable[[], Exception]], Awaitable[None]]
 
 
@@ -146,7 +146,7 @@ class Owner:
         request.belong(self._live.discard)
 
     def check_open(self) -> None:
-        """Raise an error if the actor has ended. For methods that return without a request.
+        """Raise an error if the actor has ended. For methods that make no request.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.

@@ -1,8 +1,8 @@
 """Separate requests to stop from errors in exceptions that foreign code has raised.
 
 A tool or a subscriber that opens a nursery raises exception groups. If it was cancelled, the errors
-that it raised while unwinding are irrelevant. If they stayed in the group, they would pass the
-scope that removes the cancellation from the group, and a deadline would end in an exception.
+that it raised while unwinding are irrelevant. A cancel scope removes only the cancellation from the
+group. If the other errors stayed in the group, an expired deadline would raise an exception.
 """
 
 from typing import cast

@@ -22,7 +22,7 @@ class Standstill:
     Must be used in the trio run of the scope.
 
     Args:
-        scope: The scope whose deadline is paused. A scope that has ended is left unaffected.
+        scope: The scope whose deadline is paused. Pausing has no effect on a scope that has ended.
     """
 
     _scope: trio.CancelScope
@@ -37,7 +37,7 @@ class Standstill:
         self._waiting += 1
 
     def end(self) -> None:
-        """Count one open question less; the last one resumes the deadline. Once per `begin`."""
+        """Count one open question less; at zero, resume the deadline. Call once per `begin`."""
         self._waiting -= 1
         if not self._waiting:
             self._scope.deadline = trio.current_time() + self._left

@@ -99,7 +99,7 @@ class Request(Generic[T]):
         return self.done and self._error is None
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call a function, synchronously, once there is an outcome; maybe immediately."""
+        """Call a function synchronously on the outcome; immediately if there is one already."""
         if self.done:
             callback()
         else:
@@ -176,8 +176,8 @@ class Request(Generic[T]):
     def expire_at(self, deadline: float, missed: Callable[[], T]) -> None:
         """Stop the work at a time of trio's clock; the value is then the result of `missed`.
 
-        The deadline is set on the request's own scope, because another scope inside costs a tenth
-        of a call. Setting the deadline before the work begins is cheaper still.
+        The deadline is set on the request's own scope, because a nested scope would add a tenth
+        to the cost of a call. Setting the deadline before the work begins is cheaper still.
         """
         self._missed = missed
         self._deadline = deadline
@@ -187,7 +187,7 @@ class Request(Generic[T]):
     # Methods for the actor.
 
     def belong(self, leave: "Callable[[Request[T]], None]") -> None:
-        """Set the callback of the actor that owns the request; called with it on its outcome.
+        """Have `leave` called with this request on its outcome; for the actor that owns it.
 
         `on_done` would serve as well, but costs a closure and a list per request.
         """
@@ -204,7 +204,7 @@ class Request(Generic[T]):
         """Run the work and resolve the request; the body of a worker task.
 
         Args:
-            lost: Makes the error to fail with if the worker itself is torn down.
+            lost: Returns the error for the request if the worker itself is torn down.
         """
         error: Exception = RequestCancelled("cancelled")
         work = self._work

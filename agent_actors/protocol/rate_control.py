@@ -72,7 +72,7 @@ class PaceStatistics:
 class Pace:
     """The state learned about one endpoint. Times are seconds of any monotonic clock."""
 
-    # A single check of this flag is the whole cost for an endpoint that refuses nothing.
+    # Checking this flag is the only cost for an endpoint that refuses nothing.
     is_open: bool = attrs.field(default=True, init=False)
     _window: float = attrs.field(default=math.inf, init=False)
     _ceiling: float = attrs.field(default=math.inf, init=False)

@@ -4,9 +4,9 @@ This module owns the verdict on a failure, the backoff between attempts, and the
 retries from becoming a flood. It is pure: times and random numbers are passed in. The runtime
 performs the retries and notifies subscribers.
 
-The rules follow the official clients. Retried are a failed or broken connection, a status of 408,
-409, 425, 429 or 5xx, and the same errors reported inside a response. If an endpoint says whether it
-wants a retry (`x-should-retry`), its header decides.
+The rules follow the official clients. These failures are retried: a failed or broken connection, a
+status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response. If an endpoint
+sends the header `x-should-retry`, that header decides.
 """
 
 import math
@@ -69,9 +69,10 @@ class RetryPolicy:
             then only waits, with pauses that grow up to one minute.
         base: The upper bound of the first random pause. The bound doubles with each retry, up to
             one minute.
-        patience: How long a refused call keeps waiting. Its last attempt is made at the end of this
-            time at the latest, and a pause that would end later is not waited for. If the endpoint
-            has refused all requests for this long, calls that wait to be sent give up.
+        patience: Seconds for which a refused call keeps waiting. Its last attempt is made at the
+            end of this time at the latest; the call does not wait for a pause that would end later.
+            If the endpoint has refused all requests for this long, calls that wait to be sent give
+            up.
         run_budget: Maximum number of retries of all model calls of one run.
     """
 

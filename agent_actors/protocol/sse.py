@@ -82,7 +82,7 @@ class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class SSEDecoder:
-    r"""Decode one event stream, independently of how its bytes were split.
+    r"""A decoder for one event stream, independent of how its bytes were split.
 
     Use one decoder per response body: call `feed` with each read, then `close`. The events are
     those of the complete body. The call that receives the end of an event's blank line returns the

@@ -21,7 +21,7 @@ another call had begun. A call that began after the loss is trusted if its argum
 complete. Without any reason for the end no call is trusted, because the lost line may have been the
 line that refused the response. No call of a refused or filtered response is executed.
 
-If the text may contain calls, `text_calls` finds them in the text that `text` has let through.
+If the text may contain calls, `text_calls` finds them in the text that `text` passes on.
 
 Feeding is linear in the size of the input: chunks are kept in lists and joined once.
 """
@@ -126,8 +126,8 @@ class _Prose:
         if self.thinking:
             if not (text or self.signature or self.extra):
                 return None
-            # A signature covers the complete thinking text. With any other text, endpoints refuse
-            # it from then on.
+            # A signature covers the complete thinking text. With any other text, endpoints always
+            # refuse the signature.
             seal = "" if self.damaged else mend_surrogates(self.signature)
             return ThinkingBlock(text, seal, extra=mend_object(self.extra))
         return TextBlock(text, extra=mend_object(self.extra)) if text else None
@@ -250,9 +250,8 @@ class Assembler:
 
         Returns:
             The deltas to show now: new text only; fragments of calls that have a name, with the
-                call's
-            id, and its number as index; token counts and notices. Once arguments of a call were
-            shown, its id and its name do not change, even if the endpoint sends others later.
+            call's id, and its number as index; token counts and notices. Once arguments of a call
+            were shown, its id and its name do not change, even if the endpoint sends others later.
         """
         if self._closed and isinstance(delta, TextDelta | ThinkingDelta | ToolCallDelta):
             self._reopen(delta)
@@ -442,7 +441,7 @@ class Assembler:
             self._parts.append(slot)
             slot.after_damage = self._damaged
         elif self._damaged and not slot.after_damage:
-            # More of a call that was open, or counted as complete, when something was lost.
+            # The fragment continues a call that was open, or counted as complete, at a loss.
             slot.damaged = True
         name_before = slot.name
         piece = slot.add(delta)

@@ -2,8 +2,8 @@
 
 A result finds its call by id alone, for the life of the session. However, endpoints and custom
 providers send no ids, or the same ids in every turn, or an id twice in one turn. `CallIds` owns the
-ids of one turn. An unused id is kept. Any other call gets the id `call_<turn>_<slot>`, which is a
-function of the stream, so that the same stream always gives the same ids.
+ids of one turn. An unused id is kept. Any other call gets the id `call_<turn>_<slot>`, which
+depends on the stream alone, so that the same stream always gives the same ids.
 """
 
 from collections.abc import Set as AbstractSet

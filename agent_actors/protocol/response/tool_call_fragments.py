@@ -110,7 +110,7 @@ class Slot:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing arrived that makes the slot a call."""
+        """True if no id, name or arguments have arrived."""
         return not (self.id or self._name or self._pieces)
 
     @property
