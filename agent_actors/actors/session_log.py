@@ -385,7 +385,7 @@ class SessionLog:
             ) from error
         if limit.cancelled_caught:
             raise SessionStoreError(
-                f"it is unknown whether it was deleted within {self._store_timeout:g} s",
+                f"it is unknown whether it was deleted within {self._store_timeout:g} s; try again",
                 session_id=session_id,
             )
         self._on_deleted(session_id)
