@@ -107,7 +107,7 @@ def message_tokens(message: Message, counter: TokenCounter) -> int:
 
 def _checked(count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ConfigError(f"a token counter must return an int of at least 0, got {count!r:.80}")
+        raise ConfigError(f"a token counter must return an int of at least 0; got {count!r:.80}")
     return count
 
 

@@ -195,7 +195,7 @@ def test_pauses_double_up_to_a_minute_and_are_random_in_full() -> None:
 
 def test_a_negative_number_of_retries_is_refused() -> None:
     assert RetryPolicy(max_retries=0).max_retries == 0
-    with pytest.raises(ConfigError, match=r"max_retries must be 0 .* or more, got -1"):
+    with pytest.raises(ConfigError, match=r"max_retries must be at least 0.*got -1"):
         RetryPolicy(max_retries=-1)
 
 
