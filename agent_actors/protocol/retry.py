@@ -83,7 +83,7 @@ class RetryPolicy:
 
     def __attrs_post_init__(self) -> None:
         if self.max_retries < 0:
-            raise ConfigError(f"max_retries must be at least 0 (no retries); got {self.max_retries}")
+            raise ConfigError(f"max_retries must be at least 0 (for none); got {self.max_retries}")
 
     def pause(self, retry: int, chance: float) -> float:
         """Return the seconds before a retry: exponential backoff with full jitter.
