@@ -1,9 +1,9 @@
-"""The line before one endpoint: who may send a request, as fast as the endpoint takes them.
+"""The queue of requests to one endpoint, admitted as fast as the endpoint accepts them.
 
-Owns those who wait, and the endpoint's `Pace`. Without a refusal nobody waits, and standing in line
-costs two additions. Whoever was refused goes before those who were not, and the others go first
-come, first served, whichever session they are of. A turn is granted synchronously: nothing comes
-between it and the `try` after it.
+The queue owns the waiting tasks and the endpoint's `Pace`. While the endpoint refuses nothing, no
+task waits, and entering costs two additions. Requests that were refused come before those that were
+not. Other requests are admitted first come, first served, independently of their session. Admission
+is synchronous: no other task can run between it and the `try` statement after it.
 """
 
 import math
@@ -16,14 +16,14 @@ from agent_actors.protocol.rate_control import Pace, PaceStatistics, Ticket
 
 
 class RefusesAll(Exception):
-    """The endpoint has answered nobody for as long as one waits in its line."""
+    """The endpoint has refused every request for longer than the caller is willing to wait."""
 
 
 class Line:
-    """The line of one endpoint.
+    """The admission queue of one endpoint.
 
     Args:
-        start: Starts a task among its actor's own: one that waits out a pause.
+        start: Starts a background task of the actor, which sleeps until a pause has ended.
     """
 
     def __init__(self, start: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
@@ -33,30 +33,30 @@ class Line:
         self._refused: deque[trio.lowlevel.Task] = deque()
         self._others: deque[trio.lowlevel.Task] = deque()
         self._tickets: dict[trio.lowlevel.Task, Ticket] = {}
-        # Seconds of nothing but refusals after which each of them gives up.
+        # Per task: seconds of nothing but refusals after which the task gives up.
         self._patience: dict[trio.lowlevel.Task, float] = {}
-        # The sleep until a pause is over; None while nobody waits for that.
+        # The scope of the sleep during a pause; None while no task needs it.
         self._pause: trio.CancelScope | None = None
 
     @property
     def answers(self) -> int:
-        """Answers that have begun so far."""
+        """Number of responses that have begun so far."""
         return self._pace.answers
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """Number of tasks in the queue."""
         return len(self._refused) + len(self._others)
 
     async def enter(self, *, first: bool = False, patience: float = math.inf) -> Ticket:
-        """Wait for the turn to send a request. Does not checkpoint if nobody is held back.
+        """Wait for permission to send a request. Does not checkpoint if requests are not held back.
 
         Args:
-            first: Go before those who were not refused.
+            first: True to go ahead of requests that were not refused.
             patience: Seconds of nothing but refusals after which to give up.
 
         Raises:
-            RefusesAll: They are over, and another refusal came.
+            RefusesAll: The endpoint refused another request after this time.
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
@@ -82,22 +82,22 @@ class Line:
         return ticket
 
     def answered(self, ticket: Ticket) -> None:
-        """Something of the answer has come."""
+        """Record that the first part of a response has arrived."""
         self._pace.answered(ticket)
         self._admit()
 
     def leave(self, ticket: Ticket) -> None:
-        """The request is over."""
+        """Record the end of a request."""
         self._live -= 1
         self._pace.ended(ticket)
         self._admit()
 
     def refused(self, ticket: Ticket, pause: float) -> None:
-        """The endpoint refused the request, which leaves next.
+        """Record that the endpoint refused a request. The caller must call `leave` next.
 
         Args:
             ticket: The request.
-            pause: Seconds for which the endpoint asked to be left alone; 0 if it named none.
+            pause: Seconds for which the endpoint asked to be left alone; 0 if it named no time.
         """
         now = trio.current_time()
         self._pace.refused(ticket, now, pause=pause, live=self._live - 1)
@@ -107,11 +107,11 @@ class Line:
             trio.lowlevel.reschedule(task)
 
     def statistics(self) -> PaceStatistics:
-        """What the endpoint has taught."""
+        """Return the state learned about the endpoint."""
         return self._pace.statistics()
 
     def _leave(self, task: trio.lowlevel.Task) -> None:
-        """Leave the line without a turn."""
+        """Remove a task from the queue without admitting it."""
         del self._patience[task]
         queue = self._refused if task in self._refused else self._others
         queue.remove(task)
@@ -123,7 +123,7 @@ class Line:
         return self._pace.begin(trio.current_time())
 
     def _admit(self) -> None:
-        """Let in whoever may go now."""
+        """Admit all tasks that may send now."""
         while self._refused or self._others:
             wait = self._pace.wait(trio.current_time(), self._live)
             if wait:
@@ -138,7 +138,7 @@ class Line:
                 trio.lowlevel.reschedule(task)
 
     async def _sleep(self) -> None:
-        # Ends with the pause, or when nobody waits for its end any more.
+        # Ends with the pause, or when the queue is empty.
         assert self._pause is not None
         try:
             with self._pause:
@@ -146,7 +146,7 @@ class Line:
                     wait = self._pace.wait(trio.current_time(), self._live)
                     if not 0 < wait < math.inf:
                         break
-                    await trio.sleep(wait)  # longer, if another refusal asked for more
+                    await trio.sleep(wait)  # longer if another refusal asks for more
         finally:
             self._pause = None
         self._admit()

@@ -1,8 +1,8 @@
-"""What waits in a mailbox, taken together.
+"""Take the items that wait in a mailbox together, as batches.
 
-Owns how long a batch waits for those that come along. One who is alone waits for nobody. Where
-several shared the last batch, the next gives them a moment to share it too, if they are not there
-yet: a batch costs much the same whatever is in it.
+This module decides how long a batch waits for further items. A single item does not wait. If
+several items shared the last batch, and fewer wait now, the next batch gives others a moment to
+join, because a batch costs almost the same for any number of items.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ from agent_actors.kernel.mailbox import Mailbox
 
 T = TypeVar("T")
 
-# Seconds that a batch waits for others, and how many must have shared the last one for that. With
-# a hundred sessions at once a batch is twice as large then; beside a model's time it is nothing.
+# Seconds that a batch waits for further items, and the size of the last batch from which it does.
+# With a hundred sessions at once this doubles the size of a batch. The time is negligible compared
+# to a model call.
 GATHER: Final = 0.004
 CROWD: Final = 4
 
@@ -24,7 +25,7 @@ class Batches(Generic[T]):
     """The batches of one mailbox.
 
     Args:
-        mailbox: Read by nobody else.
+        mailbox: A mailbox without any other reader.
     """
 
     def __init__(self, mailbox: Mailbox[T]) -> None:
@@ -32,12 +33,12 @@ class Batches(Generic[T]):
         self._last = 0
 
     async def next(self) -> Sequence[T]:
-        """Wait for a letter; it, and those that wait with it, in order.
+        """Wait for an item; return it with all items that wait at that time, in order.
 
         Raises:
-            trio.EndOfChannel: There is none, and the mailbox is closed.
+            trio.EndOfChannel: The mailbox is empty and closed.
 
-        Cancellation: a letter that was taken may be lost with the batch.
+        Cancellation: items that were taken may be lost.
         """
         first = await self._mailbox.get()
         if self._last >= CROWD and self._mailbox.statistics().depth + 1 < self._last:

@@ -1,10 +1,10 @@
-"""HookBus: fan-out of events to observers, who can change nothing and hold up nobody.
+"""HookBus: fan-out of events to observers, which can neither change nor delay a run.
 
-Owns the subscriptions, each with a backlog and a task of its own. Publishing is synchronous and
-never waits. It does not know runs; the log it knows as something that can be read. A handler that
-raises, hangs or is slow harms its own subscription only: it has a deadline per event, and what it
-raises is logged and counted. What is promised from the log is delivered or the subscription ends:
-a log that cannot be read never becomes a gap that nobody notices.
+The bus owns the subscriptions. Each has a queue and a task of its own. Publishing is synchronous
+and never waits. The bus does not know runs; it knows the log only as something that can be read. A
+handler that raises, hangs or is slow harms its own subscription only: it has a deadline per event,
+and its exceptions are logged and counted. Records that are promised from the log are delivered, or
+the subscription ends: a log that cannot be read never leaves an unnoticed gap.
 """
 
 import contextvars
@@ -27,16 +27,17 @@ from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, rai
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
 # Reads a session's log after a `seq`.
 ReadLog: TypeAlias = Callable[[str, int], Awaitable[LogTail]]
-# Why a subscription takes no more: it was left, its queue was full, the log could not be read, or
-# the runtime closed.
+# The reason for which a subscription accepts no more events: it was closed, its queue was full, the
+# log could not be read, or the runtime closed.
 EndReason: TypeAlias = Literal["left", "overflow", "log", "shutdown"]
 
 QUEUE_CAPACITY: Final = 256
-# Ids remembered per subscription; a repeat farther apart than this is not noticed.
+# Ids remembered per subscription. A repeat at a larger distance is not noticed.
 DEDUP_WINDOW: Final = 256
 # Seconds a handler may take for one event.
 HANDLER_TIMEOUT: Final = 30.0
-# Tries to read the log, and seconds between them: a store that is busy for a moment ends nothing.
+# Attempts to read the log, and seconds between them: a store that is busy for a moment ends no
+# subscription.
 READ_TRIES: Final = 3
 READ_PAUSE: Final = 1.0
 
@@ -47,19 +48,19 @@ _log: Final = logging.getLogger("agent_actors.hook_bus")
 
 @attrs.frozen(kw_only=True)
 class SubscriptionOptions:
-    """How a subscription waits, forgets and gives up.
+    """The capacity, overflow policy, timeout and start of a subscription.
 
     Attributes:
-        capacity: Events that may wait.
-        overflow: What comes of more: the oldest is dropped (`drop_oldest`), the subscription ends
-            (`close`), or what is recorded is read again from the log (`reread`).
-        dedup_window: Ids that are remembered, to drop what was seen before; 0: none.
-        timeout: Seconds that the handler may take for one event; `math.inf` for any time.
-        after_seq: Begin with what the log has of the session after this `seq`; None: with what is
-            published next.
+        capacity: Number of events that may wait.
+        overflow: The policy for a full queue: drop the oldest event (`drop_oldest`), end the
+            subscription (`close`), or read recorded events again from the log (`reread`).
+        dedup_window: Number of ids that are remembered, to drop repeated events; 0 for none.
+        timeout: Seconds that the handler may take for one event; `math.inf` for no limit.
+        after_seq: Start with the records of the session after this `seq` in the log. None to start
+            with the next published event.
 
     Raises:
-        ConfigError: Naming the option, what was expected and what came.
+        ConfigError: Names the option, the expected value and the given value.
     """
 
     capacity: int = QUEUE_CAPACITY
@@ -71,7 +72,7 @@ class SubscriptionOptions:
     def __attrs_post_init__(self) -> None:
         if _no_int(self.capacity) or self.capacity < 1:
             raise ConfigError(
-                f"a subscription's capacity must be at least 1; got {self.capacity!r:.80}"
+                f"a subscription's capacity must be an int of at least 1; got {self.capacity!r:.80}"
             )
         if self.overflow not in _OVERFLOWS:
             raise ConfigError(
@@ -79,7 +80,7 @@ class SubscriptionOptions:
             )
         if _no_int(self.dedup_window) or self.dedup_window < 0:
             raise ConfigError(
-                f"dedup_window must be a whole number of at least 0; got {self.dedup_window!r:.80}"
+                f"dedup_window must be an int of at least 0; got {self.dedup_window!r:.80}"
             )
         timeout = cast(object, self.timeout)
         if not isinstance(timeout, int | float) or not timeout > 0:
@@ -87,9 +88,7 @@ class SubscriptionOptions:
                 f"a handler's timeout must be above 0 seconds, or math.inf; got {timeout!r:.80}"
             )
         if self.after_seq is not None and (_no_int(self.after_seq) or self.after_seq < 0):
-            raise ConfigError(
-                f"after_seq must be a whole number of at least 0; got {self.after_seq!r:.80}"
-            )
+            raise ConfigError(f"after_seq must be an int of at least 0; got {self.after_seq!r:.80}")
 
 
 def _no_int(value: object) -> bool:
@@ -97,15 +96,15 @@ def _no_int(value: object) -> bool:
 
 
 def _check_observer(handler: object, types: tuple[object, ...], session_id: object) -> None:
-    # What is wrong here would be found by whoever publishes: by every run, that is.
+    # Checked here; otherwise every run that publishes an event would run into the mistake.
     if not callable(handler):
-        raise ConfigError(f"a handler is an async function of the event; got {handler!r:.80}")
+        raise ConfigError(f"a handler must be an async function of the event; got {handler!r:.80}")
     if session_id is not None and not isinstance(session_id, str):
-        raise ConfigError(f"a session's id is text; got {session_id!r:.80}")
+        raise ConfigError(f"session_id must be a str; got {session_id!r:.80}")
     for one in types:
         if not isinstance(one, type) or not issubclass(one, Event):
             raise ConfigError(
-                f"subscriptions are by classes of events, such as ToolResult; got {one!r:.80}"
+                f"types must be event classes, for example ToolResult; got {one!r:.80}"
             )
 
 
@@ -119,10 +118,10 @@ class SubscriptionStatistics:
     Attributes:
         queued: Events that wait.
         delivered: Events whose handler returned.
-        dropped: Events that will not come: the queue was full, or the log no longer had them.
+        dropped: Events that are never delivered: the queue was full, or the log no longer had them.
         duplicates: Events that had been seen before.
-        failed: Events whose handler raised or overran its deadline.
-        reread: Events that came from the log.
+        failed: Events whose handler raised or exceeded its deadline.
+        reread: Events that were read from the log.
     """
 
     queued: int
@@ -138,8 +137,8 @@ class BusStatistics:
     """A snapshot of the bus.
 
     Attributes:
-        subscriptions: Open subscriptions.
-        published: Events published so far.
+        subscriptions: Number of open subscriptions.
+        published: Number of events published so far.
     """
 
     subscriptions: int
@@ -147,12 +146,12 @@ class BusStatistics:
 
 
 class Subscription:
-    """One observer's place on the bus; leaving its `with` block unsubscribes.
+    """One observer's subscription; leaving its `with` block unsubscribes.
 
     Attributes:
-        ended: Set when nothing more is delivered.
-        end_reason: Why it takes no more events; None while it does.
-        failure: Why the log could not be read, if it ended by that.
+        ended: Set when no more events are delivered.
+        end_reason: The reason for which it accepts no more events; None while it does.
+        failure: The error of the log, if that ended the subscription.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class Subscription:
         self.failure: Exception | None = None
 
     def offer(self, event: Event) -> None:
-        """Queue an event that fits; for the bus."""
+        """Queue an event if it is wanted. Called by the bus."""
         if self.end_reason is not None:
             return
         self._backlog.offer(event)
@@ -193,13 +192,14 @@ class Subscription:
         self._rouse()
 
     def session_left(self, session_id: str) -> None:
-        """The session has left the memory; for the bus."""
+        """Note that the session has left the memory. Called by the bus."""
         self._backlog.session_left(session_id)
 
     async def deliver(self) -> None:
         """Call the handler for each event until the subscription is closed and drained."""
         while True:
-            # Each event costs a checkpoint: a handler that never waits may not take the loop.
+            # One checkpoint per event: a handler that never waits must not monopolise the event
+            # loop.
             await trio.lowlevel.checkpoint()
             item = self._backlog.take()
             if isinstance(item, Gap):
@@ -213,15 +213,15 @@ class Subscription:
                 await self._wake.wait()
 
     def close(self) -> None:
-        """Take no more events; those that wait, or that the log owes, still come. Idempotent."""
+        """Accept no more events. Queued events and open gaps are still delivered. Idempotent."""
         self._end("left")
 
     def shut_down(self) -> None:
-        """The same, since the runtime closes; for the bus."""
+        """Accept no more events because the runtime closes. Called by the bus."""
         self._end("shutdown")
 
     def statistics(self) -> SubscriptionStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return SubscriptionStatistics(
             queued=len(self._backlog),
             delivered=self._delivered,
@@ -258,7 +258,7 @@ class Subscription:
                     self._reread += 1
                     await self._deliver_one(record)
         except AgentError as error:
-            _log.error("an observer's subscription ends: %s", error)
+            _log.error("a subscription ends because its log cannot be read: %s", error)
             self.failure = error
             self._backlog.clear()
             self._end("log")
@@ -269,7 +269,7 @@ class Subscription:
             try:
                 return await self._read(gap.session_id, gap.after)
             except AgentError as error:
-                _log.warning("the log is read again in %g s: %s", READ_PAUSE, error)
+                _log.warning("reading the log failed, retrying in %g s: %s", READ_PAUSE, error)
             await trio.sleep(READ_PAUSE)
         return await self._read(gap.session_id, gap.after)
 
@@ -279,7 +279,7 @@ class Subscription:
                 await await_unprotected(self._handler, event)
         except trio.Cancelled:
             raise
-        except BaseException as error:  # noqa: BLE001 - it harms only its own subscription
+        except BaseException as error:  # noqa: BLE001 - harms only its own subscription
             self._failed += 1
             rest = self._take_interrupt(error)
             if rest is None:
@@ -291,7 +291,7 @@ class Subscription:
             return
         if deadline.cancelled_caught:
             self._failed += 1
-            _log.error("an observer overran its %g s on %s", self._timeout, event.type)
+            _log.error("an observer exceeded its timeout of %g s on %s", self._timeout, event.type)
         else:
             self._delivered += 1
 
@@ -300,10 +300,10 @@ class HookBus:
     """The bus of one runtime.
 
     Args:
-        read: Reads the log, for `reread` and `after_seq`; None: there is no log.
+        read: Reads the log, for `reread` and `after_seq`; None if there is no log.
 
     Attributes:
-        has_subscribers: True if anybody listens; publishing can be spared otherwise.
+        has_subscribers: True if there is a subscription; otherwise publishing can be skipped.
     """
 
     def __init__(self, read: ReadLog | None = None) -> None:
@@ -321,30 +321,33 @@ class HookBus:
         session_id: str | None = None,
         options: SubscriptionOptions = DEFAULTS,
     ) -> Subscription:
-        """Have a handler called for each event, in order, in a task of its own.
+        """Call a handler for each event, in order, in a task of its own.
 
-        With `after_seq`, or with `reread`, the records of a session come each once and in order,
-        whether they are published or read from the log. What is live only (deltas, progress) and
-        is published while the log is read is dropped, and counted.
+        With `after_seq` or `reread`, each record of a session is delivered exactly once and in
+        order, published or read from the log. Live-only events (deltas, progress) that are
+        published while the log is read are dropped and counted.
 
         Args:
             handler: An async function of the event.
-            types: The event classes to take; none: every event.
-            session_id: Only events of this session; None: of all.
-            options: How it waits and where it begins.
+            types: The event classes to deliver; none for every event.
+            session_id: Deliver only events of this session; None for all sessions.
+            options: Capacity, overflow policy, timeout and start.
 
         Raises:
             RuntimeClosed: The bus is closed.
-            ConfigError: `after_seq` without a session, or there is no log to read; no handler,
-                no session's id, or no class of events.
+            ConfigError: `after_seq` without a session, or there is no log to read; or the handler,
+                the session id or an event class is invalid.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")
         _check_observer(handler, types, session_id)
         if options.after_seq is not None and session_id is None:
-            raise ConfigError("a replay is of one session; pass session_id beside after_seq")
+            raise ConfigError("after_seq needs a session_id; pass both")
         if self._read is None and (options.overflow == "reread" or options.after_seq is not None):
-            raise ConfigError("this bus has no log to read from; use drop_oldest or close")
+            raise ConfigError(
+                "this bus has no log to read from; leave out after_seq, and use the overflow policy"
+                " drop_oldest or close"
+            )
         subscription = Subscription(
             handler,
             types,
@@ -361,7 +364,7 @@ class HookBus:
         return subscription
 
     def publish(self, event: Event) -> None:
-        """Tell the observers something of a caller's own; never waits.
+        """Publish a caller's own event to the observers; never waits.
 
         Raises:
             RuntimeClosed: The bus is closed.
@@ -371,21 +374,21 @@ class HookBus:
         self.publish_nowait((event,))
 
     def publish_nowait(self, events: Sequence[Event]) -> None:
-        """Tell the observers; never waits and never raises. After the end it does nothing."""
+        """Publish events to the observers. Never waits and never raises, even after the end."""
         self._published += len(events)
         for subscription in tuple(self._subscriptions):
             for event in events:
                 subscription.offer(event)
 
     def session_left(self, session_id: str) -> None:
-        """The session has left the memory: what it records next may begin anew, at 1."""
+        """Note that the session has left the memory: its next record may start again at `seq` 1."""
         for subscription in self._subscriptions:
             subscription.session_left(session_id)
 
     async def drain(self) -> None:
-        """Take no more subscriptions, and wait until what is queued has been delivered.
+        """Accept no more subscriptions, and wait until all queued events are delivered. Idempotent.
 
-        Cancellation: safe; what is not delivered then is dropped with the actor. Idempotent.
+        Cancellation: safe; events that are not delivered by then are dropped with the actor.
         """
         self._closed = True
         for subscription in tuple(self._subscriptions):
@@ -394,7 +397,7 @@ class HookBus:
             await next(iter(self._subscriptions)).ended.wait()
 
     def statistics(self) -> BusStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return BusStatistics(subscriptions=len(self._subscriptions), published=self._published)
 
     async def _serve(self, subscription: Subscription) -> None:

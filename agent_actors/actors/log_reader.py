@@ -1,8 +1,8 @@
-"""LogReader: the records of a session, for whoever only looks.
+"""LogReader: reads the records of a session without a lease.
 
-It reads past the SessionLog actor: nothing is claimed, loaded or kept in memory, and a session that
-somebody else has in use is read all the same. Lines of a store are decoded one by one, as they are
-taken, so that a long log holds up no one.
+It bypasses the SessionLog actor: nothing is claimed, loaded or kept in memory, and a session that
+another run has in use can be read as well. The lines of a store are decoded one by one, when they
+are consumed, so that a long log does not block other tasks.
 """
 
 from collections.abc import Iterable
@@ -24,8 +24,9 @@ class LogTail:
     """The end of a session's log.
 
     Attributes:
-        last_seq: The `seq` of its last record; where reading began, if there is none after that.
-        records: The records, in order, to be taken once.
+        last_seq: The `seq` of the last record. If there is none, the `seq` after which reading
+            began.
+        records: The records, in order; can be iterated once.
     """
 
     last_seq: int
@@ -33,11 +34,11 @@ class LogTail:
 
 
 class LogReader:
-    """Reads logs.
+    """Reads the logs of sessions.
 
     Args:
-        store: Where they are.
-        timeout: Seconds for one reading.
+        store: The store with the logs.
+        timeout: Seconds for one read.
     """
 
     def __init__(self, store: SessionStore, *, timeout: float = STORE_TIMEOUT) -> None:
@@ -46,10 +47,10 @@ class LogReader:
         self._timeout = timeout
 
     async def read(self, session_id: str, after_seq: int) -> LogTail:
-        """The records with `seq` above `after_seq`; none of a session that is not there.
+        """Read the records with `seq` above `after_seq`; none if the session does not exist.
 
         Raises:
-            SessionStoreError: They cannot be read, or not in time.
+            SessionStoreError: The records cannot be read, or not in time.
 
         Cancellation: safe.
         """

@@ -1,12 +1,11 @@
-"""ModelStream: one endpoint's streams, admitted, paced and watched.
+"""ModelStream: the streams of one endpoint, with admission, pacing and deadlines.
 
-Owns the admission to one endpoint (a request never queues inside an HTTP pool), what the endpoint
-has taught about how fast it may be asked, the budget of further tries, and the deadlines of its
-streams: first token, payload idle and total; the deadline for connecting is kept where connections
-are made. Each `stream` is one try; who tries again is the run. It does not know blocks, runs or
-sessions. The provider calls the sink in
-the task that reads the network, so that a piece of the answer crosses no task on its way to the
-reader's mailbox.
+The actor owns the admission to one endpoint (a request never queues inside an HTTP pool), the
+request rate learned from the endpoint's refusals, the budget for retries, and the deadlines of its
+streams: first token, payload idle and total. The connect deadline is applied where connections are
+made. Each `stream` is one attempt; the run decides about retries. The actor does not know blocks,
+runs or sessions. The provider calls the sink in the task that reads the network, so that a delta
+crosses no task on its way to the reader's mailbox.
 """
 
 import math
@@ -45,7 +44,7 @@ from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
 from agent_actors.protocol.rate_control import PaceStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
 
-# Streams of one endpoint that may be live at once; further requests wait in line.
+# Streams of one endpoint that may be live at once; further requests wait in a queue.
 MAX_LIVE_STREAMS: Final = 1000
 
 
@@ -54,15 +53,15 @@ class StreamStatistics:
     """A snapshot of one endpoint.
 
     Attributes:
-        endpoint: Its name.
-        streams: Slots for live streams.
-        attempts: Requests begun so far, those that go on with a paused answer included.
-        retries: Those of them that were a further try of the same model call.
-        fallbacks: Those of them that stood in for another model that had failed.
-        failures: Those of them that ended with an error.
-        pace: What the endpoint has taught by refusing.
-        held_back: Requests that wait until the endpoint may be asked again.
-        exchange: What its connections do; None if the provider cannot tell.
+        endpoint: The name of the endpoint.
+        streams: The slots for live streams.
+        attempts: Requests begun so far, including those that continue a paused response.
+        retries: Attempts that were a retry of a model call.
+        fallbacks: Attempts that replaced another model that had failed.
+        failures: Attempts that ended with an error.
+        pace: The request rate learned from refusals.
+        held_back: Requests that wait until the endpoint may be called again.
+        exchange: Statistics of the connections; None if the provider has none.
     """
 
     endpoint: str
@@ -78,12 +77,12 @@ class StreamStatistics:
 
 @attrs.frozen
 class Try:
-    """Which try of a model call a request is.
+    """The kind of one attempt of a model call.
 
     Attributes:
-        retry: True for a further try: it goes before those that were not refused.
-        fallback: True if it stands in for another model.
-        patience: Seconds of nothing but refusals, to anybody, after which it is not sent.
+        retry: True for a retry, which goes ahead of requests that were not refused.
+        fallback: True if the attempt replaces another model.
+        patience: Seconds of nothing but refusals, of any request, after which it is not sent.
     """
 
     retry: bool = False
@@ -95,7 +94,7 @@ _FIRST: Final = Try()
 
 
 class _WatchedSink:
-    """A sink that tells the watch of what comes; pieces without content do not count."""
+    """A sink that notifies the watch of content; deltas without content do not count."""
 
     __slots__ = ("_asked", "_begun", "_counts", "_sink", "_watch")
 
@@ -118,7 +117,7 @@ class _WatchedSink:
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         for delta in deltas:
-            # Text first: told by its class, it is told without a call.
+            # Text first: its class alone is enough to decide, without a call.
             if delta.text if type(delta) is TextDelta else self._has_content(delta):
                 self._watch.touch()
                 if self._begun is not None:
@@ -152,7 +151,7 @@ class _WatchedSink:
             case ToolCallDelta():
                 return bool(delta.id or delta.name or delta.arguments)
             case UsageDelta():
-                # Counts that grow tell of thoughts that are not shown; the same again, of nothing.
+                # Growing counts are a sign of hidden thinking; repeated counts are not.
                 before, self._counts = self._counts, delta
                 return delta != before
             case NoticeDelta():
@@ -165,9 +164,9 @@ class ModelStream:
     """The actor of one endpoint.
 
     Args:
-        provider: What is asked.
-        max_live: Streams that may be live at once; `math.inf` for no bound.
-        wall_clock: Seconds since the epoch, for an endpoint that says until when it is busy.
+        provider: The provider that sends the requests.
+        max_live: Streams that may be live at once; `math.inf` for no limit.
+        wall_clock: Returns seconds since the epoch, for an endpoint that is busy until a date.
     """
 
     def __init__(
@@ -194,24 +193,24 @@ class ModelStream:
         deadlines: Timeouts,
         which: Try = _FIRST,
     ) -> ModelCompleted:
-        """Ask the model once; pieces go to `sink` as they come, the whole answer is returned.
+        """Call the model once and return the complete response; deltas go to `sink` on arrival.
 
         Raises:
-            ProviderDeadlineError: Nothing came in time.
-            ProviderError: Whatever else failed on the model's side.
-            Whatever the sink raised.
+            ProviderDeadlineError: A deadline expired.
+            ProviderError: Any other failure of the provider.
+            Exception: Any exception of the sink.
 
-        Cancellation: the connection is closed before this returns.
+        Cancellation: the connection is closed before the call returns.
         """
         return await self.owner.ask(partial(self._stream, request, sink, deadlines, which))
 
     @property
     def answers(self) -> int:
-        """Answers that have begun so far: who was refused can tell whether others were not."""
+        """Responses begun so far. A refused caller can see from it whether others were accepted."""
         return self._line.answers
 
     def take_retry(self) -> bool:
-        """Take a further try from the endpoint's budget; False if it is used up."""
+        """Take a retry from the endpoint's budget. Return False if the budget is used up."""
         return self._budget.take(trio.current_time())
 
     @property
@@ -220,7 +219,7 @@ class ModelStream:
         return not self.owner.statistics().live
 
     def statistics(self) -> StreamStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         provider = self.provider
         return StreamStatistics(
             endpoint=provider.name,
@@ -280,7 +279,7 @@ class ModelStream:
         except Exception:
             self._failures += 1
             raise
-        self._line.answered(ticket)  # if nothing of it was to be shown
+        self._line.answered(ticket)  # if the response had no content to show
         self._budget.earn()
         return answer
 
@@ -298,7 +297,7 @@ class ModelStream:
                 return await self.provider.stream(request, watched)
         finally:
             self._sweeper.unwatch(watch)
-        # Only the sweeper cancels this scope, and it says for what.
+        # Only the sweeper cancels this scope, and it records the reason.
         assert watch.expired is not None
         raise ProviderDeadlineError(
             endpoint=self.provider.name, kind=watch.expired, seconds=watch.seconds()

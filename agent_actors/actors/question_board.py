@@ -1,8 +1,8 @@
-"""Questions to people: what is open, and the one road on which answers come.
+"""Questions to people: the open questions, and the only way to answer them.
 
-Owns the questions that runs of one runtime are waiting with. Answering is synchronous, so that two
-answers cannot both be first. Whoever keeps a list of its own watches: it is told at once, in the
-task of whoever asks or answers. It knows nothing of tools or policies.
+This module owns the open questions of the runs of one runtime. Answering is synchronous, so that
+only one of two answers is the first. Watchers that keep their own list are notified immediately, in
+the task that asks or answers. The module does not know tools or policies.
 """
 
 from collections.abc import Callable
@@ -15,33 +15,33 @@ from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 
-# A choice, or text, as a person gives it; or a whole decision, which may rewrite the arguments.
+# A person's answer: a choice or text, or a complete decision, which may rewrite the arguments.
 Answer: TypeAlias = str | PermissionDecision
-# Refuses, by a `ConfigError`, an answer that means nothing for a question.
+# Raises a `ConfigError` for an answer that is meaningless for its question.
 AnswerCheck: TypeAlias = Callable[[Answer], None]
 
 
 def check_answer(answer: object) -> None:
-    """Refuse what is no answer at all.
+    """Refuse a value that cannot be an answer.
 
     Raises:
-        ConfigError: It is neither text nor a `PermissionDecision`.
+        ConfigError: The value is neither text nor a `PermissionDecision`.
     """
     if not isinstance(answer, str | PermissionDecision):
         raise ConfigError(
-            f"an answer is text, such as 'yes' or 'no', or a PermissionDecision; got {answer!r:.80}"
+            f"an answer must be a str (for example 'yes') or PermissionDecision; got {answer!r:.80}"
         )
 
 
 @attrs.frozen(eq=False)
 class QuestionWatcher:
-    """How somebody is told of questions. Nothing here may wait or raise.
+    """Callbacks that notify a watcher of questions. They must not wait or raise.
 
     Attributes:
-        opened: A run waits with this question; it may be answered right here.
-        closed: The question of this id takes no answer any more.
-        session_left: The session has left the runtime.
-        ended: The runtime has closed: nothing is asked any more.
+        opened: Called with a question that a run waits for. The callback may answer it.
+        closed: Called with the id of a question that can no longer be answered.
+        session_left: Called with the id of a session that has left the runtime.
+        ended: Called when the runtime has closed; no more questions are asked.
     """
 
     opened: Callable[[Question], None]
@@ -66,10 +66,10 @@ class Questions:
         self._watchers: list[QuestionWatcher] = []
 
     def open(self, session_id: str | None = None) -> tuple[Question, ...]:
-        """The open questions, the oldest first.
+        """Return the open questions, oldest first.
 
         Args:
-            session_id: Only those of this session; None: of all.
+            session_id: Only questions of this session; None for all sessions.
         """
         found = (item.question for item in self._open.values())
         return tuple(q for q in found if session_id is None or q.session_id == session_id)
@@ -78,8 +78,9 @@ class Questions:
         """Answer a question; the first answer wins.
 
         Raises:
-            QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
-            ConfigError: It is no answer, or none to this question, which stays open.
+            QuestionClosed: The question was answered, it timed out, its run ended, or it never
+                existed.
+            ConfigError: The value is not an answer, or not to this question, which stays open.
         """
         item = self._open.get(question_id)
         if item is None:
@@ -94,12 +95,13 @@ class Questions:
     async def ask(
         self, question: Question, seconds: float, check: AnswerCheck | None = None
     ) -> Answer | None:
-        """Wait for the answer; None if there was none in time.
+        """Wait for the answer to a question; return None if there was none in time.
 
         Args:
             question: The question.
-            seconds: How long it stays open.
-            check: Refuses answers that mean nothing for it; None: any answer will do.
+            seconds: How long the question stays open.
+            check: Raises for answers that are meaningless for the question; None to accept any
+                answer.
 
         Cancellation: closes the question.
         """
@@ -114,26 +116,26 @@ class Questions:
             self._close(question.id)
         return item.answer
 
-    # Watching.
+    # Watchers.
 
     def watch(self, watcher: QuestionWatcher) -> None:
-        """Tell somebody of what is open now, and of all that comes."""
+        """Notify a watcher of the questions that are open now, and of all later changes."""
         self._watchers.append(watcher)
         for question in self.open():
             watcher.opened(question)
 
     def unwatch(self, watcher: QuestionWatcher) -> None:
-        """Tell them no more; they may have been told all already."""
+        """Remove a watcher. Does nothing if it was removed by the end of the runtime."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
     def session_left(self, session_id: str) -> None:
-        """The session has left the runtime."""
+        """Notify the watchers that a session has left the runtime."""
         for watcher in self._watchers:
             watcher.session_left(session_id)
 
     def end(self) -> None:
-        """The runtime has closed."""
+        """Notify the watchers that the runtime has closed, and remove them."""
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.ended()

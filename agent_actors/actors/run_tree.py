@@ -1,9 +1,9 @@
-"""How a run knows its ancestors, and a call lends its slots to its children.
+"""The relations between runs: ancestors of a run, and slots that a call lends to its child runs.
 
-Two context variables, inherited by every task and thread that a tool starts: the run around the
-current code, and the tool call around it. A call that waits for a child run does no work of its
-own meanwhile: it gives its slots back, so that nested runs under one cap cannot starve each
-other, and takes them again, first in line, before it goes on.
+Every task and thread that a tool starts inherits two context variables: the current run, and the
+current tool call. A call that waits for a child run does no work of its own meanwhile. It releases
+its slots, so that nested runs under one limit cannot starve each other. It acquires the slots
+again, ahead of other waiters, before it continues.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,15 +20,15 @@ from agent_actors.kernel.pausable_deadline import Home, Standstill
 
 @attrs.define(eq=False)
 class RunNode:
-    """A run and the runs around it.
+    """A run and its ancestors.
 
     Attributes:
-        session_id: The session that it holds.
-        run_id: The run.
-        runtime: Whose run it is; compared by identity only.
-        parent: The run whose tool started it; None for a root run.
-        call: The call of that run which started it; None: there is none, or a hook did.
-        home: Where it takes place; None until it begins.
+        session_id: The session that the run holds.
+        run_id: The id of the run.
+        runtime: The runtime of the run; compared by identity only.
+        parent: The run whose tool started this run; None for a root run.
+        call: The call of the parent that started this run; None for a root run, or if a hook did.
+        home: The trio run in which the run takes place; None until the run begins.
     """
 
     session_id: str
@@ -39,14 +39,14 @@ class RunNode:
     home: Home | None = attrs.field(default=None, init=False)
 
     def lineage(self) -> "Iterator[RunNode]":
-        """This run and the runs around it, from the inside out."""
+        """Yield this run and its ancestors, from the inside out."""
         node: RunNode | None = self
         while node is not None:
             yield node
             node = node.parent
 
     def stand_still(self) -> None:
-        """A person is asked: the deadlines of this run, and of all around it, stand still."""
+        """Pause the deadlines of this run and of all its ancestors, for a question to a person."""
         for node in self.lineage():
             if node.home is not None:
                 node.home.tell(node.home.deadline.begin)
@@ -54,7 +54,7 @@ class RunNode:
                 node.parent.home.tell(node.call.stand_still)
 
     def go_on(self) -> None:
-        """It is over; to be called once for each `stand_still`."""
+        """Resume the deadlines; must be called once for each `stand_still`."""
         for node in self.lineage():
             if node.home is not None:
                 node.home.tell(node.home.deadline.end)
@@ -64,16 +64,16 @@ class RunNode:
 
 @attrs.define(eq=False)
 class HeldSlots:
-    """The slots that one call holds, given back in the opposite order of their taking.
+    """The slots that one call holds; they are released in reverse order of acquisition.
 
     Attributes:
-        call_id: The call.
-        scope: The scope with the call's deadline, once it runs; None: it has none.
+        call_id: The id of the call.
+        scope: The scope with the call's deadline, once the call runs; None if it has no deadline.
     """
 
     call_id: str
     scope: trio.CancelScope | None = attrs.field(default=None, init=False)
-    # Made when it is asked for: few calls start a run in which a person is asked.
+    # Created on demand: few calls start a run in which a question is asked.
     _deadline: Standstill | None = attrs.field(default=None, init=False)
     _held: list[tuple[FairSlots, str | None]] = attrs.field(
         factory=list[tuple[FairSlots, "str | None"]], init=False
@@ -84,38 +84,38 @@ class HeldSlots:
     _taking: trio.Event | None = attrs.field(default=None, init=False)
 
     def stand_still(self) -> None:
-        """A person is asked in a run within: the call's deadline stands still."""
+        """Pause the call's deadline, for a question to a person in a child run."""
         if self._deadline is None and self.scope is not None:
             self._deadline = Standstill(self.scope)
         if self._deadline is not None:
             self._deadline.begin()
 
     def go_on(self) -> None:
-        """It is over; to be called once for each `stand_still`."""
+        """Resume the deadline; must be called once for each `stand_still`."""
         if self._deadline is not None:
             self._deadline.end()
 
     async def take(self, slots: FairSlots, key: str | None) -> None:
-        """Take a slot that is lent while the call waits for a child run.
+        """Acquire a slot that is lent while the call waits for a child run.
 
-        Cancellation: safe; a cancelled take holds nothing more.
+        Cancellation: safe; a cancelled take acquires nothing.
         """
         await slots.acquire(key)
         self._held.append((slots, key))
 
     def take_nowait(self, slots: FairSlots, key: str | None) -> bool:
-        """The same if it is there; else False, and nothing more is held."""
+        """Acquire such a slot if it is free. Return whether it was acquired."""
         if not slots.take_nowait(key):
             return False
         self._held.append((slots, key))
         return True
 
     def at_end(self, release: Callable[[], None]) -> None:
-        """Call this at the end; it is not lent."""
+        """Call `release` at the end of the call. For resources that are not lent."""
         self._finally.append(release)
 
     def release_all(self) -> None:
-        """Give everything back."""
+        """Release all slots, and call the functions passed to `at_end`."""
         if not self._lent:
             self._give_back()
         self._held.clear()
@@ -123,22 +123,22 @@ class HeldSlots:
             self._finally.pop()()
 
     def lend(self) -> None:
-        """A child run begins: the slots are free for it."""
+        """Release the slots for a child run that begins."""
         self._borrowers += 1
         if not self._lent:
             self._lent = True
             self._give_back()
 
     async def take_again(self) -> None:
-        """A child run has ended; when the last one has, take the slots again, first in line.
+        """Acquire the slots again, ahead of other waiters, if the last child run has ended.
 
-        Cancellation: safe; the call then goes to its end without its slots.
+        Cancellation: safe; the call then continues to its end without its slots.
         """
         self._borrowers -= 1
         while self._lent and not self._borrowers:
             if self._taking is None:
                 await self._take_all()
-            else:  # two takers would wait for each other under a cap of one
+            else:  # two tasks that acquire would deadlock under a limit of one
                 await self._taking.wait()
 
     async def _take_all(self) -> None:
@@ -167,7 +167,7 @@ current_call: Final[ContextVar[HeldSlots | None]] = ContextVar("agent_actors_cal
 
 
 class lending:  # noqa: N801 - reads as a statement: `async with lending(call):`
-    """Lend a call's slots for the length of a block; nothing happens for None.
+    """Lend a call's slots for the duration of a block; does nothing for None.
 
     Cancellation: safe, see `HeldSlots.take_again`.
     """
@@ -188,8 +188,9 @@ class lending:  # noqa: N801 - reads as a statement: `async with lending(call):`
         if self._call is None:
             return
         try:
-            await self._call.take_again()  # noqa: ASYNC102 - a cancel has to end this wait
-        except trio.Cancelled:  # noqa: ASYNC103 - the body's own exception goes out instead
+            await self._call.take_again()  # noqa: ASYNC102 - a cancellation must end this wait
+        except trio.Cancelled:  # noqa: ASYNC103 - the exception of the body is raised instead
             if exc is None:
                 raise
-            # The body's own exception is the news; the cancel comes again at the next checkpoint.
+            # The exception of the body is more important. The cancellation is raised again at the
+            # next checkpoint.

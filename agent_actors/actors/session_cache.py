@@ -1,8 +1,8 @@
-"""A session in memory, and what is read from a store becomes of it.
+"""Sessions in memory, and how records read from a store update them.
 
-Pure but for the state that it keeps. Where others can open the store too, a session in memory may
-have been overtaken: written to by another process, or deleted and begun anew. What a reading of
-the log's end tells of that is decided here.
+This module does no I/O. If other processes can open the store, a session in memory may be out of
+date: another process may have written to it, or deleted it and started it again. This module
+detects that from the records at the end of the log.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ class Loaded:
     """A session in memory.
 
     Attributes:
-        session_id: The session.
-        state: What its records add up to.
-        users: Runs that have it open: one at most.
-        dirty: Whether the outcome of an append is not known.
-        last_used: By trio's clock.
-        noted: What of its metadata was last put on record here; None: nothing.
-        noting: What goes on record with the next commit; None: nothing.
+        session_id: The id of the session.
+        state: The fold of its records.
+        users: Number of runs that have the session open; at most one.
+        dirty: True if the outcome of an append is unknown.
+        last_used: Time of the last use, by trio's clock.
+        noted: The metadata that was last recorded in this process; None if there is none.
+        noting: The metadata to record with the next commit; None if there is none.
     """
 
     session_id: str
@@ -38,32 +38,32 @@ class Loaded:
     last_used: float = 0.0
     noted: dict[str, JsonValue] | None = None
     noting: dict[str, JsonValue] | None = None
-    # Tells the last record from one that another log has in its place.
+    # Distinguishes the last record from a record of another log with the same `seq`.
     last_id: str = ""
 
     def take(self, records: Sequence[AnyEvent]) -> None:
-        """Fold these, which come next."""
+        """Fold the next records."""
         for record in records:
             self.state.apply(record)
         if records:
             self.last_id = _id_of(records[-1])
 
     def note(self, metadata: dict[str, JsonValue]) -> None:
-        """Have these keys noted with the next commit, unless they were the last ones."""
+        """Record these metadata keys with the next commit, unless they equal the last ones."""
         if metadata is not self.noted and metadata != self.noted:
             self.noting = metadata
 
     def overtaken(self, store: SessionStore) -> bool:
-        """Whether others may have had the session since its last run here; else it is taken."""
+        """Return whether others may have used the session meanwhile; if not, claim it."""
         return not cast(SharedStore, store).take_nowait(self.session_id)
 
     def read_from(self, *, shared: bool) -> int:
-        """The `seq` after which the log has to be read, to tell whether this is still its end."""
+        """Return the `seq` after which to read the log, to see whether this is still its end."""
         last = self.state.last_seq
         return max(last - 1, 0) if shared else last
 
     def caught_up(self, records: Sequence[AnyEvent], *, shared: bool) -> bool:
-        """Take what was read from there; False if this is another log: all has to be read."""
+        """Fold the records read from there. Return False if all records must be read again."""
         if shared and self.state.last_seq:
             if not records or _id_of(records[0]) != self.last_id:
                 return False
@@ -74,7 +74,7 @@ class Loaded:
 
 
 def loaded_from(session_id: str, records: Sequence[AnyEvent]) -> Loaded:
-    """A session of which all records were read."""
+    """Return a session whose records were all read."""
     last_id = _id_of(records[-1]) if records else ""
     return Loaded(session_id, fold(records), last_id=last_id)
 
@@ -84,7 +84,10 @@ def _id_of(record: AnyEvent) -> str:
 
 
 def instant_store(store: SessionStore) -> InstantStore | None:
-    """The store, if it can answer at once and no subclass has taken over how it answers."""
+    """Return the store if it can answer synchronously; else None.
+
+    The store counts as asynchronous if a subclass has overridden only the async methods.
+    """
     for waiting, at_once in (("load", "load_nowait"), ("append", "append_nowait")):
         known = [vars(cls) for cls in type(store).__mro__]
         nearest = [names for names in known if waiting in names or at_once in names][:1]
@@ -94,32 +97,31 @@ def instant_store(store: SessionStore) -> InstantStore | None:
 
 
 def is_shared(store: SessionStore) -> bool:
-    """Whether others can open the store too."""
+    """Return whether other processes can open the store, too."""
     return isinstance(store, SharedStore) and store.shared
 
 
 def told(error: Exception) -> str:
-    """An error of a store's in words."""
+    """Return the text for an error of a store."""
     return f"{type(error).__name__}: {error}"
 
 
 def unreadable(session_id: str, error: Exception) -> SessionStoreError:
-    """What is raised where a store raised something of its own."""
+    """Return the error to raise if a store failed to read."""
     return SessionStoreError(f"its records cannot be read: {told(error)}", session_id=session_id)
 
 
 def unknown(session_id: str, cause: Exception | None, seconds: float) -> SessionStoreError:
-    """What is raised where nobody knows whether records were written.
+    """Return the error to raise if it is unknown whether records were written.
 
     Args:
         session_id: The session.
-        cause: What the store raised; None: it took too long.
-        seconds: How long it may take.
+        cause: The error of the store; None if the store took too long.
+        seconds: The timeout of the store.
     """
     what = f"took longer than {seconds:g} s" if cause is None else told(cause)
     error = SessionStoreError(
-        f"whether its records were written is not known: {what}; "
-        "the next run on it reads the log again",
+        f"it is unknown whether its records were written: {what}; the next run reads the log again",
         session_id=session_id,
     )
     error.__cause__ = cause

@@ -1,16 +1,16 @@
 """SessionGate: at most one run per session.
 
-Owns, per session, who holds it and who waits. It does not know what a run is, beyond its id and
-how to stop it. An uncontended acquire is synchronous; a second run gets its policy: `reject`
-raises; all others wait in one line, which is bounded, and first come, first served but for one
-rule: those that stop the holder (`interrupt`, `rollback`) stand before those that wait for it
-(`queue`, `steer`). Who gets the session while another that stops stands behind it is stopped at
-once: the last word wins, and none before it is lost. What is said to the holder meanwhile is not
-known here.
+The gate owns, per session, the holder and the waiters. It knows of a run only its id and how to
+stop it. An uncontended acquire is synchronous. If the session is held, the policy of the second run
+decides. `reject` raises. All other policies wait in one bounded queue, which is first come, first
+served, except for one rule: runs that stop the holder (`interrupt`, `rollback`) are ahead of runs
+that wait for it (`queue`, `steer`). If such an interrupting run is queued behind a new holder, the
+new holder is stopped immediately. The most recent request therefore wins, and the prompts of the
+earlier runs stay in the history. The gate does not know about input for a running holder (`steer`).
 
-Every lease carries a fencing number from one counter per runtime, so that a store can refuse a
-writer whose lease has passed on. An entry with a holder or a waiter is never dropped; one without
-is gone at once.
+Every lease has a fencing number from one counter per runtime, so that a store can refuse a writer
+whose lease has passed to another run. An entry with a holder or a waiter is never dropped; an entry
+with neither is removed immediately.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,17 +26,17 @@ from agent_actors.kernel.actor_loop import Owner
 
 OnBusy: TypeAlias = Literal["reject", "queue", "interrupt", "rollback", "steer"]
 
-# What the holder is told, by the policy of the run that comes.
+# The reason that a holder is stopped with, by the policy of the run that arrives.
 _STOPS: Final[Mapping[OnBusy, CancelReason]] = MappingProxyType(
     {"interrupt": CancelReason.INTERRUPT, "rollback": CancelReason.ROLLBACK}
 )
 
-# Tells a holder to end, and in somebody's words why; synchronous, and heard more than once.
+# Asks a holder to end, with a reason and an optional text; synchronous, may be called repeatedly.
 Stop: TypeAlias = Callable[[CancelReason, str], None]
-# Tells a waiter its place, from 1, and who holds the session; synchronous.
+# Notifies a waiter of its position, from 1, and of the holder's run id; synchronous.
 Moved: TypeAlias = Callable[[int, str], None]
 
-# Beyond this a session's callers are told at once, instead of piling up behind a run.
+# Further runs are rejected immediately, so that they do not pile up behind a run.
 QUEUE_CAPACITY: Final = 100
 
 
@@ -45,10 +45,10 @@ class GateStatistics:
     """A snapshot of the gate.
 
     Attributes:
-        held: Sessions with a run.
-        waiting: Runs that wait for theirs.
-        rejected: Runs that were told `SessionBusy` so far.
-        stopped: Times that a holder was told to end so far, by runs and by callers.
+        held: Number of sessions with a run.
+        waiting: Number of runs that wait for their session.
+        rejected: Number of runs rejected with `SessionBusy` so far.
+        stopped: Number of times that a run or a caller asked a holder to end.
     """
 
     held: int
@@ -59,12 +59,12 @@ class GateStatistics:
 
 @attrs.define(eq=False)
 class Lease:
-    """The right to run one session, until released.
+    """The right to run one session, until it is released.
 
     Attributes:
         session_id: The session.
-        run_id: Who holds it.
-        fence: Grows with every lease of the runtime.
+        run_id: The run that holds the lease.
+        fence: A number that grows with every lease of the runtime.
     """
 
     session_id: str
@@ -75,13 +75,13 @@ class Lease:
     _released: bool = attrs.field(default=False, init=False)
 
     def release(self) -> None:
-        """Pass the session on to whoever is next. Idempotent."""
+        """Pass the session on to the next waiter. Idempotent."""
         if not self._released:
             self._released = True
             self._gate.pass_on(self.session_id)
 
     def stop(self, reason: CancelReason, why: str) -> None:
-        """Tell the holder to end; one that is over soon anyway cannot be told."""
+        """Ask the holder to end. A holder without a stop function ends soon anyway."""
         if self._stop is not None:
             self._stop(reason, why)
 
@@ -113,7 +113,7 @@ class SessionGate:
 
     Args:
         first_fence: The fencing number of the first lease.
-        queue_capacity: How many runs may wait for one session.
+        queue_capacity: Number of runs that may wait for one session.
     """
 
     def __init__(self, *, first_fence: int = 1, queue_capacity: int = QUEUE_CAPACITY) -> None:
@@ -126,16 +126,16 @@ class SessionGate:
         self._stopped = 0
 
     def start_fences_at(self, fence: int) -> None:
-        """Go on from a higher fencing number: that of the store's epoch."""
+        """Continue from a higher fencing number: the epoch of the store."""
         self._next_fence = max(self._next_fence, fence)
 
     def holder(self, session_id: str) -> str | None:
-        """The run that holds the session; None if it is free."""
+        """Return the run that holds the session; None if the session is free."""
         entry = self._entries.get(session_id)
         return entry.holder.run_id if entry else None
 
     def is_busy(self, session_id: str) -> bool:
-        """True while a run holds the session."""
+        """Return whether a run holds the session."""
         return session_id in self._entries
 
     def acquire_nowait(
@@ -146,16 +146,16 @@ class SessionGate:
         ancestors: Collection[str] = (),
         stop: Stop | None = None,
     ) -> Lease:
-        """Take the session if it is free.
+        """Acquire the session if it is free.
 
         Args:
             session_id: The session.
-            run_id: Who takes it.
+            run_id: The run that acquires it.
             ancestors: The sessions that the run's ancestors hold.
-            stop: How to stop whoever takes it; None: it is over soon anyway.
+            stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
 
         Raises:
-            SessionBusy: It is held; names the run that holds it.
+            SessionBusy: Another run holds the session; the error names it.
         """
         entry = self._entries.get(session_id)
         if entry is not None:
@@ -174,24 +174,25 @@ class SessionGate:
         stop: Stop | None = None,
         moved: Moved | None = None,
     ) -> Lease:
-        """Take the session, by policy if it is held.
+        """Acquire the session; if it is held, follow the policy.
 
         Args:
             session_id: The session.
-            run_id: Who takes it.
-            on_busy: `reject` raises; `queue` and `steer` wait in line; `interrupt` and `rollback`
-                stop the holder, and wait before those.
-            ancestors: The sessions that the run's ancestors hold: waiting for one of these
-                would be waiting for oneself, and is refused under every policy.
-            stop: How to stop whoever takes it, as soon as it holds the session.
-            moved: Told its place in line at first and whenever that changes; None: nobody.
+            run_id: The run that acquires it.
+            on_busy: `reject` raises; `queue` and `steer` wait in the queue; `interrupt` and
+                `rollback` stop the holder, and wait ahead of those.
+            ancestors: The sessions that the run's ancestors hold. Waiting for one of them would be
+                a deadlock, and is refused under every policy.
+            stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
+            moved: Called with the position in the queue, at first and after every change; None for
+                no notification.
 
         Raises:
-            SessionBusy: It is held, and the policy, the ancestry or the length of the queue
-                forbids to wait.
+            SessionBusy: The session is held, and the policy, the ancestry or the length of the
+                queue forbids to wait.
 
-        Cancellation: safe; a lease that was granted in the very tick of the cancel is returned.
-            A holder that was told to end is ended all the same.
+        Cancellation: safe; a lease that was granted in the same tick as the cancellation is
+            returned. A holder that was asked to end still ends.
         """
         entry = self._entries.get(session_id)
         if entry is None or on_busy == "reject" or session_id in ancestors:
@@ -201,7 +202,7 @@ class SessionGate:
             raise SessionBusy(
                 session_id=session_id,
                 run_id=entry.holder.run_id,
-                reason=f"and {len(entry.waiters)} runs wait already; try again later",
+                reason=f"and {len(entry.waiters)} runs already wait; try again later",
             )
         waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved)
         place = len(entry.waiters)
@@ -221,19 +222,19 @@ class SessionGate:
     def stop(
         self, session_id: str, reason: CancelReason, why: str, *, ancestors: Collection[str] = ()
     ) -> str | None:
-        """Tell the run that holds the session to end.
+        """Ask the run that holds the session to end.
 
         Args:
             session_id: The session.
-            reason: Why, for the run.
-            why: Why, in somebody's words; may be empty.
-            ancestors: The sessions that the ancestors of whoever calls hold.
+            reason: The reason, for the run.
+            why: The reason as free text; may be empty.
+            ancestors: The sessions that the ancestors of the caller hold.
 
         Returns:
-            The run; None if the session is free.
+            The id of the run; None if the session is free.
 
         Raises:
-            SessionBusy: An ancestor holds it.
+            SessionBusy: An ancestor holds the session.
         """
         entry = self._entries.get(session_id)
         if entry is None:
@@ -244,7 +245,7 @@ class SessionGate:
         return entry.holder.run_id
 
     def pass_on(self, session_id: str) -> None:
-        """The holder is done: grant the session to the next in line. For `Lease.release`."""
+        """Grant the session to the next waiter, after its holder is done. For `Lease.release`."""
         entry = self._entries[session_id]
         if not entry.waiters:
             del self._entries[session_id]
@@ -258,7 +259,7 @@ class SessionGate:
         _tell_places(entry, 0)
 
     def statistics(self) -> GateStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return GateStatistics(
             held=len(self._entries),
             waiting=self._waiting,
@@ -295,13 +296,13 @@ class SessionGate:
         reason = ""
         if session_id in ancestors:
             reason = (
-                "this run is a descendant of it, and would wait for itself; use another session"
+                "this run is a descendant of it, so waiting would deadlock; use another session"
             )
         return SessionBusy(session_id=session_id, run_id=entry.holder.run_id, reason=reason)
 
 
 def _tell_places(entry: _Entry, first: int) -> None:
-    """Tell those in line from this place on, counted from 0, where they stand."""
+    """Notify the waiters from this position on, counted from 0, of their positions."""
     for place, waiter in enumerate(entry.waiters[first:], first + 1):
         if waiter.moved is not None:
             waiter.moved(place, entry.holder.run_id)

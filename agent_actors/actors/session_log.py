@@ -1,16 +1,16 @@
 """SessionLog: append-only records, committed in groups.
 
-Owns the sessions in memory (an LRU with a time to live) and the one writer of the store. It does
-not know what a run does; it stamps records with `seq` and time, commits them and folds them. Two
-appends of one session never overlap, since only the holder of its lease appends.
+The actor owns the sessions in memory (an LRU cache with a time to live) and the only writer of the
+store. It does not know what a run does: it stamps records with `seq` and time, commits them and
+folds them. Two appends of one session never overlap, because only the holder of its lease appends.
 
-The stated exception to one worker a request: appends go to one committer, which takes whatever
-waits as one batch. An append that is in no batch yet is withdrawn on cancel; one in a batch is
-waited for. A commit that fails or overruns its deadline has an unknown outcome: the session is
-dirty, the asker gets `SessionStoreError`, and whoever opens it next reads the log's tail first.
+This actor is the declared exception to one worker per request: appends go to one committer, which
+takes all waiting appends as one batch. A cancelled append is withdrawn if it is not in a batch yet;
+otherwise its end is waited for. A failed or late commit has an unknown outcome: the session is
+dirty, the caller gets `SessionStoreError`, and the next run reads the end of the log first.
 
-A store that never waits (`InstantStore`) is read and written where it is asked: there is nothing
-to group, to withdraw or to overrun, and a task in between would cost more than all else.
+A store that never waits (`InstantStore`) is read and written in the caller's task. Nothing needs to
+be grouped, withdrawn or timed out, and another task would cost more than everything else.
 """
 
 from collections import OrderedDict
@@ -45,12 +45,12 @@ from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
 from agent_actors.kernel.request import Request
 from agent_actors.sessions import SessionState
 
-# Sessions in memory. Their records cost what they cost; a session beside them, about a kilobyte.
+# Sessions in memory. A session costs about a kilobyte in addition to its records.
 MAX_SESSIONS: Final = 1000
-# Seconds that an idle session stays in memory, and seconds between looks.
+# Seconds that an idle session stays in memory, and seconds between two sweeps.
 SESSION_TTL: Final = 3600.0
 SWEEP_EVERY: Final = 300.0
-# Sessions in use that a new one passes over on its way to one that can go.
+# Number of sessions in use that are skipped in the search for a session to evict.
 _LOOKS: Final = 32
 # Seconds for one commit or one load.
 STORE_TIMEOUT: Final = 10.0
@@ -62,10 +62,10 @@ class LogStatistics:
 
     Attributes:
         sessions: Sessions in memory.
-        evicted: Sessions that left it so far, for want of room or of use.
+        evicted: Sessions that were evicted so far, for lack of space or of use.
         commits: Batches committed so far.
         records: Records committed so far.
-        failures: Appends that the store did not take.
+        failures: Appends that failed so far.
         appends: The mailbox of the committer.
     """
 
@@ -86,11 +86,11 @@ class _Append:
 
 @attrs.define(eq=False)
 class OpenSession:
-    """A session in the hands of the run that holds its lease.
+    """A session opened by the run that holds its lease.
 
     Attributes:
-        session_id: The session.
-        state: What its records add up to; for reading only.
+        session_id: The id of the session.
+        state: The fold of its records; read-only.
     """
 
     session_id: str
@@ -101,44 +101,44 @@ class OpenSession:
     _closed: bool = attrs.field(default=False, init=False)
 
     def history(self) -> Messages:
-        """The conversation so far; always valid."""
+        """Return the conversation so far; always valid."""
         return self.state.history()
 
     async def append(self, scope: EventScope, drafts: Sequence[EventBuilder]) -> tuple[Event, ...]:
-        """Commit these records together, all or none, and fold them.
+        """Commit records together, all or none, and fold them.
 
         Returns:
             The events, with their `seq`.
 
         Raises:
-            SessionStoreError: The store did not take them; the outcome is unknown.
-            SessionFenced: Somebody else has appended meanwhile.
+            SessionStoreError: The append failed; its outcome is unknown.
+            SessionFenced: Another writer has appended meanwhile.
 
-        Cancellation: an append that is in no batch yet is withdrawn; else its end is waited
-        for, and a commit that went through is returned.
+        Cancellation: an append that is not in a batch yet is withdrawn. Otherwise its end is waited
+        for, and a successful commit returns.
         """
         return await self._log.append(self._loaded, self._fence, scope, drafts)
 
     def note(self, metadata: dict[str, JsonValue]) -> None:
-        """Have these keys of its metadata noted with the next commit, if they are news."""
+        """Record these metadata keys with the next commit, if they have changed."""
         self._loaded.note(metadata)
 
     async def append_lines(self, events: Sequence[AnyEvent], lines: Sequence[bytes]) -> None:
-        """Commit records that are made already, as they stand, all or none.
+        """Commit records that are already serialised, unchanged, all or none.
 
         Args:
-            events: The records, whose `seq` go on from the log's end.
-            lines: Their JSON, one each, which may hold what this version does not know.
+            events: The records, whose `seq` continue from the end of the log.
+            lines: The JSON of each record, which may contain fields unknown to this version.
 
         Raises:
-            SessionStoreError, SessionFenced: As `append`.
+            SessionStoreError, SessionFenced: As for `append`.
 
-        Cancellation: as `append`.
+        Cancellation: as for `append`.
         """
         await self._log.append_lines(self._loaded, self._fence, tuple(events), tuple(lines))
 
     def close(self) -> None:
-        """The run is done with it. Idempotent."""
+        """Close the session at the end of the run. Idempotent."""
         if not self._closed:
             self._closed = True
             self._log.put_back(self._loaded)
@@ -154,15 +154,15 @@ class SessionLog:
     """The log of one runtime.
 
     Args:
-        store: Where records are kept.
+        store: The store of the records.
         ids: Makes event ids.
-        wall_clock: Seconds since the epoch.
-        is_held: True for sessions with a run or a waiter; these are never evicted.
-        max_sessions: Sessions in memory.
-        session_ttl: Seconds that an idle session stays there.
+        wall_clock: Returns seconds since the epoch.
+        is_held: Returns True for sessions with a run or a waiter; these are never evicted.
+        max_sessions: Maximum number of sessions in memory.
+        session_ttl: Seconds that an idle session stays in memory.
         store_timeout: Seconds for one commit or one load.
-        on_evicted: Told of each session that leaves the memory.
-        on_deleted: Told of each that is deleted.
+        on_evicted: Called with the id of each session that leaves the memory.
+        on_deleted: Called with the id of each session that is deleted.
     """
 
     def __init__(
@@ -207,10 +207,10 @@ class SessionLog:
         return epoch
 
     async def open(self, lease: Lease) -> OpenSession:
-        """The session of a lease, loaded if it is not in memory, made if it is nowhere.
+        """Open the session of a lease; load it if necessary, or create it if it does not exist.
 
         Raises:
-            SessionStoreError: Its records cannot be read.
+            SessionStoreError: The records cannot be read.
 
         Cancellation: safe; nothing stays open.
         """
@@ -228,12 +228,12 @@ class SessionLog:
         return OpenSession(session_id, loaded.state, loaded, lease.fence, self)
 
     def peek(self, session_id: str) -> Messages | None:
-        """The history of a session that is in memory; None if it is not."""
+        """Return the history of a session in memory; None if it is not in memory."""
         state = self.peek_state(session_id)
         return None if state is None else state.history()
 
     def peek_state(self, session_id: str) -> SessionState | None:
-        """What a session's records add up to, for reading only; None if it is not in memory."""
+        """Return the state of a session in memory, read-only; None if it is not in memory."""
         loaded = self._loaded.get(session_id)
         return loaded.state if loaded else None
 
@@ -255,7 +255,7 @@ class SessionLog:
     async def append_lines(
         self, loaded: Loaded, fence: int, events: tuple[AnyEvent, ...], lines: tuple[bytes, ...]
     ) -> None:
-        """Commit records as they stand; for `OpenSession.append_lines`."""
+        """Commit serialised records; for `OpenSession.append_lines`."""
         await self._submit(loaded, fence, events, lines)
 
     async def _submit(
@@ -281,52 +281,52 @@ class SessionLog:
         try:
             await self._appends.put(_Append(loaded, append, request))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the committer broke while this waited for room; the actor's end tells the rest
+            pass  # the committer broke during the wait; the end of the actor fails the request
         except BaseException:
             request.cancel("never sent")
             raise
         await request.wait()
 
     def put_back(self, loaded: Loaded) -> None:
-        """A run is done with a session; for `OpenSession.close`."""
+        """Return a session at the end of a run; for `OpenSession.close`."""
         loaded.users -= 1
         loaded.last_used = trio.current_time()
         if not loaded.users:
             self._store.released(loaded.session_id)
         if not self._sweeping:
-            with suppress(RuntimeFailure):  # of an actor that has ended nothing is left to sweep
+            with suppress(RuntimeFailure):  # an actor that has ended needs no sweep
                 self.owner.start_background(self._sweep)
                 self._sweeping = True
 
     async def delete(self, lease: Lease) -> None:
-        """Forget the session of a lease, here and in the store.
+        """Delete the session of a lease, from memory and from the store.
 
         Raises:
-            SessionStoreError: It could not be deleted, or nobody knows.
-            SessionBusy: Another opening of the store has it.
+            SessionStoreError: The session could not be deleted, or the outcome is unknown.
+            SessionBusy: Another process that has the store open uses the session.
 
-        Cancellation: safe; it is deleted or it is not.
+        Cancellation: safe; the session is either deleted or not.
         """
         await self.owner.ask(partial(self._delete, lease.session_id))
 
     def forget(self, session_id: str) -> None:
-        """The store has the session no longer: it leaves the memory, unless a run has it."""
+        """Drop a session that the store no longer has from memory, unless a run uses it."""
         loaded = self._loaded.get(session_id)
         if loaded is not None and self._is_idle(loaded):
             del self._loaded[session_id]
             self._on_deleted(session_id)
 
     def read_anew(self, session_id: str) -> None:
-        """The stored records of a session have changed: its next run reads them all."""
+        """Drop a session whose stored records have changed; its next run reads them again."""
         if session_id in self._loaded and not self._loaded[session_id].users:
             del self._loaded[session_id]
 
     async def aclose(self) -> None:
-        """Close the store; the actor has ended. Idempotent."""
+        """Close the store after the actor has ended. Idempotent."""
         await self._store.aclose()
 
     def statistics(self) -> LogStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         loaded, appends = len(self._loaded), self._appends.statistics()
         done = self._commits, self._records, self._failures
         return LogStatistics(loaded, self._evicted, *done, appends)
@@ -337,7 +337,7 @@ class SessionLog:
         try:
             return await self._read(session_id, loaded)
         except BaseException:
-            # A read that failed or was given up may hold the session all the same.
+            # A read that failed or was cancelled may have claimed the session.
             self._store.released(session_id)
             raise
 
@@ -377,7 +377,7 @@ class SessionLog:
             ) from error
         if limit.cancelled_caught:
             raise SessionStoreError(
-                f"whether it was deleted is not known: it took {self._store_timeout:g} s",
+                f"it is unknown whether it was deleted within {self._store_timeout:g} s; try again",
                 session_id=session_id,
             )
         self._on_deleted(session_id)
@@ -400,8 +400,8 @@ class SessionLog:
         excess = len(self._loaded) - self._max_sessions
         if excess <= 0:
             return
-        # The longest unused come first. One that is in use goes behind the others, and only so many
-        # are looked at: with all in use, each new session would look at all.
+        # Least recently used first. A session in use is moved to the end, and only a few sessions
+        # are checked: if all are in use, each new session would otherwise check all of them.
         for loaded in tuple(islice(self._loaded.values(), excess + _LOOKS)):
             if self._is_idle(loaded):
                 self._evict(loaded)
@@ -450,13 +450,13 @@ class SessionLog:
 
     async def _commit(self, batch: Sequence[_Append]) -> None:
         if not batch:
-            return  # all were withdrawn
+            return  # all requests were withdrawn
         outcomes: Sequence[SessionError | None] = ()
         cause: Exception | None = None
         try:
             with trio.move_on_after(self._store_timeout):
                 outcomes = await self._store.append([item.append for item in batch])
-        except Exception as error:  # noqa: BLE001 - told to every asker of the batch
+        except Exception as error:  # noqa: BLE001 - passed to every caller of the batch
             cause = error
         self._commits += 1
         for position, item in enumerate(batch):
@@ -474,7 +474,7 @@ class SessionLog:
         self.owner.check_open()
         try:
             refusal = store.append_nowait(append)
-        except Exception as error:  # noqa: BLE001 - told to the asker, as one of a batch is
+        except Exception as error:  # noqa: BLE001 - passed to the caller, as in a batch
             refusal = unknown(loaded.session_id, error, self._store_timeout)
         self._commits += 1
         self._keep(loaded, append, refusal)

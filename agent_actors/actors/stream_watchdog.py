@@ -1,9 +1,9 @@
-"""Deadlines for many streams at the price of one sleeping task.
+"""Deadlines for many streams that cost one sleeping task.
 
-Owns, per watched stream, when it last got something and which deadline runs. Getting something
-costs reading the clock; nothing is rescheduled. One sweeper task sleeps until the nearest
-deadline, looks who is really late, and ends when nobody is watched: a task that ticked on for
-ever would keep a virtual clock running. It does not know what streams are.
+For each watched stream, this module owns the time of the last delta and the current deadline. A
+delta costs a reading of the clock; nothing is rescheduled. One sweeper task sleeps until the
+nearest deadline, checks which streams are late, and ends when no stream is watched. A task that
+kept ticking would keep a virtual clock running for ever. The module does not know what streams are.
 """
 
 import math
@@ -17,7 +17,7 @@ from agent_actors.domain.limits import Timeouts
 from agent_actors.errors import DeadlineKind
 
 _STOPPING: Final = 5.0
-"""Seconds in which a stream has to end that was told to: closing a connection takes no longer."""
+"""Seconds in which a stream must end after it was asked to. Closing a connection takes less."""
 
 
 @attrs.define(eq=False)
@@ -29,36 +29,42 @@ class Watch:
     _last: float
     _begun: bool = attrs.field(default=False, init=False)
     _paused: bool = attrs.field(default=False, init=False)
-    # The clock itself: `trio.current_time` looks for it anew, once for each piece of each stream.
+    # The clock's own method: `trio.current_time` would look it up again for each delta of each
+    # stream.
     _now: Callable[[], float] = attrs.field(
         factory=lambda: trio.lowlevel.current_clock().current_time, init=False
     )
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     expired: DeadlineKind | None = attrs.field(default=None, init=False)
-    # What ends the stream instead, where all that counts of it has come; and by when it has to.
+    # Called instead of a cancellation when everything needed has arrived; and the deadline for
+    # that.
     _stop: Callable[[], object] | None = attrs.field(default=None, init=False)
     _stopping: tuple[float, DeadlineKind] | None = attrs.field(default=None, init=False)
 
     def touch(self) -> None:
-        """Something that counts has come."""
+        """Record that content has arrived."""
         self._begun = True
         self._last = self._now()
 
     def pause(self) -> None:
-        """The stream is not being read: `first_token` and `idle` stand still."""
+        """Pause the `first_token` and `idle` deadlines, because the stream is not being read."""
         self._paused = True
 
     def resume(self) -> None:
-        """The stream is being read again; the running deadline begins anew."""
+        """Restart the current deadline, because the stream is being read again."""
         self._paused = False
         self._last = trio.current_time()
 
     def enough(self, stop: Callable[[], object] | None) -> None:
-        """All that counts has come: lateness is no failure, and calls this; None: it is one."""
+        """Record that everything needed has arrived; being late is then no failure.
+
+        Args:
+            stop: Called at a deadline to end the stream; None to make it a failure again.
+        """
         self._stop = stop
 
     def next_deadline(self) -> tuple[float, DeadlineKind]:
-        """When this stream is late as things stand, and for what."""
+        """Return the next deadline of this stream, if nothing arrives, and its kind."""
         if self._stopping is not None:
             return self._stopping
         total = self.started + self.deadlines.total
@@ -69,19 +75,19 @@ class Watch:
         return min((total, "total"), (self._last + wait, kind))
 
     def shortest_wait(self) -> float:
-        """How long, whatever comes or pauses, this stream cannot be late for but for `total`."""
+        """Return the seconds in which the stream cannot become late, except for `total`."""
         if self._begun:
             return self.deadlines.idle
         return min(self.deadlines.idle, self.deadlines.first_token)
 
     def seconds(self) -> float:
-        """The length of the deadline that expired."""
+        """Return the length of the deadline that expired."""
         if self.expired == "idle":
             return self.deadlines.idle
         return self.deadlines.total if self.expired == "total" else self.deadlines.first_token
 
     def expire(self, kind: DeadlineKind) -> None:
-        """Cancel the stream for being late; or, if all that counts has come, have it end."""
+        """Cancel the late stream. If everything needed has arrived, ask it to end instead."""
         if self._stop is not None and self._stopping is None:
             self._stopping = self._now() + _STOPPING, kind
             self._stop()
@@ -94,7 +100,7 @@ class Sweeper:
     """Watches streams and cancels those that are late.
 
     Args:
-        start: Starts the sweeping task among its actor's own.
+        start: Starts the sweeper task as a background task of the actor.
     """
 
     def __init__(self, start: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
@@ -105,12 +111,12 @@ class Sweeper:
         self._sweeping = False
 
     def watch(self, deadlines: Timeouts) -> Watch:
-        """Begin to watch a stream, from now."""
+        """Start to watch a stream."""
         now = trio.current_time()
         watch = Watch(deadlines, now, now)
         self._watched.add(watch)
         due, _ = watch.next_deadline()
-        # The idle deadline may turn out nearer than the first token's, once it runs.
+        # The idle deadline may turn out to be nearer than that of the first token, once it runs.
         due = min(due, now + deadlines.idle)
         if not self._sweeping and due < math.inf:
             self._sweeping = True
@@ -122,7 +128,7 @@ class Sweeper:
         return watch
 
     def unwatch(self, watch: Watch) -> None:
-        """The stream has ended."""
+        """Stop watching a stream that has ended."""
         self._watched.discard(watch)
         if not self._watched and self._sleep is not None:
             self._sleep.cancel("nothing to watch")

@@ -1,13 +1,15 @@
-"""What one subscriber still has to get: events that wait for it, and gaps that the log has to fill.
+"""The pending events of one subscriber: queued events, and gaps to be filled from the log.
 
-Owns a bounded queue and, for a subscriber that follows the log, the seam of each session: up to
-where its records were queued, read or passed over. It is pure, and knows no tasks and no store: who
-delivers takes an event or a gap, reads the log after the gap's `after`, and says how far that went.
+A `Backlog` owns a bounded queue. For a subscriber that follows the log, it also owns the seam of
+each session: the `seq` up to which records were queued, read or skipped. The module is pure and
+knows no tasks and no store. The delivering task takes an event or a gap, reads the log after the
+gap's `after`, and reports up to which `seq` it has read.
 
-The seam holds by two rules. While a session has a gap, none of its records is queued: each only
-moves the gap's `target`, since it is in the log by then. A gap is closed when the log was read up
-to its target, and from there on a record at or below the seam is a repeat, and one that is not next
-after it opens a gap anew. Records of a session are published in the order of their `seq`.
+Two rules keep the seam correct. While a session has a gap, none of its records is queued: a
+published record only moves the gap's `target`, because the record is in the log by then. A gap is
+closed when the log was read up to its target. From then on, a record at or below the seam is a
+repeat, and a record that does not directly follow the seam opens a new gap. Records of a session
+are published in the order of their `seq`.
 """
 
 from collections import OrderedDict, deque
@@ -20,25 +22,25 @@ from agent_actors.domain.events import Event
 
 K = TypeVar("K", bound=Hashable)
 
-# What a full queue does: the oldest event goes; the subscription ends; or what is recorded is read
-# again from the log, and what is live only goes.
+# The policy for a full queue: drop the oldest event; end the subscription; or read recorded events
+# again from the log, and drop live-only events.
 Overflow: TypeAlias = Literal["drop_oldest", "close", "reread"]
 
-# Sessions whose seam is remembered: far more than can be between a commit and its publishing. One
-# that is forgotten begins anew with its next record.
+# Number of sessions whose seam is remembered: far more than can be between a commit and its
+# publication. A forgotten session starts again with its next record.
 SEAMS: Final = 1024
 
 
 @attrs.define(eq=False)
 class Gap:
-    """Records of one session that are to come from the log.
+    """Records of one session that must be read from the log.
 
     Attributes:
         session_id: The session.
-        after: Everything up to this `seq` is delivered, queued or not wanted.
+        after: All records up to this `seq` are delivered, queued or not wanted.
         target: The highest `seq` that is known to be in the log.
-        position: How many events were queued before it: these come first.
-        left: The session has left the memory since; its log may begin anew.
+        position: Number of events queued before the gap, which are delivered first.
+        left: True if the session has left the memory since; its log may start again.
     """
 
     session_id: str
@@ -52,18 +54,18 @@ class Backlog:
     """The queue and the gaps of one subscriber.
 
     Args:
-        types: The event classes that are wanted.
-        session_id: The session that is wanted; None: all.
-        capacity: Events that may wait; at least 1.
-        overflow: What a full queue does.
-        window: How many ids are remembered, to know a repeat by.
-        after_seq: Begin with the log of the session, after this `seq`; None: with what is published
-            next.
+        types: The wanted event classes.
+        session_id: The wanted session; None for all.
+        capacity: Number of events that may wait; at least 1.
+        overflow: The policy for a full queue.
+        window: Number of ids that are remembered to detect repeats.
+        after_seq: Start with the log of the session, after this `seq`; None to start with the next
+            published event.
 
     Attributes:
-        dropped: Events that were wanted and will not come.
-        duplicates: Events that were known.
-        overflowed: The queue was full, and the subscription ends by that.
+        dropped: Number of wanted events that are never delivered.
+        duplicates: Number of events that were already known.
+        overflowed: True if the queue was full and the subscription therefore ends.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class Backlog:
         self._window = window
         self._follows = overflow == "reread" or after_seq is not None
         self._queue: deque[Event] = deque()
-        # The events queued, and taken out of the queue, so far.
+        # Number of events that were queued, and taken out of the queue, so far.
         self._queued = self._taken = 0
         self._gaps: dict[str, Gap] = {}
         self._seams: OrderedDict[str, int] = OrderedDict()
@@ -97,11 +99,11 @@ class Backlog:
             self._open_gap(session_id, after_seq, after_seq)
 
     def __len__(self) -> int:
-        """The events that wait in the queue."""
+        """Return the number of queued events."""
         return len(self._queue)
 
     def offer(self, event: Event) -> None:
-        """Take what was published, if it is wanted."""
+        """Process a published event; queue it if it is wanted."""
         if self._session_id is not None and event.session_id != self._session_id:
             return
         wanted = isinstance(event, self._types)
@@ -112,16 +114,16 @@ class Backlog:
         elif self._is_repeat(event):
             self.duplicates += 1
         elif event.session_id in self._gaps:
-            self.dropped += 1  # live only: behind the log it would be out of order
+            self.dropped += 1  # live only: after the log, it would be out of order
         else:
             self._put(event)
 
     def wants(self, record: object) -> bool:
-        """Whether what was read from the log is of a type that is wanted."""
+        """Return whether a record from the log has a wanted type."""
         return isinstance(record, self._types)
 
     def take(self) -> Event | Gap | None:
-        """What comes next: an event, which is taken, or a gap to fill; None if nothing waits."""
+        """Remove and return the next event, or return the next gap; None if there is none."""
         gap = next(iter(self._gaps.values()), None)
         if gap is not None and gap.position <= self._taken:
             return gap
@@ -131,10 +133,10 @@ class Backlog:
         return self._queue.popleft()
 
     def fill(self, gap: Gap, upto: int) -> bool:
-        """The log was read after `gap.after` and up to there, its end at that time.
+        """Report that the log was read after `gap.after` up to `upto`, its end at that time.
 
         Returns:
-            Whether to deliver what was read; no, if the log has begun anew meanwhile.
+            Whether to deliver the records; False if the log has started again meanwhile.
         """
         if self._gaps.get(gap.session_id) is not gap:
             return False
@@ -142,12 +144,12 @@ class Backlog:
             gap.after = upto
             return True
         del self._gaps[gap.session_id]
-        self.dropped += max(0, gap.target - upto)  # what the log no longer has
+        self.dropped += max(0, gap.target - upto)  # records that the log no longer has
         self._set_seam(gap.session_id, max(upto, gap.target))
         return True
 
     def session_left(self, session_id: str) -> None:
-        """The session has left the memory: its log may begin anew, at 1."""
+        """Note that the session has left the memory: its log may start again, at 1."""
         self._seams.pop(session_id, None)
         for key in [key for key in self._seqs if key[0] == session_id]:
             del self._seqs[key]
@@ -156,7 +158,7 @@ class Backlog:
             gap.left = True
 
     def clear(self) -> None:
-        """Nothing more is to come."""
+        """Drop all queued events and gaps."""
         self.dropped += len(self._queue)
         self._queue.clear()
         self._gaps.clear()
@@ -168,7 +170,7 @@ class Backlog:
             if not gap.left or seq > gap.target:
                 gap.target, gap.left = max(gap.target, seq), False
                 return
-            del self._gaps[session_id]  # that log is gone, and this one begins
+            del self._gaps[session_id]  # that log is gone, and a new one starts here
             self.dropped += gap.target - gap.after
         seam = self._seams.get(session_id)
         if seam is not None and seq <= seam:
@@ -201,7 +203,7 @@ class Backlog:
                 self.overflowed = True
                 return
             if self._overflow == "reread":
-                return  # live only: the oldest that waits may be a record
+                return  # live only; the oldest queued event may be a record
             self._queue.popleft()
             self._taken += 1
         self._queue.append(event)

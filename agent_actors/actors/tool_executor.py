@@ -1,19 +1,20 @@
-"""ToolExecutor: bounded parallel tools, one worker task a call.
+"""ToolExecutor: bounded parallel tools, one worker task per call.
 
-Owns the slots of a runtime (tools, threads, abandoned threads) and their fair sharing: 16 a run,
-256 a runtime, 64 threads, free slots going round-robin by run, so that a stuck tool takes at most
-its own run's share. It does not know models, sessions or hooks. Whatever a tool does comes back
-as a `ToolCallResult`: a bad argument, an unknown tool, an exception and a missed deadline are
-results with `is_error`. Only the cancel of a call is no result: then the worker ends once the
-tool's own `finally` has, and the driver answers in its place.
+The executor owns the slots of a runtime (tools, threads, abandoned threads) and their fair sharing:
+16 per run, 256 per runtime, 64 threads. Free slots go round-robin to the runs, so that a stuck tool
+occupies at most its own run's share. The executor does not know models, sessions or hooks. Every
+outcome of a tool is a `ToolCallResult`: an invalid argument, an unknown tool, an exception and an
+expired deadline are results with `is_error`. Only a cancelled call has no result. Its worker ends
+when the tool's own `finally` has ended, and the driver makes a result in its place.
 
-An async call for which everything is free takes it where it is submitted and begins in the next
-tick, with all others of its turn and in the order in which the model named them. A call that may
-have to wait goes through the mailbox, one a tick, so that calls stand in line in that order too.
+If all slots for an async call are free, the call takes them in `submit` and begins in the next
+tick, together with the other calls of its turn and in the model's order. A call that may have to
+wait goes through the mailbox, which starts one call per tick, so that calls also queue in that
+order.
 
 Sync handlers run in threads. With `on_cancel="join"` the call ends when the thread returns
-(`ctx.cancelled` tells it to); with `"abandon"` the thread is left behind and counted: the one
-exception to "nothing of a run is alive after it".
+(`ctx.cancelled` asks it to). With `"abandon"` the thread is left behind and counted. Abandoned
+threads are the only exception to the rule that nothing of a run is alive after the run.
 """
 
 import math
@@ -41,14 +42,14 @@ from agent_actors.kernel.request import Request
 from agent_actors.kernel.shared_exclusive_lock import Turns
 from agent_actors.tools import Tool, ToolOutput
 
-# Tool slots; a run's bound keeps one fan-out of hundreds of calls from holding up the others.
+# Tool slots. The limit per run keeps one fan-out of hundreds of calls from delaying other runs.
 TOOLS_PER_RUN: Final = 16
 TOOLS_PER_RUNTIME: Final = 256
-# Threads cost memory and switching; more of them make Python no faster.
+# Threads cost memory and switching; more of them do not make Python faster.
 THREADS_PER_RUNTIME: Final = 64
 ABANDONED_THREADS: Final = 64
 
-# Threads are bounded by slots of our own, which are fair by run; trio's limiter stays out of it.
+# Threads are limited by our own slots, which are fair between runs, and not by trio's limiter.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
@@ -57,9 +58,9 @@ class ToolStatistics:
     """A snapshot of the executor.
 
     Attributes:
-        tools: Slots for running tools.
-        threads: Slots for those that run in threads.
-        abandoned: Threads of abandonable tools that have not returned yet.
+        tools: The slots for running tools.
+        threads: The slots for tools that run in threads.
+        abandoned: Threads of tools with `on_cancel="abandon"` that have not returned yet.
         calls: Calls begun so far.
     """
 
@@ -70,12 +71,12 @@ class ToolStatistics:
 
 
 class ToolGuard(Protocol):
-    """What stands around the calls of a run: hooks, and whoever permits."""
+    """The hooks and permission checks around the calls of a run."""
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
-        """May this call run: the call to run, or what the model is told instead.
+        """Return the call to run, or the output for the model if the call may not run.
 
-        It holds no slot meanwhile, and takes as long as it takes.
+        The check may take any time; the call holds no slot meanwhile.
         """
         ...
 
@@ -85,29 +86,29 @@ class ToolGuard(Protocol):
         tool: Tool,
         handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """Call the handler; within the call's deadline."""
+        """Call the handler, within the call's deadline."""
         ...
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
-        """What the model is told."""
+        """Return the output that the model receives."""
         ...
 
 
 @attrs.frozen(eq=False)
 class RunTools:
-    """What the calls of one run have in common.
+    """The common properties of the calls of one run.
 
     Attributes:
-        run_id: The run, by which slots are shared.
-        tools: The tools on offer, by name.
+        run_id: The run; slots are shared by run.
+        tools: The available tools, by name.
         cwd: The run's working directory.
-        info: Gives a snapshot of the run.
-        on_progress: Takes a call's id, its tool's name and what it reported; any thread.
-        timeout: Seconds a call may take whose tool names no deadline of its own.
-        guard: What stands around the calls; None: nothing.
-        turns: The order in which shared and exclusive calls may run.
-        starting: Calls that begin in the next tick, in the order of their submitting.
-        in_line: Calls whose place in line is still to be taken; later ones may not pass them.
+        info: Returns a snapshot of the run.
+        on_progress: Receives a call's id, its tool's name and the reported progress, in any thread.
+        timeout: Seconds for a call whose tool has no timeout of its own.
+        guard: The hooks and permission checks around the calls; None for none.
+        turns: The lock that orders shared and exclusive calls.
+        starting: Calls that begin in the next tick, in the order of their submission.
+        in_line: Calls that have not entered a queue for slots yet; later calls must not pass them.
     """
 
     run_id: str
@@ -118,22 +119,22 @@ class RunTools:
     timeout: float = DEFAULT_TOOL_TIMEOUT
     guard: ToolGuard | None = None
     turns: Turns = attrs.field(factory=Turns)
-    # Mostly empty, and then a deque and a set would take 800 bytes of every run.
+    # Usually empty. A deque and a set would take 800 bytes of every run.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
     in_line: "dict[_Call, None]" = attrs.field(factory=dict["_Call", None])
 
 
 class _Call(Request[ToolCallResult]):
-    """The request for one call, and what that holds.
+    """The request for one call, and its slots.
 
     Attributes:
-        run: Its run.
-        block: What the model asked for.
-        tool: The tool; None if the run offers none of that name.
-        held: Its slots; given back at its outcome.
-        at_once: Whether it had all it needs when it was submitted.
-        started_at: Wall clock at its beginning.
-        started: The same by trio's clock.
+        run: The run of the call.
+        block: The call as requested by the model.
+        tool: The tool; None if the run has no tool of that name.
+        held: The slots of the call; released at its outcome.
+        at_once: True if the call had all its slots when it was submitted.
+        started_at: Wall-clock time of its start.
+        started: The same time by trio's clock.
     """
 
     __slots__ = ("at_once", "block", "held", "run", "started", "started_at", "tool")
@@ -153,7 +154,7 @@ class _Call(Request[ToolCallResult]):
         self.started_at = self.started = 0.0
 
     def enter(self) -> None:
-        """The tool is called now: what it starts finds the call around it."""
+        """Mark this call as the current one, so that child runs of its tool find it."""
         self.held.scope = self._scope
         current_call.set(self.held)
 
@@ -164,7 +165,7 @@ class _Call(Request[ToolCallResult]):
 
 @attrs.frozen(eq=False)
 class _CallContext:
-    """The `ToolContext` that a handler gets."""
+    """The `ToolContext` that a handler receives."""
 
     run: RunInfo
     call_id: str
@@ -191,10 +192,10 @@ class _CallContext:
             return trio.current_effective_deadline() == -math.inf
         try:
             trio.from_thread.check_cancelled()
-        except trio.Cancelled:  # noqa: ASYNC103 - in a thread it is an answer, not an order
+        except trio.Cancelled:  # noqa: ASYNC103 - in a thread this is only information
             return True  # noqa: ASYNC104
         except RuntimeError:
-            return False  # a thread that the handler started itself
+            return False  # a thread that the handler itself started
         return False
 
     def report(self, progress: JsonValue) -> None:
@@ -206,7 +207,7 @@ class _CallContext:
             self.token.run_sync_soon(tell)
 
     def _is_in_our_run(self) -> bool:
-        # A handler in a thread may have a trio run of its own there.
+        # A handler in a thread may have a trio run of its own in that thread.
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self.token
 
 
@@ -214,11 +215,11 @@ class ToolExecutor:
     """The executor of one runtime.
 
     Args:
-        wall_clock: Seconds since the epoch, for `started_at` and `completed_at`.
+        wall_clock: Returns seconds since the epoch, for `started_at` and `completed_at`.
         tools_per_run: Calls of one run that may run at once.
         tools_per_runtime: Calls of all runs that may run at once.
         threads: Sync handlers that may run at once.
-        abandoned_threads: Threads of abandonable tools that may be alive at once.
+        abandoned_threads: Threads of tools with `on_cancel="abandon"` that may be alive at once.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class ToolExecutor:
         self._calls = 0
 
     async def submit(self, run: RunTools, call: ToolUseBlock) -> Request[ToolCallResult]:
-        """Start a call without waiting for it. The caller joins it, also when cancelled.
+        """Start a call without waiting for it. The caller must join it, even if cancelled.
 
         Raises:
             RuntimeClosed, ActorCrashed: The executor has ended.
@@ -249,12 +250,12 @@ class ToolExecutor:
         request = _Call(run, call, self._perform)
         if not self._begin_at_once(request):
             run.in_line[request] = None
-            request.on_done(partial(run.in_line.pop, request, None))  # should it be withdrawn
+            request.on_done(partial(run.in_line.pop, request, None))  # if it is withdrawn
             await self.owner.submit(request)
         return request
 
     def statistics(self) -> ToolStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return ToolStatistics(
             tools=self._slots.statistics(),
             threads=self._threads.statistics(),
@@ -262,14 +263,14 @@ class ToolExecutor:
             calls=self._calls,
         )
 
-    # Beginning.
+    # Starting calls.
 
     def _begin_at_once(self, request: _Call) -> bool:
         run = request.run
         if run.in_line or run.guard is not None or not self.owner.started:
             return False
         if run.starting and run.starting[-1].context != request.context:
-            return False  # workers of one tick change places, see `_perform_next`
+            return False  # the workers of a tick may be swapped, see `_perform_next`
         if not self._take_nowait(request):
             request.held.release_all()
             return False
@@ -288,7 +289,7 @@ class ToolExecutor:
         if tool is None:
             return True
         if not tool.is_async:
-            return False  # it has to stand in line for a thread
+            return False  # the call must wait for a thread
         if not run.turns.take_nowait(exclusive=tool.exclusive):
             return False
         held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
@@ -304,18 +305,18 @@ class ToolExecutor:
         if tool.max_concurrency is not None:
             await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
         await held.take(self._slots, run.run_id)
-        # Granted in the very tick of a cancel: the tool does not begin.
+        # If the slot was granted in the same tick as a cancellation, the tool does not begin.
         await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _perform_next(self, run: RunTools, lost: Callable[[], Exception]) -> None:
-        # trio runs the tasks of one tick in any order. Which worker performs which call does not
-        # matter, as their contexts are equal; that the calls begin as the model named them does.
+        # trio runs the tasks of one tick in any order. Any worker may perform any of these calls,
+        # because their contexts are equal; but the calls must begin in the model's order.
         request = run.starting.pop(0)
         if request.tool is not None:
             self._start_clock(request, request.tool)
         await request.perform(lost)
 
-    # Running.
+    # Running calls.
 
     async def _perform(self, request: _Call) -> ToolCallResult:
         run, call, tool = request.run, request.block, request.tool
@@ -335,7 +336,7 @@ class ToolExecutor:
             self._calls += 1
             request.enter()
             return self._result(request, await self._execute(request, tool))
-        except KeyboardInterrupt as error:  # in users' code around the handler, such as a validator
+        except KeyboardInterrupt as error:  # raised in users' code, for example in a validator
             self.owner.take_interrupt(error)
             return _failed(request.block, _interrupted(call.name))
 
@@ -355,7 +356,7 @@ class ToolExecutor:
         return self._result(request, await guard.after(request.block, output))
 
     async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:
-        fault = self._fault(tool, call)  # a hook may have written other arguments
+        fault = self._fault(tool, call)  # a hook may have changed the arguments
         if fault:
             return ToolOutput(fault, is_error=True)
         request.block = call
@@ -394,7 +395,7 @@ class ToolExecutor:
 
     async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:
         call = request.block
-        # Few handlers want a context, and it takes a snapshot of the run to make one.
+        # Few handlers take a context, and making one costs a snapshot of the run.
         context = _context(request) if tool.takes_context else None
         try:
             if tool.is_async:
@@ -406,7 +407,7 @@ class ToolExecutor:
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
         except trio.Cancelled:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its result
+        except BaseException as error:  # noqa: BLE001 - every exception of a tool is its result
             rest = self.owner.take_interrupt(error)
             if rest is None:
                 return ToolOutput(_interrupted(call.name), is_error=True)
@@ -469,4 +470,4 @@ def _interrupted(name: str) -> str:
 
 def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
     offered = ", ".join(sorted(tools)) or "none"
-    return f"unknown tool {name!r}; the tools on offer are: {offered}"
+    return f"unknown tool {name!r}; the available tools are: {offered}"

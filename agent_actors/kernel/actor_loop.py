@@ -1,10 +1,10 @@
-"""The loop that every actor is built on: a mailbox in front, one worker task a request behind.
+"""The loop behind every actor: a mailbox and one worker task per request.
 
-An `Owner` owns a mailbox, the set of requests in flight and the nursery of their workers. It does
-not know what the work is. Its loop takes a request, starts a worker in the asker's context and
-goes back to the mailbox: it never runs user code, never blocks and never limits. If the loop
-itself breaks, which only a bug of ours can do, every queued and pending request is resolved with
-`ActorCrashed`, since a reply that never comes is a hang that nothing can cancel.
+An `Owner` owns a mailbox, the set of live requests and the nursery of their workers. It does not
+know what the work is. The loop takes a request from the mailbox, starts a worker in the context of
+the caller, and returns to the mailbox. The loop itself never runs user code, never blocks and never
+limits concurrency. Only a bug in this package can break the loop. If that happens, every queued and
+pending request fails with `ActorCrashed`: a request without an outcome would hang its caller.
 """
 
 import contextvars
@@ -21,16 +21,16 @@ from agent_actors.kernel.request import Request
 
 T = TypeVar("T")
 
-# A full mailbox only makes askers wait; this many can queue in one tick without doing so.
+# This many requests can queue in one tick. If the mailbox is full, further callers wait.
 MAILBOX_CAPACITY: Final = 1024
 
 
-# The body of a worker; told what to resolve with if it is torn down.
+# The body of a worker. Its argument returns the error for a request whose worker is torn down.
 Perform: TypeAlias = Callable[[Callable[[], Exception]], Awaitable[None]]
 
 
 class _Job(Protocol):
-    """A request of any type, as the loop sees it."""
+    """The part of a request, of any value type, that the loop uses."""
 
     context: contextvars.Context
 
@@ -45,8 +45,8 @@ class OwnerStatistics:
     """A snapshot of an actor's loop.
 
     Attributes:
-        mailbox: Its mailbox.
-        live: Requests that are queued or being worked on.
+        mailbox: Statistics of the mailbox.
+        live: Number of requests that are queued or in progress.
     """
 
     mailbox: MailboxStatistics
@@ -57,8 +57,8 @@ class Owner:
     """The loop of one actor.
 
     Args:
-        name: What errors and statistics call it.
-        capacity: Letters that may wait before askers do.
+        name: The actor's name in errors and statistics.
+        capacity: Number of requests that fit into the mailbox; further callers wait.
     """
 
     def __init__(self, name: str, *, capacity: int = MAILBOX_CAPACITY) -> None:
@@ -71,18 +71,19 @@ class Owner:
         self._context = contextvars.copy_context()
         self.ended: trio.Event = trio.Event()
         self.on_crash: Callable[[Exception], None] | None = None
-        # For what users' code raises in the actor's tasks.
+        # Handles exceptions that users' code raised in the actor's tasks.
         self.take_interrupt: TakeInterrupt = raise_interrupt
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Have this done by a worker and wait for the outcome.
+        """Run the work in a worker task and return its result.
 
         Raises:
-            RuntimeClosed: The actor has ended, or ends before the work does.
+            RuntimeClosed: The actor has ended, or ended before the work was done.
             ActorCrashed: The actor's loop broke.
-            Whatever the work raises.
+            Exception: Any exception of the work.
 
-        Cancellation: withdraws the request, or cancels its worker and waits for its end.
+        Cancellation: a queued request is withdrawn. A running worker is cancelled, and the call
+        waits until the worker has ended.
         """
         return await (await self.submit(Request(work))).wait()
 
@@ -95,13 +96,13 @@ class Owner:
 
         Cancellation: safe; a cancelled submit has queued nothing.
         """
-        self.adopt(request)  # first: a crash while this waits for room has to find it
+        self.adopt(request)  # first: a crash during the wait for the mailbox must find it
         try:
             await self._mailbox.put(request)
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             self._live.discard(request)
             lost = self._lost()
-            raise lost from lost.__cause__  # one failure for all: `from None` would take its cause
+            raise lost from lost.__cause__  # shared: `from None` would erase its cause
         except BaseException:
             self._live.discard(request)
             raise
@@ -109,14 +110,14 @@ class Owner:
 
     @property
     def started(self) -> bool:
-        """True once it is served, and can `start` a worker."""
+        """True once `serve` has started, so that `start` can be called."""
         return self._workers is not None
 
     def start(self, request: Request[T], perform: Perform | None = None) -> None:
-        """Start a worker at once, past the mailbox: for what needs no place in its line.
+        """Start a worker immediately, past the mailbox. For requests that need no queueing.
 
         Args:
-            request: Queued; it is taken.
+            request: A queued request; this method takes it.
             perform: The body of the worker; by default the request's own `perform`.
 
         Raises:
@@ -129,13 +130,13 @@ class Owner:
         try:
             request.context.run(self._workers.start_soon, begin, self._lost)
         except RuntimeError:
-            # The last worker has ended, and `serve` is about to say so.
+            # The last worker has ended, and `serve` is about to end.
             self._live.discard(request)
             lost = self._lost()
             raise lost from lost.__cause__
 
     def adopt(self, request: Request[T]) -> None:
-        """Answer for a request that the actor resolves itself: it fails if the actor ends.
+        """Register a request that the actor resolves itself; it fails if the actor ends first.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
@@ -145,7 +146,7 @@ class Owner:
         request.belong(self._live.discard)
 
     def check_open(self) -> None:
-        """For what the actor answers at once.
+        """Raise an error if the actor has ended. For methods that make no request.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
@@ -159,12 +160,12 @@ class Owner:
         *,
         context: contextvars.Context | None = None,
     ) -> None:
-        """Start a task of the actor's own, cancelled at its end.
+        """Start a task that belongs to the actor and is cancelled when the actor ends.
 
         Args:
             task: An async function without arguments.
-            context: Where it runs; by default the actor's own, so that a task which outlives
-                the run that happened to need it first holds nothing of that run.
+            context: The context of the task; by default the actor's own. A task may outlive the run
+                that needed it first, and must not keep objects of that run alive.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
@@ -175,7 +176,7 @@ class Owner:
         try:
             (context or self._context).run(self._workers.start_soon, self._background, task)
         except RuntimeError:
-            # The last worker has ended, and `serve` is about to say so.
+            # The last worker has ended, and `serve` is about to end.
             lost = self._lost()
             raise lost from lost.__cause__
 
@@ -190,9 +191,9 @@ class Owner:
                 self._workers = workers
                 task_status.started()
                 await self._loop(workers)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told as a crash
+        except Exception as error:  # noqa: BLE001 - any error here is a crash
             failure = self._crash(error)
-            raise failure from failure.__cause__  # the bug itself, where it is known
+            raise failure from failure.__cause__  # the original bug, if it is known
         finally:
             self._closed = True
             self._mailbox.abandon()
@@ -201,12 +202,12 @@ class Owner:
             self.ended.set()
 
     def close(self) -> None:
-        """Take no more requests, and end when the last one is done. Idempotent."""
+        """Accept no more requests, and end when the last request is done. Idempotent."""
         self._closed = True
         self._mailbox.close()
 
     def statistics(self) -> OwnerStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return OwnerStatistics(mailbox=self._mailbox.statistics(), live=len(self._live))
 
     async def _loop(self, workers: trio.Nursery) -> None:
@@ -215,9 +216,9 @@ class Owner:
                 if job.take():
                     job.context.run(workers.start_soon, job.perform, self._lost)
         except Exception as error:
-            self._crash(error)  # before the nursery cancels the workers, who report it
+            self._crash(error)  # before the nursery cancels the workers, which report this error
             raise
-        # Background tasks have no end of their own.
+        # Background tasks do not end by themselves.
         await self._drained()
         workers.cancel_scope.cancel("actor closed")
 
@@ -225,7 +226,7 @@ class Owner:
         try:
             await task()
         except Exception as error:
-            self._crash(error)  # as in `_loop`
+            self._crash(error)  # before the nursery cancels the workers, as in `_loop`
             raise
 
     async def _drained(self) -> None:
@@ -241,7 +242,7 @@ class Owner:
         return self._failure
 
     def fail_with(self, failure: Exception) -> None:
-        """Another actor broke: whoever still asks this one is told of that."""
+        """Let later callers fail with the failure of another actor. An earlier failure stays."""
         self._failure = self._failure or failure
 
     def _lost(self) -> Exception:

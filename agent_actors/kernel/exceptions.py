@@ -1,8 +1,8 @@
-"""Telling an order to stop from an error, in what code that is not ours has raised.
+"""Separate requests to stop from errors in exceptions that foreign code has raised.
 
-A tool or an observer with a nursery of its own raises groups. If it was stopped, its errors on the
-way out are nobody's: left in the group, they would outlive the scope that takes the cancel out of
-it, and come out of a deadline as an exception.
+A tool or a subscriber that opens a nursery raises exception groups. If it was cancelled, the errors
+that it raised while unwinding are irrelevant. A cancel scope removes only the cancellation from the
+group. If the other errors stayed in the group, an expired deadline would raise an exception.
 """
 
 from typing import cast
@@ -11,7 +11,7 @@ import trio
 
 
 def stop_in(error: BaseException) -> BaseException | None:
-    """The cancels and interrupts of a group; None if it has none, or is no group."""
+    """Return the cancellations and interrupts of an exception group; None if there are none."""
     if not isinstance(error, BaseExceptionGroup):
         return None
     group = cast("BaseExceptionGroup[BaseException]", error)

@@ -1,8 +1,9 @@
-"""Slots shared fairly: a bound over all keys, a bound per key, and turns taken by key.
+"""A fair limiter: a limit over all keys, a limit per key, and round-robin turns between keys.
 
-Owns the counts and the queues of one scarce resource. Free slots go round-robin over the keys
-that wait, first come first served within a key, so that a run with 800 calls takes its turn like
-a run with one. A grant is synchronous: nothing can come between a grant and the `try` after it.
+The limiter owns the counts and the queues of one scarce resource. Free slots go round-robin to the
+waiting keys, and first come, first served within a key. A run with 800 calls therefore waits for
+its turn in the same way as a run with one call. A grant is synchronous: no other task can run
+between a grant and the `try` statement after it.
 """
 
 import math
@@ -15,13 +16,13 @@ import trio
 
 @attrs.frozen
 class SlotStatistics:
-    """A snapshot of slots.
+    """A snapshot of a limiter.
 
     Attributes:
         used: Slots in use.
-        peak: The most that ever were.
-        waiting: Tasks that wait for one.
-        total: The bound over all keys.
+        peak: The largest number of slots in use so far.
+        waiting: Number of waiting tasks.
+        total: The limit over all keys.
     """
 
     used: int
@@ -32,11 +33,11 @@ class SlotStatistics:
 
 @attrs.define(eq=False)
 class FairSlots:
-    """A limiter with turns by key.
+    """A limiter that gives free slots to keys in turn.
 
     Args:
-        total: Slots in all; `math.inf` for no bound.
-        per_key: Slots that one key may hold; `math.inf` for no bound.
+        total: The number of slots; `math.inf` for no limit.
+        per_key: The number of slots that one key may hold; `math.inf` for no limit.
     """
 
     total: float
@@ -48,17 +49,17 @@ class FairSlots:
     _queues: dict[Hashable, deque[trio.lowlevel.Task]] = attrs.field(
         factory=dict[Hashable, "deque[trio.lowlevel.Task]"], init=False
     )
-    # The keys that wait and are below their own bound, in the order of their turns.
+    # The waiting keys that are below their own limit, in the order of their turns.
     _ready: OrderedDict[Hashable, None] = attrs.field(
         factory=OrderedDict[Hashable, None], init=False
     )
 
     async def acquire(self, key: Hashable = None, *, first: bool = False) -> None:
-        """Take a slot for this key; wait for it. Does not checkpoint if there is one.
+        """Acquire a slot for a key, waiting if necessary. Does not checkpoint if a slot is free.
 
         Args:
-            key: Who takes it.
-            first: Go before this key's other waiters, and take this key's turn next.
+            key: The key that the slot is counted for.
+            first: Put the task ahead of the key's other waiters, and give this key the next turn.
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
@@ -84,7 +85,7 @@ class FairSlots:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def take_nowait(self, key: Hashable = None) -> bool:
-        """Take a slot for this key if there is one and nobody of this key waits; else False."""
+        """Acquire a slot if one is free and this key has no waiters. Return whether it did."""
         used = self._used_by.get(key, 0)
         if self._used >= self.total or used >= self.per_key or key in self._queues:
             return False
@@ -92,7 +93,7 @@ class FairSlots:
         return True
 
     def release(self, key: Hashable = None) -> None:
-        """Give a slot back; whoever is next gets it now."""
+        """Release a slot; the next waiter acquires it immediately."""
         self._used -= 1
         left = self._used_by[key] - 1
         if left:
@@ -105,7 +106,7 @@ class FairSlots:
             self._grant_next()
 
     def statistics(self) -> SlotStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return SlotStatistics(self._used, self._peak, self._waiting, self.total)
 
     def _has_room(self, key: Hashable) -> bool:

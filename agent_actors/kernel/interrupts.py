@@ -1,13 +1,13 @@
 """Protection of the package's own code from `KeyboardInterrupt`.
 
 Trio raises `KeyboardInterrupt` at any bytecode of a task, unless a frame of that task is protected.
-An interrupt between two statements that belong together breaks an invariant: a task that has
-registered as a waiter and has not parked yet is rescheduled after its death, for example. So the
-stateful packages run protected. Trio then delivers Ctrl-C to the main task, at its next checkpoint,
-where it unwinds as a cancellation does. Users' code must stay interruptible, since it may spin: it
-is called through `call_unprotected` and `await_unprotected`.
+An interrupt between two statements that belong together breaks an invariant. For example, a task
+that has registered as a waiter but has not parked yet would be rescheduled after its death.
+Therefore the stateful packages run protected. Trio then delivers Ctrl-C to the main task, at its
+next checkpoint, where it unwinds like a cancellation. Users' code must stay interruptible, since it
+may loop without a checkpoint. It is called through `call_unprotected` and `await_unprotected`.
 
-Trio looks for the protection of a code object when the signal arrives, so protecting a function
+Trio looks up the protection of a code object when the signal arrives, so protecting a function
 costs nothing when it is called.
 """
 
@@ -22,13 +22,14 @@ import trio
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Called with what users' code raised. If that contains an interrupt, the callee takes the interrupt
-# over and has the runtime closed. Returns the rest of the error; None if there is no rest.
+# Receives an exception of users' code. If the exception contains an interrupt, the callee takes the
+# interrupt over and has the runtime closed. Returns the rest of the error; None if there is no
+# rest.
 TakeInterrupt: TypeAlias = Callable[[BaseException], BaseException | None]
 
 _PACKAGE: Final = "agent_actors"
-# What holds state between two checkpoints, or waits. Pure code needs no protection of its own.
-# `tools` and `hooks` stay out because they only pass calls on to users' code.
+# Packages that hold state between two checkpoints, or wait. Pure code needs no protection of its
+# own. `tools` and `hooks` stay out because they only pass calls on to users' code.
 PROTECTED: Final = frozenset(
     {"actors", "client", "kernel", "media", "providers", "run", "runtime", "stores", "transport"}
 )
@@ -54,7 +55,7 @@ def protect_loaded_modules() -> None:
 
 
 class _Coded:
-    """Code in the form in which trio takes it: nested code has no function yet."""
+    """Nested code in the form that trio accepts: an object with a code attribute."""
 
     def __init__(self, code: CodeType) -> None:
         self.__code__ = code

@@ -1,7 +1,8 @@
-"""A bounded mailbox: a trio memory channel that knows its depth and its peak.
+"""A bounded mailbox: a trio memory channel that records its depth and its peak.
 
-It owns the order of what waits for one actor. It does not know what the letters are. Putting is
-synchronous while there is room, so that an uncontended ask costs no extra checkpoint.
+The mailbox owns the order of the items that wait for one actor. It does not know what the items
+are. Putting is synchronous while there is space, so that an uncontended ask costs no extra
+checkpoint.
 """
 
 from collections.abc import AsyncIterator
@@ -18,9 +19,9 @@ class MailboxStatistics:
     """A snapshot of a mailbox.
 
     Attributes:
-        depth: Letters that wait now.
-        peak: The most that ever waited.
-        capacity: How many may wait before senders do.
+        depth: Number of items that wait now.
+        peak: The largest depth so far.
+        capacity: Number of items that may wait; further senders wait.
     """
 
     depth: int
@@ -29,10 +30,10 @@ class MailboxStatistics:
 
 
 class Mailbox(Generic[T]):
-    """A bounded FIFO with one receiver.
+    """A bounded FIFO queue with one receiver.
 
     Args:
-        capacity: How many letters may wait before senders do.
+        capacity: Number of items that may wait; further senders wait.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -41,13 +42,13 @@ class Mailbox(Generic[T]):
         self._peak = 0
 
     async def put(self, letter: T) -> None:
-        """Leave a letter; wait while the mailbox is full.
+        """Put an item into the mailbox; wait while the mailbox is full.
 
         Raises:
             trio.ClosedResourceError: The mailbox is closed.
-            trio.BrokenResourceError: Its receiver is gone.
+            trio.BrokenResourceError: The receiver was closed.
 
-        Cancellation: safe; a cancelled put has left nothing.
+        Cancellation: safe; a cancelled put has added nothing.
         """
         try:
             self.put_nowait(letter)
@@ -55,33 +56,33 @@ class Mailbox(Generic[T]):
             await self._send.send(letter)
 
     def put_nowait(self, letter: T) -> None:
-        """Leave a letter.
+        """Put an item into the mailbox without waiting.
 
         Raises:
             trio.WouldBlock: The mailbox is full.
             trio.ClosedResourceError: The mailbox is closed.
-            trio.BrokenResourceError: Its receiver is gone.
+            trio.BrokenResourceError: The receiver was closed.
         """
         self._send.send_nowait(letter)
         depth = self._send.statistics().current_buffer_used
         self._peak = max(self._peak, depth)
 
     def get_nowait(self) -> T:
-        """Take the next letter.
+        """Take the next item without waiting.
 
         Raises:
-            trio.WouldBlock: There is none.
-            trio.EndOfChannel: There is none, and the mailbox is closed.
+            trio.WouldBlock: The mailbox is empty.
+            trio.EndOfChannel: The mailbox is empty and closed.
         """
         return self._receive.receive_nowait()
 
     async def get(self) -> T:
-        """Take the next letter; wait for it.
+        """Take the next item; wait until there is one.
 
         Raises:
-            trio.EndOfChannel: There is none, and the mailbox is closed.
+            trio.EndOfChannel: The mailbox is empty and closed.
 
-        Cancellation: safe; no letter is lost.
+        Cancellation: safe; no item is lost.
         """
         return await self._receive.receive()
 
@@ -89,15 +90,15 @@ class Mailbox(Generic[T]):
         return self._receive.__aiter__()
 
     def close(self) -> None:
-        """Take no more letters; those that wait are still given out. Idempotent."""
+        """Accept no more items; the receiver still gets the items that wait. Idempotent."""
         self._send.close()
 
     def abandon(self) -> None:
-        """Throw away what waits, and tell senders that nobody reads any more. Idempotent."""
+        """Discard the items that wait, and close the receiver, so that senders fail. Idempotent."""
         self._send.close()
         self._receive.close()
 
     def statistics(self) -> MailboxStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         depth = self._send.statistics().current_buffer_used
         return MailboxStatistics(depth=depth, peak=self._peak, capacity=self._capacity)

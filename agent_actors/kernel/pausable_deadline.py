@@ -1,10 +1,10 @@
-"""Deadlines that stand still while a person is asked.
+"""Deadlines that are paused while a question to a person is open.
 
-A person's time is nobody's who waits for it: not the run's that asks, nor that of the call which it
-runs in, nor of any run and call around these. Each of these scopes has one `Standstill`, which
-counts who waits, so that questions that are open side by side are counted once. A run around may
-belong to another trio run, whose tool opened one of its own in a thread: its scopes are touched at
-home only, so that whoever stops them from elsewhere goes there (`Home`).
+The time that a person takes to answer does not count against the run that asks, nor against the
+tool call around that run, nor against any outer run or call. Each of these scopes has one
+`Standstill`, which counts the open questions, so that simultaneous questions pause the deadline
+once. An outer run may belong to another trio run: for example, a tool may start its own trio run in
+a thread. The scopes of a run may only be touched in its own trio run, which `Home` ensures.
 """
 
 import math
@@ -17,12 +17,12 @@ import trio
 
 @attrs.define(eq=False)
 class Standstill:
-    """The deadline of one scope, which stands still as long as anybody waits for a person.
+    """The deadline of one scope, paused as long as at least one question to a person is open.
 
-    Used in the trio run of the scope.
+    Must be used in the trio run of the scope.
 
     Args:
-        scope: Whose deadline; of one that has ended nothing comes.
+        scope: The scope whose deadline is paused. Pausing has no effect on a scope that has ended.
     """
 
     _scope: trio.CancelScope
@@ -30,14 +30,14 @@ class Standstill:
     _left: float = attrs.field(default=0.0, init=False)
 
     def begin(self) -> None:
-        """Somebody waits for a person from here on."""
+        """Count one more open question; the first one pauses the deadline."""
         if not self._waiting:
             self._left = self._scope.deadline - trio.current_time()
             self._scope.deadline = math.inf
         self._waiting += 1
 
     def end(self) -> None:
-        """They wait no longer; to be called once for each `begin`."""
+        """Count one open question less; at zero, resume the deadline. Call once per `begin`."""
         self._waiting -= 1
         if not self._waiting:
             self._scope.deadline = trio.current_time() + self._left
@@ -45,10 +45,10 @@ class Standstill:
 
 @attrs.frozen(eq=False)
 class Home:
-    """Where a run takes place; made there.
+    """The trio run in which an agent run takes place; must be created there.
 
     Attributes:
-        deadline: That of the run.
+        deadline: The pausable deadline of the agent run.
     """
 
     deadline: Standstill
@@ -57,7 +57,11 @@ class Home:
     )
 
     def tell(self, do: Callable[[], None]) -> None:
-        """Have this done there: at once if that is here; if nothing is there any more, never."""
+        """Call a function in this trio run.
+
+        The function is called immediately if this trio run is the current one. Otherwise it is
+        scheduled there. It is never called if that trio run has ended.
+        """
         if trio.lowlevel.current_trio_token() is self._token:
             do()
             return

@@ -1,13 +1,15 @@
-"""One request to an actor, and the reply that cannot fail.
+"""One request to an actor and its outcome.
 
-A `Request` owns the meeting of two tasks: the asker, parked until there is an outcome, and the
-worker that makes it. Structured across the mailbox means: an asker that is cancelled withdraws a
-request that nobody has taken; else it cancels the worker and goes on only when the worker has
-ended. Resolving is synchronous and cannot fail: an asker that has gone is simply not there. A
-value that was reached is given even to an asker that was cancelled meanwhile (its `Cancelled`
-comes at its next checkpoint), so that no lease and no side effect's output is lost.
+A `Request` connects two tasks: the caller, parked until there is an outcome, and the worker that
+produces the outcome. Cancellation is structured across the mailbox. A cancelled caller withdraws
+its request if no worker has taken it. Otherwise the caller cancels the worker, and continues only
+when the worker has ended. Resolving a request is synchronous and cannot fail, even if the caller
+has left. A value that was reached is returned even to a caller that was cancelled meanwhile (its
+`Cancelled` is raised at its next checkpoint), so that no lease and no output of a side effect is
+lost.
 
-Change together with `_owner.py`, which takes requests out of mailboxes and runs them.
+Change this module together with `actor_loop.py`, which takes requests out of mailboxes and runs
+them.
 """
 
 import contextvars
@@ -32,15 +34,15 @@ class _Stage(Enum):
 
 
 class Request(Generic[T]):
-    """Work asked of an actor.
+    """Work requested from an actor.
 
     The worker runs in a copy of the context in which the request was made, so that tracing and
     tenant ids survive the mailbox.
 
     Args:
         work: Called in the worker task; None for an actor that resolves its requests itself.
-        on_cancel: Told the reason instead of the worker's own cancel scope being cancelled, for
-            work that ends itself (a run has to close its session first).
+        on_cancel: Called with the reason of a cancellation, in place of cancelling the worker's
+            scope. For work that ends itself: for example, a run must close its session first.
     """
 
     __slots__ = (
@@ -75,15 +77,15 @@ class Request(Generic[T]):
         self._missed: Callable[[], T] | None = None
         self._leave: Callable[[Request[T]], None] | None = None
         self._error: Exception | None = None
-        self._value: list[T] = []  # empty or one: None may be a value
+        self._value: list[T] = []  # empty or one item, because None may be a value
         self._waiters: set[trio.lowlevel.Task] = set()
         self._callbacks: list[Callable[[], None]] = []
 
-    # The asker's side.
+    # Methods for the caller.
 
     @property
     def done(self) -> bool:
-        """True when there is an outcome, or the request was withdrawn."""
+        """True if there is an outcome, or the request was withdrawn."""
         return self._stage is _Stage.DONE
 
     @property
@@ -93,24 +95,24 @@ class Request(Generic[T]):
 
     @property
     def has_value(self) -> bool:
-        """True when the outcome is a value."""
+        """True if the outcome is a value."""
         return self.done and self._error is None
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call this, synchronously, when there is an outcome; at once if there is one."""
+        """Call a function synchronously on the outcome; immediately if there is one already."""
         if self.done:
             callback()
         else:
             self._callbacks.append(callback)
 
     async def wait(self) -> T:
-        """The outcome.
+        """Wait for the outcome and return its value.
 
         Raises:
-            Whatever the work raised.
+            Exception: The exception that the work raised.
 
-        Cancellation: withdraws the request, or cancels its worker and returns only when that
-        has ended; a value that was reached is returned even then.
+        Cancellation: a queued request is withdrawn. A running worker is cancelled, and the call
+        returns only when the worker has ended. A value that was reached is returned even then.
         """
         raise_cancel: trio.lowlevel.RaiseCancelT | None = None
         task = trio.lowlevel.current_task()
@@ -136,9 +138,9 @@ class Request(Generic[T]):
             raise
 
     async def settled(self) -> None:
-        """Return when there is an outcome, whatever it is.
+        """Wait until there is an outcome of any kind.
 
-        Cancellation: safe; the work goes on.
+        Cancellation: safe; the work continues.
         """
         if self.done:
             return
@@ -152,14 +154,14 @@ class Request(Generic[T]):
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def result(self) -> T:
-        """The value, or raise what the work raised. Only when `done`."""
+        """Return the value, or raise the exception of the work. May only be called when `done`."""
         assert self.done
         if self._error is not None:
             raise self._error
         return self._value[0]
 
     def cancel(self, reason: str) -> None:
-        """Withdraw the request, or tell its worker to stop. Nothing happens if it is done."""
+        """Withdraw the request, or ask its worker to stop. Does nothing if the request is done."""
         if self._stage is _Stage.QUEUED:
             self.fail(RequestCancelled(reason))
         elif self._stage is _Stage.TAKEN:
@@ -169,47 +171,47 @@ class Request(Generic[T]):
             elif self._scope is not None:
                 self._scope.cancel(reason)
 
-    # The worker's side.
+    # Methods for the worker.
 
     def expire_at(self, deadline: float, missed: Callable[[], T]) -> None:
-        """Stop this work at a time of trio's clock; then its value is what `missed` makes.
+        """Stop the work at a time of trio's clock; the value is then the result of `missed`.
 
-        It stands on the request's own scope: another inside that would cost a tenth of a call.
-        To say it before the work begins is cheaper still.
+        The deadline is set on the request's own scope, because a nested scope would add a tenth
+        to the cost of a call. Setting the deadline before the work begins is cheaper still.
         """
         self._missed = missed
         self._deadline = deadline
         if self._scope is not None:
             self._scope.deadline = deadline
 
-    # The actor's side.
+    # Methods for the actor.
 
     def belong(self, leave: "Callable[[Request[T]], None]") -> None:
-        """Call this with the request itself at its outcome; for the one actor that answers for it.
+        """Have `leave` called with this request on its outcome; for the actor that owns it.
 
-        A callback would do, and costs a closure and a list of every request.
+        `on_done` would serve as well, but costs a closure and a list per request.
         """
         self._leave = leave
 
     def take(self) -> bool:
-        """Claim the request for a worker; False if it was withdrawn."""
+        """Claim the request for a worker. Return False if it was withdrawn."""
         if self._stage is not _Stage.QUEUED:
             return False
         self._stage = _Stage.TAKEN
         return True
 
     async def perform(self, lost: Callable[[], Exception]) -> None:
-        """Run the work and resolve; the body of a worker task.
+        """Run the work and resolve the request; the body of a worker task.
 
         Args:
-            lost: Makes the error to resolve with if the worker itself is torn down.
+            lost: Returns the error for the request if the worker itself is torn down.
         """
         error: Exception = RequestCancelled("cancelled")
         work = self._work
         if work is None:
-            return  # its actor has answered for it meanwhile
+            return  # the actor has resolved the request meanwhile
         try:
-            if self._on_cancel is not None:  # it ends itself, so nobody cancels a scope of its own
+            if self._on_cancel is not None:  # the work ends itself, so its scope is never cancelled
                 await trio.lowlevel.checkpoint_if_cancelled()
                 self._value.append(await work())
                 return
@@ -217,15 +219,15 @@ class Request(Generic[T]):
                 self._scope = scope
                 if self._cancel_reason is not None:
                     scope.cancel(self._cancel_reason)
-                # Cancelled between being taken and now: the work does not begin at all.
+                # If the request was cancelled after it was taken, the work does not begin at all.
                 await trio.lowlevel.checkpoint_if_cancelled()
                 self._value.append(await work())
             if scope.cancelled_caught and self._missed is not None and self._cancel_reason is None:
                 self._value.append(self._missed())
-        except Exception as raised:  # noqa: BLE001 - it belongs to the asker, whatever it is
+        except Exception as raised:  # noqa: BLE001 - every error goes to the caller
             error = raised
         except BaseException:
-            # Not this request's own cancel: its actor is going down, and takes the worker along.
+            # This is not the request's own cancellation: the actor ends and cancels its workers.
             error = lost()
             raise
         finally:
@@ -233,13 +235,13 @@ class Request(Generic[T]):
             self._settle(None if self._value else error)
 
     def resolve(self, value: T) -> None:
-        """Set the value and wake whoever waits. Only the first outcome counts."""
+        """Set the value and wake all waiters. Only the first outcome counts."""
         if not self.done:
             self._value.append(value)
             self._settle(None)
 
     def fail(self, error: Exception) -> None:
-        """Set an error as the outcome and wake whoever waits. Only the first outcome counts."""
+        """Set an error as the outcome and wake all waiters. Only the first outcome counts."""
         if not self.done:
             self._settle(error)
 
@@ -248,7 +250,7 @@ class Request(Generic[T]):
             return
         self._stage = _Stage.DONE
         self._error = error
-        self._work = self._missed = None  # what they hold may hold this request
+        self._work = self._missed = None  # they may hold a reference to this request
         if self._leave is not None:
             self._leave(self)
         for task in self._waiters:

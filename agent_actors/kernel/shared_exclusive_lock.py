@@ -1,7 +1,8 @@
-"""Shared and exclusive turns, first come first served.
+"""A lock with a shared and an exclusive mode, first come, first served.
 
-Owns the order in which one run's calls may start: ordinary calls share, an exclusive call is
-alone. A waiting exclusive call holds back later ones, so that it is never starved.
+The lock owns the order in which the tool calls of one run may start. Ordinary calls share the lock;
+an exclusive call runs alone. A waiting exclusive call holds back later calls, so that it never
+starves.
 """
 
 import attrs
@@ -10,17 +11,17 @@ import trio
 
 @attrs.define(eq=False)
 class Turns:
-    """A FIFO lock with two modes. Nothing comes between a grant and what follows the await."""
+    """A FIFO lock with two modes. No task can run between a grant and the code after the await."""
 
     _shared: int = attrs.field(default=0, init=False)
     _exclusive: bool = attrs.field(default=False, init=False)
-    # A list: each run has one, short and nearly always empty, and an empty deque takes 600 bytes.
+    # A list, not a deque: each run has one, usually empty, and an empty deque takes 600 bytes.
     _queue: list[tuple[trio.lowlevel.Task, bool]] = attrs.field(
         factory=list[tuple[trio.lowlevel.Task, bool]], init=False
     )
 
     async def acquire(self, *, exclusive: bool) -> None:
-        """Take a turn; wait for it. Does not checkpoint if it is free.
+        """Acquire the lock, waiting if necessary. Does not checkpoint if the lock is free.
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
@@ -31,20 +32,20 @@ class Turns:
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
             self._queue.remove(entry)
-            self._grant()  # those behind a withdrawn exclusive call may go on
+            self._grant()  # waiters behind a withdrawn exclusive call may start now
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def take_nowait(self, *, exclusive: bool) -> bool:
-        """Take a turn if it is free and nobody waits; else False."""
+        """Acquire the lock if it is free and has no waiters. Return whether it was acquired."""
         if self._queue or not self._is_free(exclusive=exclusive):
             return False
         self._take(exclusive=exclusive)
         return True
 
     def release(self, *, exclusive: bool) -> None:
-        """Give a turn back."""
+        """Release the lock."""
         if exclusive:
             self._exclusive = False
         else:

@@ -1,8 +1,9 @@
-"""Deadlines of things that wait, at the price of one sleeping task.
+"""A table of deadlines that costs one sleeping task.
 
-Owns who is due when. Setting and clearing cost a dictionary's entry; nothing is scheduled. One task
-sleeps until the nearest time, rings who is due, and ends when nobody waits: a task that ticked on
-would keep a virtual clock running for ever. It does not know what the things are.
+The table owns the due time of each entry. Setting or clearing an entry costs one dictionary
+operation; nothing is scheduled. One task sleeps until the nearest due time, rings the entries that
+are due, and ends when the table is empty. A task that kept ticking would keep a virtual clock
+running for ever. The table does not know what the entries are.
 """
 
 import math
@@ -12,10 +13,10 @@ import trio
 
 
 class Alarmed(Protocol):
-    """What an alarm is set for. Compared by identity."""
+    """An object that an alarm can be set for. Compared by identity."""
 
     def ring(self) -> None:
-        """The time has come. Synchronous; must not raise. The alarm is cleared before."""
+        """Handle the expiry. Synchronous; must not raise. The alarm has been cleared before."""
         ...
 
 
@@ -28,7 +29,7 @@ class Alarms:
         self._sleep: trio.CancelScope | None = None
 
     def set(self, thing: Alarmed, due: float) -> None:
-        """Ring at `due`, instead of an earlier setting; `math.inf` is never."""
+        """Set the alarm to ring at `due`, replacing an earlier time; `math.inf` clears it."""
         if due == math.inf:
             self.clear(thing)
             return
@@ -42,7 +43,7 @@ class Alarms:
             trio.lowlevel.spawn_system_task(self._watch)
 
     def clear(self, thing: Alarmed) -> None:
-        """Do not ring; nothing happens if no alarm is set."""
+        """Clear the alarm; does nothing if none is set."""
         if self._due.pop(thing, None) is not None and not self._due and self._sleep is not None:
             self._sleep.cancel("no alarm is set")
 
@@ -55,14 +56,15 @@ class Alarms:
                 self._ring()
                 self._sleep = trio.CancelScope(deadline=self._nearest)
         finally:
-            # Nothing happens between the last look at `_due` and this: the next one starts anew.
+            # No other task runs between the last check of `_due` and this line, so the next `set`
+            # starts a new task.
             self._sleep = None
             self._nearest = math.inf
 
     def _ring(self) -> None:
         now = trio.current_time()
         for thing in [thing for thing, due in self._due.items() if due <= now]:
-            # One ring may clear another's alarm.
+            # Ringing one entry may clear the alarm of another.
             if self._due.get(thing, math.inf) <= now:
                 del self._due[thing]
                 thing.ring()

@@ -1,15 +1,16 @@
-"""How fast an endpoint may be asked, learnt from its refusals.
+"""The request rate that an endpoint accepts, learned from its refusals.
 
-Owns what one endpoint has taught: until when it wants to be left alone, how many requests may wait
-for its answer at once, and how many answers may be under way. An endpoint that never refuses is not
-slowed at all. It knows no clock and no tasks: times are passed in, and whoever waits is told how
-long.
+This module owns the state learned about one endpoint: the time until which it must be left alone,
+the number of unanswered requests that are allowed at once, and the number of responses that may be
+in progress at once. An endpoint that never refuses is not slowed down at all. The module uses no
+clock and no tasks: times are passed in, and methods return how long to wait.
 
-Additive increase, multiplicative decrease: a refusal (429, or what else means "too much") halves
-the window of unanswered requests, down to one, once for all that had been sent by then, and pauses
-everybody for as long as the endpoint asked. Each answer widens the window again, by one in a whole
-window's worth. An endpoint that bounds the answers under way is learnt through `ceiling` in the
-same way. After a minute without a refusal all is as if there had been none.
+The algorithm is additive increase, multiplicative decrease. A refusal (429, or another form of "too
+many requests") halves the window of unanswered requests, down to one, and pauses all requests for
+as long as the endpoint asked. All requests sent before a cut count for one cut only. Each response
+widens the window again, by one per full window of responses. A limit on the responses in progress
+is learned in the same way, through `ceiling`. After a minute without a refusal, all limits are
+reset.
 """
 
 import math
@@ -18,30 +19,32 @@ from typing import Final
 import attrs
 
 _RECOVERED_AFTER: Final = 60.0
-"""Seconds without a refusal after which nothing holds requests back: limits are per minute."""
+"""Seconds without a refusal after which the limits are removed. Endpoints count per minute."""
 
 _WIDE: Final = 64.0
-"""Requests without an answer from which on a window no longer matters."""
+"""Number of unanswered requests from which on a window no longer matters."""
 
 _SHORTEST_GAP: Final = 0.01
-"""Seconds between two requests, where one at a time is still too fast; less is none."""
+"""Minimum seconds between two requests, if one at a time is still too fast. A smaller gap is
+dropped.
+"""
 
 _MANY: Final = 3
-"""Refusals in a row, with one request at a time, that tell of a rate and not of chance."""
+"""Consecutive refusals, with one request at a time, that indicate a rate limit and not chance."""
 
 _LONGEST_GAP: Final = 1.0
 
 _SHORTER: Final = 1 / 8
-"""The part of the gap by which an answer shortens it."""
+"""The part of the gap by which one response shortens the gap."""
 
 
 @attrs.define(eq=False)
 class Ticket:
-    """One request under way.
+    """One request in progress.
 
     Attributes:
-        cuts: How often the window had been cut when it was sent.
-        answered: True once something of its answer has come, or it has ended.
+        cuts: Number of cuts of the window before the request was sent.
+        answered: True once a part of the response has arrived, or the request has ended.
     """
 
     cuts: int
@@ -53,10 +56,10 @@ class PaceStatistics:
     """A snapshot of a pace.
 
     Attributes:
-        refusals: How often the endpoint refused so far.
-        window: Requests that may be without an answer at once; inf while nothing is held back.
-        ceiling: Answers that may be under way at once; inf while nothing is held back.
-        paused_until: Until when nothing is sent, by the clock that was passed in.
+        refusals: Number of refusals by the endpoint so far.
+        window: Requests that may be unanswered at once; inf while there is no limit.
+        ceiling: Responses that may be in progress at once; inf while there is no limit.
+        paused_until: The time until which nothing is sent, by the clock of the times passed in.
     """
 
     refusals: int
@@ -67,9 +70,9 @@ class PaceStatistics:
 
 @attrs.define(eq=False)
 class Pace:
-    """What one endpoint has taught. Times are seconds of any clock that never goes back."""
+    """The state learned about one endpoint. Times are seconds of any monotonic clock."""
 
-    # One look at this, and an endpoint that refuses nothing costs nothing.
+    # Checking this flag is the only cost for an endpoint that refuses nothing.
     is_open: bool = attrs.field(default=True, init=False)
     _window: float = attrs.field(default=math.inf, init=False)
     _ceiling: float = attrs.field(default=math.inf, init=False)
@@ -80,17 +83,20 @@ class Pace:
     _gap: float = attrs.field(default=0.0, init=False)
     _in_a_row: int = attrs.field(default=0, init=False)
     _refusals: int = attrs.field(default=0, init=False)
-    # Answers begun so far: whoever was refused can tell whether others were not.
+    # Responses begun so far. A refused caller can see from it whether other requests were accepted.
     answers: int = attrs.field(default=0, init=False)
-    # When the first of the refusals came since which there was no answer; inf while there is none.
+    # Time of the first refusal since the last response; inf if there was none.
     refusing_since: float = attrs.field(default=math.inf, init=False)
 
     def wait(self, now: float, live: int) -> float:
-        """Seconds until a request may begin: 0 for at once, inf for when another one gets on.
+        """Return the seconds until a request may begin.
 
         Args:
-            now: The time.
-            live: Answers under way.
+            now: The current time.
+            live: Number of responses in progress.
+
+        Returns:
+            0 if a request may begin now; inf if another request must make progress first.
         """
         if self.is_open:
             return 0.0
@@ -105,14 +111,14 @@ class Pace:
         return 0.0 if room else math.inf
 
     def begin(self, now: float) -> Ticket:
-        """A request is sent."""
+        """Record that a request is sent."""
         self._unanswered += 1
         if self._gap:
             self._paused_until = max(self._paused_until, now + self._gap)
         return Ticket(self._cuts)
 
     def answered(self, ticket: Ticket) -> None:
-        """Something of the answer has come."""
+        """Record that the first part of a response has arrived."""
         if not ticket.answered:
             self._settle(ticket)
             self.answers += 1
@@ -125,29 +131,29 @@ class Pace:
                 self._gap = 0.0
 
     def ended(self, ticket: Ticket) -> None:
-        """The request is over; it may be without an answer. Idempotent."""
+        """Record the end of a request, with or without a response. Idempotent."""
         if not ticket.answered:
             self._settle(ticket)
 
     def refused(self, ticket: Ticket, now: float, *, pause: float, live: int) -> None:
-        """The endpoint refused a request, which has ended.
+        """Record that the endpoint refused a request, which has ended.
 
         Args:
             ticket: The request.
-            now: The time.
-            pause: Seconds for which the endpoint asked to be left alone; 0 if it named none.
-            live: Answers under way beside this one.
+            now: The current time.
+            pause: Seconds for which the endpoint asked to be left alone; 0 if it named no time.
+            live: Number of other responses in progress.
         """
         self._refusals += 1
         self._refused_at = now
         self.refusing_since = min(self.refusing_since, now)
         self.is_open = False
-        if ticket.cuts == self._cuts:  # else it was sent before the last cut, and says nothing new
+        if ticket.cuts == self._cuts:  # a request sent before the last cut says nothing new
             self._cut(live)
         self._paused_until = max(self._paused_until, now + max(pause, self._gap))
 
     def statistics(self) -> PaceStatistics:
-        """A snapshot."""
+        """Return a snapshot."""
         return PaceStatistics(self._refusals, self._window, self._ceiling, self._paused_until)
 
     def _cut(self, live: int) -> None:

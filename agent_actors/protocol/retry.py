@@ -1,12 +1,12 @@
-"""Which failures of a model call are worth another try, and when.
+"""Decide which failures of a model call are retried, and when.
 
-Owns the verdict on a failure, the backoff between tries, and the budgets that keep tries from
-becoming a flood. Pure: times and random numbers are passed in. Who tries again, and what a reader
-is told of it, is the runtime's.
+This module owns the verdict on a failure, the backoff between attempts, and the budgets that keep
+retries from becoming a flood. It is pure: times and random numbers are passed in. The runtime
+performs the retries and notifies subscribers.
 
-What is tried again follows what the official clients do: no connection, a broken one, a status of
-408, 409, 425, 429 or 5xx, and the same told inside an answer. An endpoint that says itself whether
-it wants another try (`x-should-retry`) is believed.
+The rules follow the official clients. These failures are retried: a failed or broken connection, a
+status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response. If an endpoint
+sends the header `x-should-retry`, that header decides.
 """
 
 import math
@@ -28,10 +28,12 @@ from agent_actors.errors import (
 
 _TRANSIENT: Final = frozenset({408, 409, 425, 429})
 _NEVER: Final = frozenset({501, 505})
-"""Of the 5xx, those that another try cannot change."""
+"""The 5xx statuses that a retry cannot change."""
 
 _REFUSALS: Final = frozenset({429, 529})
-"""Too much, for now. 503 says so as well where it names a time, else it may be any breakdown."""
+"""Statuses that mean "too many requests". A 503 means the same if it names a time; otherwise it may
+be any outage.
+"""
 
 _IN_BAND_REFUSALS: Final = frozenset(
     {"429", "503", "529", "overloaded_error", "rate_limit_error", "rate_limit_exceeded"}
@@ -42,34 +44,36 @@ _IN_BAND_TRANSIENT: Final = frozenset(
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
-# "6m0s", "1.5s", "250ms", or seconds alone: what endpoints put into `x-ratelimit-reset-…`.
+# Values of `x-ratelimit-reset-…`: for example "6m0s", "1.5s", "250ms", or plain seconds.
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 
 _WHAT_IS_LIMITED: Final = ("requests", "tokens", "input-tokens", "output-tokens")
 
 LONGEST_PAUSE: Final = 60.0
-"""Seconds: the longest that an endpoint's word makes anybody wait; more is an outage."""
+"""Seconds. The longest pause that an endpoint can ask for; a longer one counts as an outage."""
 
 _ENDPOINT_TRIES: Final = 500.0
-"""Further tries that an endpoint gets at once; each answer earns one back."""
+"""Retries that an endpoint gets immediately; each response earns one back."""
 
 _EARNED_PER_SECOND: Final = 10.0
 
 
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
-    """How often and how long a model call is tried again. Durations in seconds.
+    """Limits on the retries of a model call. Durations in seconds.
 
     Attributes:
-        max_retries: Further tries of one model call; 0: none. A refusal (such as 429) does not
-            count while the endpoint answers others: then the call only waits its turn, with pauses
-            that grow to a minute's.
-        base: The bound of the first random pause; it doubles with each try, up to a minute.
-        patience: How long a refused call goes on waiting its turn; its last try is made then at
-            the latest, and nothing is waited for that would be over later. Where the endpoint has
-            refused everybody for that long, whoever waits to be sent gives up.
-        run_budget: Further tries of all model calls of one run.
+        max_retries: Maximum number of retries of one model call; 0 for none. A refusal (for
+            example 429) does not count while the endpoint accepts other requests. The refused call
+            then only waits, with pauses that grow up to one minute.
+        base: The upper bound of the first random pause. The bound doubles with each retry, up to
+            one minute.
+        patience: Seconds for which a refused call keeps waiting. Its last attempt is made at the
+            end of this time at the latest; the call does not wait for a pause that would end later.
+            If the endpoint has refused all requests for this long, calls that wait to be sent give
+            up.
+        run_budget: Maximum number of retries of all model calls of one run.
     """
 
     max_retries: int = 2
@@ -79,13 +83,13 @@ class RetryPolicy:
 
     def __attrs_post_init__(self) -> None:
         if self.max_retries < 0:
-            raise ConfigError(f"max_retries must be at least 0, for none; got {self.max_retries}")
+            raise ConfigError(f"max_retries must be at least 0 (for none); got {self.max_retries}")
 
     def pause(self, retry: int, chance: float) -> float:
-        """Seconds before a further try: exponential, with full jitter.
+        """Return the seconds before a retry: exponential backoff with full jitter.
 
         Args:
-            retry: Its number, from 1; 0 counts as 1.
+            retry: The number of the retry, from 1; 0 counts as 1.
             chance: A random number from 0 to 1.
         """
         return chance * min(LONGEST_PAUSE, self.base * 2.0 ** min(max(retry - 1, 0), 32))
@@ -93,12 +97,13 @@ class RetryPolicy:
 
 @attrs.frozen
 class Verdict:
-    """What a failure means.
+    """The meaning of a failure.
 
     Attributes:
-        again: Whether another try may help.
-        refused: Whether the endpoint said "too much": all its sessions slow down.
-        after: Seconds for which it asked; None if it named no time, or none that is left.
+        again: True if a retry may help.
+        refused: True if the endpoint reported too many requests: all its sessions slow down.
+        after: Seconds for which the endpoint asked to be left alone; None if it named no time, or a
+            time that has passed.
     """
 
     again: bool
@@ -107,7 +112,7 @@ class Verdict:
 
 
 def judge(error: ProviderError, *, now: float) -> Verdict:
-    """What this failure means.
+    """Return the verdict on a failure.
 
     Args:
         error: The failure.
@@ -122,7 +127,8 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
             limited = status in _REFUSALS or status == 503
             after = wanted_pause(headers, now=now, limited=limited)
             refused = status in _REFUSALS or (status == 503 and after is not None)
-            # "At once" would use up all tries within milliseconds: it counts as no time.
+            # A pause of zero would use up all attempts within milliseconds, so it counts as no
+            # time.
             return Verdict(again, again and refused, after or None)
         case ProviderInBandError(code=code):
             refused = code.lower() in _IN_BAND_REFUSALS
@@ -136,12 +142,13 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
 
 
 def wanted_pause(headers: dict[str, str], *, now: float, limited: bool) -> float | None:
-    """Seconds for which an answer asks to be left alone; None if it names no time.
+    """Return the seconds for which a response asks to be left alone; None if it names no time.
 
     Args:
-        headers: Of the answer, names in lower case.
-        now: Seconds since the epoch; the answer's own `date` counts instead, if it has one.
-        limited: Whether limits that are used up may be why: only then do they count.
+        headers: Headers of the response, with names in lower case.
+        now: Seconds since the epoch; the `date` header of the response replaces it, if present.
+        limited: True if an exhausted limit may be the reason. Only then the headers of limits
+            count.
     """
     span = _number(headers.get("retry-after-ms", ""))
     if span is not None:
@@ -157,7 +164,7 @@ def wanted_pause(headers: dict[str, str], *, now: float, limited: bool) -> float
 
 
 def _reset(headers: dict[str, str], what: str, now: float) -> float | None:
-    """Seconds until a limit that is used up is filled again."""
+    """Return the seconds until an exhausted limit is filled again; None if there is none."""
     for stem in ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}"):
         if _number(headers.get(stem.format("remaining", what), "")) == 0:
             reset = headers.get(stem.format("reset", what), "").strip()
@@ -167,7 +174,7 @@ def _reset(headers: dict[str, str], what: str, now: float) -> float | None:
 
 def _number(text: str) -> float | None:
     text = text.strip()
-    # `float` takes more than HTTP knows: `1_0`, `1e1`, digits of other scripts.
+    # `float` accepts more than HTTP: `1_0`, `1e1`, digits of other scripts.
     number = float(text) if _NUMBER.fullmatch(text) else math.inf
     return number if number < math.inf else None
 
@@ -180,7 +187,7 @@ def _span(text: str) -> float | None:
 
 
 def _until(text: str, headers: dict[str, str], now: float) -> float | None:
-    """Seconds until a date, by the endpoint's own clock where it tells it."""
+    """Return the seconds until a date, by the endpoint's own clock if the response contains it."""
     date = _date(text)
     if date is None:
         return None
@@ -191,7 +198,7 @@ def _until(text: str, headers: dict[str, str], now: float) -> float | None:
 def _date(text: str) -> float | None:
     try:
         date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # a number in it may be as long as it likes
+    except (ValueError, OverflowError):  # a number in a date may have any length
         try:
             date = datetime.fromisoformat(text)
         except ValueError:
@@ -203,20 +210,20 @@ def _date(text: str) -> float | None:
 
 @attrs.define(eq=False)
 class RetryBudget:
-    """Keeps tries from becoming a flood: an endpoint that answers nobody gets few of them.
+    """A budget that keeps retries from becoming a flood if an endpoint answers no request.
 
-    It holds 500 to begin with, and never more; each answer brings one back, and so does a tenth of
-    a second.
+    The budget starts at 500, which is also its maximum. Each response adds one, and so does each
+    tenth of a second.
     """
 
     _left: float = attrs.field(default=_ENDPOINT_TRIES, init=False)
     _at: float | None = attrs.field(default=None, init=False)
 
     def take(self, now: float) -> bool:
-        """Take one; False if there is none.
+        """Take one retry from the budget. Return False if the budget is empty.
 
         Args:
-            now: Seconds of any clock that never goes back.
+            now: Seconds of any monotonic clock.
         """
         if self._at is not None:
             self._left += (now - self._at) * _EARNED_PER_SECOND
@@ -228,5 +235,5 @@ class RetryBudget:
         return True
 
     def earn(self) -> None:
-        """The endpoint answered."""
+        """Record a response of the endpoint, which adds one retry."""
         self._left += 1

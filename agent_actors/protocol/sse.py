@@ -1,23 +1,24 @@
-"""Server-sent events: bytes in, whole events out.
+"""Server-sent events: bytes in, complete events out.
 
-Owns the text of an event stream, from the first byte of a response body to the events in it, by
-the algorithm of the WHATWG HTML standard (sections "Parsing an event stream" and "Interpreting an
-event stream"). It knows nothing of HTTP, of reconnecting, or of what the data means.
+This module owns the text of an event stream, from the first byte of a response body to the parsed
+events. It implements the algorithm of the WHATWG HTML standard (sections "Parsing an event stream"
+and "Interpreting an event stream"). It does not know HTTP, reconnecting, or the meaning of the
+data.
 
-How it works: `SSEDecoder.feed` ends every line with LF and cuts the read after its last whole
-line; the rest waits in `unfinished`, only appended to until its line ends, so that the work
-stays linear however small the reads are. Whole lines go to `_take_plain` if they are nothing but
-`data: …` events, else through `_take_lines`, the standard's own steps. The two must agree; the
-tests hold both against a literal reading of the standard.
+`SSEDecoder.feed` ends every line with LF and cuts the read after its last complete line. The rest
+waits in `unfinished`, which is only appended to until its line ends. Therefore the work stays
+linear, even if the reads are small. `_take_plain` handles complete lines that contain nothing but
+`data: …` events. All other lines go through `_take_lines`, which follows the steps of the standard.
+Both paths must agree; the tests compare both with a literal implementation of the standard.
 
 The standard ignores a line with an unknown field name, and replaces bytes that are not UTF-8. Both
-are signs that bytes of the stream were lost or changed, so a decoder with `shows_faults` returns
-them, in their place among the events. A comment that ends like a JSON object counts as such a line:
-a data line that lost its beginning looks like that.
+are signs that bytes of the stream were lost or changed. A decoder with `shows_faults` therefore
+returns them, in order, among the events. A comment that ends like a JSON object counts as such a
+line, because a data line that lost its beginning looks like that.
 
-Fields are told apart as bytes and decoded once they are whole. That is exact: CR, LF, colon and
-space are never part of a longer UTF-8 sequence, and Python's `replace` puts in the same number of
-U+FFFD as the standard's decoder.
+Fields are separated as bytes and decoded when they are complete. The result is exact: CR, LF, colon
+and space are never part of a longer UTF-8 sequence, and Python's `replace` inserts the same number
+of U+FFFD as the standard's decoder.
 """
 
 import re
@@ -29,46 +30,48 @@ DEFAULT_MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """Bytes. An image or a file sent inline as base64 in one chunk fits; an endless line does not."""
 
 DEFAULT_MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-"""Bytes. Twice the line bound, so that it speaks only for data that really spans lines."""
+"""Bytes. Twice the line limit, so that it applies only to data that really spans lines."""
 
 _FIELD: Final = re.compile(rb"[A-Za-z][\w-]*:[^{}\[\]\"]*")
-"""A field that the standard does not have and that holds no JSON: some endpoint's own."""
+"""A field that is not in the standard and contains no JSON: an extension of some endpoint."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 
 _MAX_RETRY_DIGITS: Final = 640
-"""Digits. Python lets no setting refuse `int()` of so many; more of them name no real time."""
+"""Digits. No setting of Python makes `int()` refuse this many; a longer number is no real time."""
 
 _PREVIEW_BYTES: Final = 40
-"""Bytes of an over-long line shown in its error: enough to know HTML or binary from events."""
+"""Bytes of an overlong line shown in its error: enough to recognise HTML or binary data."""
 
 
 class SSELimitError(ValueError):
-    """A line or an event of the stream is larger than the decoder was told to accept."""
+    """A line or an event of the stream is larger than the limit of the decoder."""
 
 
-# `bytes`: bytes of the event's data are not UTF-8, and were replaced. `line`: no event, but a line
-# that is none of a stream; its text is the data. `empty`: an event with a name and without data.
+# `bytes`: bytes of the event's data were not UTF-8 and were replaced. `line`: the data is the text
+# of a line that no event stream contains. `empty`: the event has a name and no data.
 Fault: TypeAlias = Literal["", "bytes", "line", "empty"]
 
 _KNOWN_LINES: Final = frozenset({b"error", b"[DONE]"})
-"""Names of fields that the standard does not have and that endpoints send: they are no faults."""
+"""Field names that endpoints send although the standard does not have them; not reported as faults.
+"""
 
 
-# A Struct and not an attrs class: one is made per token of every stream, and a frozen attrs
-# instance costs seven times as much to make (a NamedTuple four times). It holds no containers, so
-# that the garbage collector need not know it. Handing out the data as bytes was measured and left:
-# it saves a fifth of the cost of an ASCII event and adds half to any other, since what is promised
-# to be UTF-8 must be checked.
+# A Struct and not an attrs class, because one is made per token of every stream. A frozen attrs
+# instance costs seven times as much, a NamedTuple four times. The Struct holds no containers, so
+# the garbage collector need not track it. Returning the data as bytes was measured and rejected: it
+# saves a fifth of the cost of an ASCII event and adds half to any other event, because data that is
+# promised to be UTF-8 must be checked.
 class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
     """One dispatched event.
 
     Args:
-        event: Its type; `"message"` where the stream named none.
+        event: The event type; `"message"` if the stream named none.
         data: The data lines of the event, joined by LF.
-        id: The last event id in force when it was dispatched; `""` before the first.
-        retry: The reconnection time in milliseconds that this very event set, else None.
-        fault: Why it cannot be trusted; always empty without `shows_faults`.
+        id: The last event id at the time of dispatch; `""` before the first.
+        retry: The reconnection time in milliseconds that this event itself set; None otherwise.
+        fault: The reason for which the event cannot be trusted; always empty without
+            `shows_faults`.
     """
 
     event: str
@@ -79,11 +82,11 @@ class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class SSEDecoder:
-    r"""Decodes one event stream, however its bytes were split.
+    r"""A decoder for one event stream, independent of how its bytes were split.
 
-    Use one decoder per response body: call `feed` with each read as it comes, then `close`.
-    The events are those of the whole body; an event is returned by the very call that brings
-    the end of its blank line.
+    Use one decoder per response body: call `feed` with each read, then `close`. The events are
+    those of the complete body. The call that receives the end of an event's blank line returns the
+    event.
 
         >>> decoder = SSEDecoder()
         >>> [event.data for event in decoder.feed(b"data: a\n\ndata: b")]
@@ -92,17 +95,17 @@ class SSEDecoder:
         ['bc']
 
     Args:
-        max_line_bytes: The longest line accepted, in bytes, its line end not counted.
-        max_event_bytes: The most data accepted in one event, in bytes as received, the LFs
-            between its lines counted.
-        shows_faults: Whether events say that their bytes were replaced, and lines and events that
-            the standard ignores are returned, too.
+        max_line_bytes: The longest accepted line, in bytes without its line end.
+        max_event_bytes: The most data accepted in one event, in received bytes, including the LFs
+            between its lines.
+        shows_faults: True to mark events whose bytes were replaced, and to return the lines and
+            events that the standard ignores.
 
     Attributes:
-        unfinished: The beginning of a line whose end has not come; to be read only.
+        unfinished: The beginning of a line whose end has not arrived; read-only.
 
     Raises:
-        ValueError: A bound is below one byte.
+        ValueError: A limit is below one byte.
 
     Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
     """
@@ -144,14 +147,15 @@ class SSEDecoder:
         self._max_event_bytes = max_event_bytes
         self._plain_limit = min(max_line_bytes, max_event_bytes)
         self._shows_faults = shows_faults
-        # The bytes so far while they may still become a BOM; None from then on.
+        # The bytes so far while they may still become a BOM; None afterwards.
         self._start: bytes | None = b""
-        # The last read ended in CR: a LF at the start of the next one belongs to that line end.
+        # True if the last read ended in CR: a LF at the start of the next read belongs to that line
+        # end.
         self._skip_lf = False
         self.unfinished: bytearray = bytearray()
         self._block_open = False
-        # True where a whole read of plain events may be taken by `feed_plain`. At the start, too:
-        # what begins with a BOM is not plain.
+        # True if `feed_plain` may take a complete read of plain events. This includes the start of
+        # the stream, because data that begins with a BOM is not plain.
         self._between_events = True
         self._data = bytearray()
         self._event = ""
@@ -166,7 +170,7 @@ class SSEDecoder:
     def last_event_id(self) -> str:
         """The id to send as `Last-Event-ID` when reconnecting; `""` before the first.
 
-        It is the last id that a blank line has confirmed, whether or not its block had data.
+        It is the last id that was confirmed by a blank line, whether or not its block had data.
         """
         return self._last_event_id
 
@@ -176,19 +180,19 @@ class SSEDecoder:
         return self._retry
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """Take the next bytes of the stream.
+        """Process the next bytes of the stream.
 
         Args:
-            data: What was read; any number of bytes, cut anywhere.
+            data: The received bytes, of any number and cut anywhere.
 
         Returns:
             The events that these bytes completed, in order.
 
         Raises:
-            SSELimitError: A line or an event passed its bound. Events completed before it in the
-                same read are returned first and the error is raised by the next call, so that
-                what is seen before it does not depend on how the bytes were split. From then on
-                every call raises it.
+            SSELimitError: A line or an event exceeded its limit. If the same read completed events
+                before it, these are returned and the next call raises the error. The events before
+                the error therefore do not depend on how the bytes were split. Every later call
+                raises the error again.
             RuntimeError: The decoder is closed.
         """
         if self._failure is not None or self._closed:
@@ -225,14 +229,14 @@ class SSEDecoder:
         return events
 
     def feed_plain(self, data: bytes) -> list[bytes] | None:
-        """Take a read if it holds nothing but events of one data line each, the last maybe cut.
+        """Process a read if it contains only events of one data line each.
 
-        This is what nearly every read from a model is. It saves an object per event, and a parser
-        that wants bytes gets them.
+        The last event may be incomplete. Nearly every read from a model is of this kind. This
+        method saves an object per event, and returns bytes for parsers that want bytes.
 
         Returns:
-            The data of its whole events, as it came; None if it is any other read: nothing is
-            taken then, and it is to be fed.
+            The data of the complete events, as received. None for any other read: nothing was
+            processed then, and the read must be passed to `feed`.
         """
         if not self._between_events or b"\r" in data:
             return None
@@ -250,13 +254,13 @@ class SSEDecoder:
         return plain
 
     def close(self) -> list[ServerSentEvent]:
-        """Take the end of the stream; may be called again.
+        """Process the end of the stream; may be called repeatedly.
 
         Returns:
-            No events: the standard discards one whose blank line never came.
+            No events: the standard discards an event whose blank line never arrived.
 
         Raises:
-            SSELimitError: The stream had passed a bound.
+            SSELimitError: The stream had exceeded a limit.
         """
         if self._failure is not None:
             self._refuse()
@@ -275,7 +279,7 @@ class SSEDecoder:
         self._data.clear()
 
     def _without_bom(self, head: bytes) -> bytes:
-        """The bytes of `head` that are text; none of them while it may still become a BOM."""
+        """Return the bytes of `head` after a BOM; none while `head` may still become a BOM."""
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._start = head
             return b""
@@ -283,7 +287,7 @@ class SSEDecoder:
         return head.removeprefix(_BOM)
 
     def _keep(self, rest: bytes) -> None:
-        """Put the start of an unfinished line by, within the bound."""
+        """Keep the start of an unfinished line, within the limit."""
         if len(self.unfinished) + len(rest) > self._max_line_bytes:
             raise self._line_too_long(
                 bytes(self.unfinished[:_PREVIEW_BYTES]) + rest[:_PREVIEW_BYTES]
@@ -291,7 +295,7 @@ class SSEDecoder:
         self.unfinished += rest
 
     def _take_plain(self, lines: bytes, events: list[ServerSentEvent]) -> bool:
-        """Take `lines` if they are one-line data events only; say whether they were."""
+        """Process `lines` if they are one-line data events only. Return whether they were."""
         plain = None if self._block_open else self._plain_data(lines)
         if plain is None:
             return False
@@ -306,7 +310,7 @@ class SSEDecoder:
         return True
 
     def _plain_data(self, lines: bytes) -> list[bytes] | None:
-        """The data of `lines` if they are one-line data events only, in whole-read steps."""
+        """Return the data of `lines`, without a loop, if they are one-line data events only."""
         if (
             not lines.startswith(b"data: ")
             or not lines.endswith(b"\n\n")
@@ -321,9 +325,9 @@ class SSEDecoder:
         return parts
 
     def _take_lines(self, lines: bytes, events: list[ServerSentEvent]) -> None:
-        """Take whole lines one by one."""
-        # One split, not a search per line: a third faster, and its list is no larger than some
-        # multiple of one read, which the caller chose the size of.
+        """Process complete lines one by one."""
+        # One split instead of a search per line is a third faster. Its list is proportional to one
+        # read, and the caller chose the size of the read.
         for line in lines[:-1].split(b"\n"):
             if not line:
                 self._dispatch(events)
@@ -334,7 +338,7 @@ class SSEDecoder:
                 events.append(ServerSentEvent("message", odd, self._last_event_id, None, "line"))
 
     def _take_field(self, line: bytes) -> bool:
-        """Take a line; False if it means nothing, or ends as only data does."""
+        """Process a line. Return False if it has no meaning, or ends as only data does."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -350,7 +354,7 @@ class SSEDecoder:
         elif name == b"retry":
             if value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
                 self._retry = self._retry_of_block = int(value)
-        else:  # A comment, whose name is empty, or a field that means nothing.
+        else:  # a comment, whose name is empty, or a field without a meaning
             return False
         self._block_open = True
         # A lost line end joins the next data line to a name or an id.
@@ -371,8 +375,8 @@ class SSEDecoder:
         self._block_open = False
 
     def _line_too_long(self, start_of_line: bytes) -> SSELimitError:
-        # No more than has come by the byte that breaks the bound: the message, too, does not
-        # depend on how much of the line was in that read.
+        # Shows no byte after the one that exceeds the limit, so that the message, too, does not
+        # depend on the size of the read.
         shown = start_of_line[: min(_PREVIEW_BYTES, self._max_line_bytes + 1)]
         return SSELimitError(
             f"a line of the event stream is longer than {self._max_line_bytes} bytes; it starts"
@@ -389,7 +393,7 @@ class SSEDecoder:
 
 
 def _text(data: bytes, last_id: str, retry: int | None) -> tuple[str, str, int | None, Fault]:
-    """The fields of an event after its type; bytes that are not UTF-8 are replaced."""
+    """Return the fields of an event after its type. Bytes that are not UTF-8 are replaced."""
     try:
         return data.decode("utf-8"), last_id, retry, ""
     except UnicodeDecodeError:
@@ -397,7 +401,7 @@ def _text(data: bytes, last_id: str, retry: int | None) -> tuple[str, str, int |
 
 
 def _is_odd(line: bytes) -> bool:
-    """True if an ignored line may be what is left of a data line."""
+    """Return whether an ignored line may be the rest of a data line."""
     name, _, value = line.partition(b":")
     if not name:
         return value.rstrip().endswith(b"}")

@@ -1,9 +1,10 @@
-"""How many tokens messages take, by whatever counts the tokens of a text.
+"""Estimate the number of tokens that messages take, with any counter for texts.
 
-Owns what of a message a model reads, and what is added for the rest: a few tokens a message, a
-round number an image. Knows no tokeniser: a `TokenCounter` is any function from a text to a number.
-Two need none. `naive_tokens` errs on the high side, for budgets; `rough_tokens` is the common rule
-of four characters a token, for a first look.
+This module defines which parts of a message a model reads as text, and adds a fixed amount for the
+rest: a few tokens per message, a round number per image. It contains no tokeniser: a `TokenCounter`
+is any function from a text to a number. Two estimates need no counter. `naive_tokens` errs on the
+high side, for budgets. `rough_tokens` applies the common rule of four characters per token, for a
+first estimate.
 """
 
 import json
@@ -27,41 +28,41 @@ from agent_actors.domain.usage import estimate_tokens
 from agent_actors.errors import ConfigError
 
 MESSAGE_TOKENS: Final = 4
-"""Tokens a message beside its text, for its role and the marks around it: OpenAI's own figure."""
+"""Tokens per message in addition to its text, for its role and delimiters: OpenAI's own figure."""
 
 
-# Letters are in words of which tokenisers know the frequent pieces; three letters a token is more
-# tokens than any of them needs for prose. Some have a token for each digit, so each counts.
+# Tokenisers know the frequent parts of words. Three letters per token gives more tokens than any of
+# them needs for prose. Some tokenisers have one token per digit, so each digit counts.
 _LETTERS_PER_TOKEN: Final = 3
 _SPACES_PER_TOKEN: Final = 2
-# A space before a word or a mark is part of it; before a digit, and in runs, it is not.
+# A single space before a word or a mark belongs to it; before a digit, and in runs, it does not.
 _RUN: Final = re.compile(
     r"(?P<letters>[A-Za-z]+)|(?P<free> (?=[!-/:-~]))|(?P<spaces>\s+)|(?P<near>[\x80-\u07ff])"
     r"|(?P<far>[\u0800-\uffff])|(?P<astral>[\U00010000-\U0010ffff])|(?P<mark>.)",
     re.DOTALL,
 )
-# Tokens of one character beyond ASCII, by the bytes of its UTF-8: two, three and four. Tokenisers
-# that have none for it fall back to bytes, and spend at most one on each.
+# Tokens per character beyond ASCII, by its length in UTF-8: two, three and four bytes. A tokeniser
+# without a token for the character falls back to bytes, and uses at most one token per byte.
 _OF_CHARACTER: Final = {"near": 1, "far": 2, "astral": 4, "mark": 1, "free": 0}
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of a text: `len(tokenizer.encode(text))`, as a function.
+    """A function that counts the tokens of a text: for example `len(tokenizer.encode(text))`.
 
-    It is called with each text of a message, and may be asked for the same one again. It is to
-    return a whole number, not below 0, and must take any text, the empty one too.
+    It is called with each text of a message, possibly repeatedly with the same text. It must
+    return an int of at least 0, and must accept any text, including the empty one.
     """
 
     def __call__(self, text: str, /) -> int:
-        """How many tokens this text has."""
+        """Return the number of tokens of a text."""
         ...
 
 
 def naive_tokens(text: str) -> int:
-    """A count that needs no tokeniser and errs on the high side.
+    """Estimate the number of tokens without a tokeniser, on the high side.
 
-    For prose, code and JSON in any script it is above what tokenisers of current models count,
-    about one and a half times that for English. Random letters (base64, keys) may take more.
+    For prose, code and JSON in any script the estimate is above the count of current models'
+    tokenisers, for English by about one half. Random letters (base64, keys) may take more tokens.
     """
     total = 0
     for match in _RUN.finditer(text):
@@ -77,9 +78,10 @@ def naive_tokens(text: str) -> int:
 
 
 def rough_tokens(messages: Iterable[Message]) -> int:
-    """The characters of all messages, divided by four; images count as they do everywhere.
+    """Estimate the tokens of all messages as a quarter of their characters, plus their images.
 
-    It knows neither scripts nor code: for those it may be too low by half.
+    The estimate ignores scripts and code, for which it may be too low by half. Images count as in
+    `message_tokens`.
     """
     characters = media = 0
     for message in messages:
@@ -90,10 +92,10 @@ def rough_tokens(messages: Iterable[Message]) -> int:
 
 
 def message_tokens(message: Message, counter: TokenCounter) -> int:
-    """How many tokens a message takes, what stands around its text included.
+    """Return the number of tokens of a message, including its role and delimiters.
 
     Raises:
-        ConfigError: The counter gives no whole number, or one below 0.
+        ConfigError: The counter returned no int, or one below 0.
     """
     total = MESSAGE_TOKENS
     for block in message.blocks:
@@ -105,20 +107,18 @@ def message_tokens(message: Message, counter: TokenCounter) -> int:
 
 def _checked(count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ConfigError(
-            f"a token counter must return a whole number, 0 at least; got {count!r:.80}"
-        )
+        raise ConfigError(f"a token counter must return an int of at least 0; got {count!r:.80}")
     return count
 
 
 def _texts(block: ContentBlock) -> list[str]:
-    """What a model reads of a block as text."""
+    """Return the parts of a block that a model reads as text."""
     match block:
         case TextBlock():
             return [block.text]
         case ThinkingBlock():
-            # Only thoughts that an endpoint wants back are sent again; which one will be asked is
-            # not known here, so those that it would not get count too.
+            # Only thoughts that an endpoint wants back are sent again. The next endpoint is not
+            # known here, so thoughts that it would not receive count as well.
             return [block.thinking] if block.signature or block.extra else []
         case ToolUseBlock():
             return [block.name, block.arguments_text]

@@ -225,7 +225,7 @@ async def test_a_handler_that_hangs_is_cancelled_at_its_deadline_for_each_event(
     assert hanging.ids == ["0", "1"]
     found = subscription.statistics()
     assert (found.failed, found.delivered) == (1, 1)
-    assert "overran its 5 s on notification" in caplog.text
+    assert "exceeded its timeout of 5 s on notification" in caplog.text
 
 
 async def test_errors_of_a_hanging_handlers_own_nursery_harm_only_itself(

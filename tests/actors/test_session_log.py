@@ -273,7 +273,7 @@ async def test_a_store_that_answers_for_too_few_appends_leaves_the_others_unknow
 
     logged = await serve_log(nursery, Forgetful())
     (session,) = await opened(logged, "s")
-    with pytest.raises(SessionStoreError, match="not known"):
+    with pytest.raises(SessionStoreError, match="it is unknown whether"):
         await append(session, "one")
 
 

@@ -72,10 +72,10 @@ async def test_an_unknown_tool_is_an_error_result_that_lists_what_is_on_offer(
     )
     found = await run_one(executor, run_of(two, one), call_of("three"))
     assert found.is_error
-    assert found.content == "unknown tool 'three'; the tools on offer are: one, two"
+    assert found.content == "unknown tool 'three'; the available tools are: one, two"
     assert (found.started_at, found.duration) == (0, 0)
     found = await run_one(executor, run_of(), call_of("three"))
-    assert found.content == "unknown tool 'three'; the tools on offer are: none"
+    assert found.content == "unknown tool 'three'; the available tools are: none"
     assert executor.statistics().calls == 0
 
 

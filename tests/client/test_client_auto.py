@@ -57,7 +57,7 @@ async def test_text_streams_while_tools_of_one_turn_run_at_once(autojump_clock: 
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
-        ("nope", {}, "unknown tool 'nope'; the tools on offer are: add, broken"),
+        ("nope", {}, "unknown tool 'nope'; the available tools are: add, broken"),
         ("broken", {}, "tool 'broken' raised ValueError: no luck with {}"),
         ("add", {"a": 1}, "field b: required, and missing"),
     ],

@@ -115,5 +115,5 @@ def test_a_counter_that_counts_nothing_is_told(count: object) -> None:
     def broken(text: str, /) -> int:
         return count  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
-    with pytest.raises(ConfigError, match="a token counter must return a whole number"):
+    with pytest.raises(ConfigError, match="a token counter must return an int of at least 0"):
         message_tokens(Messages().user("Hi")[0], broken)

@@ -139,7 +139,7 @@ async def test_calls_of_an_agent_without_tools_are_answered_by_errors() -> None:
         result = await runtime.run("Go.", AgentOptions(model="m", provider=model))
     [refused] = result.tool_calls
     assert refused.is_error
-    assert refused.content == "unknown tool 'double'; the tools on offer are: none"
+    assert refused.content == "unknown tool 'double'; the available tools are: none"
     check_history(result.messages)
 
 

@@ -216,7 +216,7 @@ async def test_sizes_are_options_of_the_runtime_and_of_each_subscription() -> No
         go_on.set()
     with pytest.raises(ConfigError, match="after_seq is a matter of one subscription"):
         open_runtime(subscriptions=SubscriptionOptions(after_seq=1))
-    with pytest.raises(ConfigError, match="capacity must be at least 1"):
+    with pytest.raises(ConfigError, match="capacity must be an int of at least 1"):
         async with open_runtime() as runtime:
             runtime.subscribe(wait, capacity=0)
 
@@ -224,10 +224,18 @@ async def test_sizes_are_options_of_the_runtime_and_of_each_subscription() -> No
 @pytest.mark.parametrize(
     ("arguments", "session_id", "message"),
     [
-        ((5,), None, "a handler is an async function of the event; got 5"),
-        ((trio.sleep, "tool.result"), None, "by classes of events, such as .*; got 'tool.result'"),
-        ((trio.sleep, Event, int), None, "by classes of events, such as .*; got <class 'int'>"),
-        ((trio.sleep,), 5, "a session's id is text; got 5"),
+        ((5,), None, "a handler must be an async function of the event; got 5"),
+        (
+            (trio.sleep, "tool.result"),
+            None,
+            "types must be event classes, for example .*; got 'tool.result'",
+        ),
+        (
+            (trio.sleep, Event, int),
+            None,
+            "types must be event classes, for example .*; got <class 'int'>",
+        ),
+        ((trio.sleep,), 5, "session_id must be a str; got 5"),
     ],
 )
 async def test_what_is_no_subscription_is_refused_and_harms_no_run(

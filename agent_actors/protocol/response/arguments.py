@@ -1,14 +1,13 @@
-r"""Arguments of a tool call: from the text that came to one JSON object, or to why there is none.
+r"""Parse the argument text of a tool call into one JSON object, or into a reason why it is invalid.
 
-Owns the meaning of argument text, and knows nothing of slots, streams or tools. What does not parse
-whole becomes `BadArguments`, which no tool ever sees, and is never guessed at unless the caller
-asked for that. What endpoints do to
-well-formed arguments is undone:
+This module owns the meaning of argument text. It does not know slots, streams or tools. Text that
+does not parse completely becomes `BadArguments`, which no tool ever receives. It is repaired only
+if the caller asks for that. The following habits of endpoints are undone for valid arguments:
 
 - nothing, blanks and `null` mean no arguments;
-- an object inside a JSON string (`"\"{…}\""`) is taken out of it;
-- objects one after another are told apart at their boundaries: an empty one beside others, and an
-  exact repeat, are noise; what remains are calls of their own.
+- an object inside a JSON string (`"\"{…}\""`) is unwrapped;
+- consecutive objects are split at their boundaries. An empty object next to others, and an exact
+  repeat, are noise; each of the remaining objects is a call of its own.
 """
 
 import json
@@ -24,17 +23,17 @@ from agent_actors.protocol.response.json_repair import repair_object
 from agent_actors.protocol.response.text import mend_json, mend_surrogates
 
 _MAX_WRAPPINGS: Final = 3
-"""How many JSON strings an object may be wrapped in: two were seen, more is no accident."""
+"""Maximum number of JSON strings around an object: two were seen, more is no accident."""
 
 
 @attrs.frozen
 class GoodArguments:
-    """Arguments that can be handed to a tool.
+    """Arguments that can be passed to a tool.
 
     Attributes:
         input: The object.
-        raw: Its text as it came; empty where no text came that says exactly this.
-        repaired: True if the text was no JSON, and `input` is what it most likely means.
+        raw: The text of the object as received; empty if no received text is exactly this object.
+        repaired: True if the text was not JSON, and `input` is its most likely meaning.
     """
 
     input: JsonObject
@@ -44,11 +43,11 @@ class GoodArguments:
 
 @attrs.frozen
 class BadArguments:
-    """Arguments that can not.
+    """Arguments that cannot be passed to a tool.
 
     Attributes:
-        error: What is wrong, for a person and for the model.
-        raw: The text as it came.
+        error: The reason, for a person and for the model.
+        raw: The text as received.
     """
 
     error: str
@@ -59,11 +58,11 @@ ParsedArguments: TypeAlias = GoodArguments | BadArguments
 
 
 def parse_arguments(text: str, *, lenient: bool = False) -> tuple[ParsedArguments, ...]:
-    """Parse the arguments of one call; more than one result means that several calls were in it.
+    """Parse the arguments of one call; several results mean that the text contained several calls.
 
     Args:
-        text: The text as it came.
-        lenient: Whether text that is nearly JSON is read as what it means; see `lenient`.
+        text: The text as received.
+        lenient: True to repair text that is nearly JSON; see `json_repair`.
     """
     text = mend_surrogates(text)
     found = _parse(text, _MAX_WRAPPINGS)
@@ -75,14 +74,14 @@ def parse_arguments(text: str, *, lenient: bool = False) -> tuple[ParsedArgument
 
 
 def is_complete_object(text: str) -> bool:
-    """True if the text is one or more whole JSON objects, or a string that holds such."""
+    """Return whether the text is one or more complete JSON objects, or a string that holds such."""
     return text.rstrip().endswith(("}", '"')) and all(
         isinstance(parsed, GoodArguments) for parsed in parse_arguments(text)
     )
 
 
 def dump_object(value: Mapping[str, JsonValue]) -> str:
-    """The object as JSON text."""
+    """Return the object as JSON text."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -105,7 +104,7 @@ def _parse(text: str, wrappings: int) -> tuple[ParsedArguments, ...]:
 
 
 def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
-    """What the strict parser refused: objects in a row, and escapes of lone surrogates."""
+    """Parse text that the strict parser refused: consecutive objects or lone surrogates."""
     found: list[GoodArguments] = []
     start = _skip_blanks(text, 0)
     while start < len(text):
@@ -113,18 +112,18 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
             value, end = cast(tuple[JsonValue, int], _DECODER.raw_decode(text, start))
             mended = mend_json(value)
         except ValueError as error:
-            # An empty object before one that is not whole is noise, and no call that runs.
+            # An empty object before an incomplete one is noise, and not a call to run.
             whole = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
             return (*whole, BadArguments(_why(error), text[start:] if whole else text))
         if not isinstance(mended, dict):
-            return (BadArguments(f"expected one JSON object of arguments, got more: {text}", text),)
+            return (BadArguments(f"expected only JSON objects as arguments, got {text}", text),)
         found.append(GoodArguments(mended, text[start:end] if mended == value else ""))
         start = _skip_blanks(text, end)
     return tuple(_distinct(found))
 
 
 def _distinct(found: list[GoodArguments]) -> list[GoodArguments]:
-    """Without empty objects beside others, and without repeats."""
+    """Remove repeats, and empty objects next to others."""
     kept: dict[str, GoodArguments] = {}
     for arguments in found:
         if arguments.input:
@@ -151,7 +150,7 @@ def _why(error: ValueError) -> str:
 
 
 def _refuse_constant(name: str) -> Never:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _finite(text: str) -> float:
@@ -161,5 +160,5 @@ def _finite(text: str) -> float:
     return number
 
 
-# Strict as the fast parser is, but for lone surrogates, which it lets through to be mended.
+# Strict like the fast parser, except for lone surrogates, which are accepted and then replaced.
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)

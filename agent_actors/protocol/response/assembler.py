@@ -1,28 +1,29 @@
-"""Pieces of an answer become its blocks.
+"""Assemble the blocks of a model's response from its deltas.
 
-Owns one answer of a model from its first piece to the `ModelCompleted`. It knows no vendor: what is
-shaped by one is undone in `providers/<name>/`, which feeds neutral `ModelDelta`s. How text is told
-from repeated text stands in `text`, which fragment belongs to which call in `slots`, what argument
-text means in `arguments`, and how ids are made in `call_ids`.
+The `Assembler` owns one response from its first delta to the `ModelCompleted`. It knows no vendor:
+`providers/<name>/` translates the vendor's format and feeds neutral `ModelDelta`s. `text` separates
+new text from repeated text, `tool_call_fragments` assigns fragments to calls, `arguments` parses
+argument text, and `call_ids` makes ids.
 
-Blocks stand in the order in which they were first seen. Text goes on in the block before it as long
-as that is of its kind; thinking, or a new call, in between begins a new block. A call stands where
-its first fragment came.
+Blocks are in the order in which they were first seen. Text is appended to the previous block if
+that has the same kind; thinking, or a new call, begins a new block. A call is placed where its
+first fragment arrived.
 
-A call is a `ToolUseBlock` exactly if it has a name and whole arguments; what the endpoint says of
-how the answer ended is only a hint. If the answer was cut (`length`, or a stream that just ended),
-the call that came last is not whole unless its arguments say so: with none, or an empty object that
-may have been the start of more, it becomes a `ToolUseError`. What did not come whole never runs.
+A call becomes a `ToolUseBlock` exactly if it has a name and complete arguments. The endpoint's
+reason for the end of the response is only a hint. If the response was cut off (`length`, or a
+stream that just ended), the last call is incomplete unless its arguments prove the opposite. A last
+call without arguments, or with an empty object that may have been the start of more, becomes a
+`ToolUseError`. An incomplete call never runs.
 
-Where something of the response is lost on the way (`damage`), calls are trusted only if they were
-complete before: the endpoint had given its reason for the end, or the arguments were a JSON object
-and another call had begun. A call that began after the loss is trusted if its arguments say that
-they are complete. Without any reason for the end no call is trusted: the lost line may have been
-the one that refused the response. No call of a refused or filtered response is carried out.
+If something of the response was lost (`damage`), only calls that were complete before the loss are
+trusted: the endpoint had given its reason for the end, or the arguments were a JSON object and
+another call had begun. A call that began after the loss is trusted if its arguments are provably
+complete. Without any reason for the end no call is trusted, because the lost line may have been the
+line that refused the response. No call of a refused or filtered response is executed.
 
-Where the text may hold calls, `text_calls` finds them in what `text` has let through.
+If the text may contain calls, `text_calls` finds them in the text that `text` passes on.
 
-Feeding is linear in what is fed: pieces are kept in lists and joined once.
+Feeding is linear in the size of the input: chunks are kept in lists and joined once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,10 +69,10 @@ from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surr
 from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
 
 DAMAGED_CALL: Final = "a part of the response was lost or damaged, so this call may be incomplete"
-"""The error of a call that was not complete when something of the response was lost."""
+"""The error of a call that was incomplete when something of the response was lost."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
-# What is held back is shown to nobody yet; but a stream that brings it is not silent.
+# Held-back text is not shown yet; but a stream that sends it is making progress.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 _WEIGHT: Final[dict[FinishReason | None, int]] = {
@@ -84,48 +85,51 @@ _WEIGHT: Final[dict[FinishReason | None, int]] = {
     "refusal": 4,
     "content_filter": 4,
 }
-"""Endpoints repeat and contradict themselves: a heavier reason is not undone by a lighter one."""
+"""Priority of finish reasons. Endpoints repeat and contradict themselves, so a reason is replaced
+only by one of the same or a higher priority.
+"""
 
 
 class _Prose:
-    """A text or thinking block while it grows."""
+    """A text or thinking block that grows."""
 
     __slots__ = ("damaged", "extra", "pieces", "signature", "thinking")
 
     def __init__(self, *, thinking: bool) -> None:
         self.thinking = thinking
         self.pieces: list[str] = []
-        # True if some of it may be lost.
+        # True if some of the block may be lost.
         self.damaged = False
         self.signature = ""
         self.extra: JsonObject = {}
 
     @property
     def size(self) -> int:
-        """Characters so far."""
+        """Number of characters so far."""
         return sum(map(len, self.pieces)) + len(self.signature)
 
     def shown(self, text: str) -> Sequence[ModelDelta]:
-        """Take text that is to be shown; return how."""
+        """Append text that is shown now, and return its deltas."""
         if not text:
             return _NOTHING
         self.pieces.append(text)
         return (ThinkingDelta(text) if self.thinking else TextDelta(text),)
 
     def block(self) -> AssistantBlock | None:
-        """The finished block; None if nothing came that is worth one."""
+        """Return the finished block; None if it is empty."""
         text = "".join(self.pieces)
         if self.thinking:
             if not (text or self.signature or self.extra):
                 return None
-            # A signature is of the complete thought: with another text it is refused for ever.
+            # A signature covers the complete thinking text. With any other text, endpoints always
+            # refuse the signature.
             seal = "" if self.damaged else mend_surrogates(self.signature)
             return ThinkingBlock(text, seal, extra=mend_object(self.extra))
         return TextBlock(text, extra=mend_object(self.extra)) if text else None
 
 
 class _WatchedFlow(TextFlow):
-    """A flow of text that may hold calls: no piece of it can go past whoever looks for them."""
+    """A text flow that may contain calls: no text may bypass the search for calls."""
 
     __slots__ = ()
 
@@ -135,23 +139,23 @@ class _WatchedFlow(TextFlow):
 
     @property
     def holds(self) -> bool:
-        # Also what waits for the end of a mark; to settle it is cheap if nothing does.
+        # Includes text that may be the start of a marker; settling is cheap if there is none.
         return True
 
 
 class Assembler:
-    """Makes the blocks of one answer from its pieces.
+    """Makes the blocks of one response from its deltas.
 
-    Feed every piece and show what comes back; when no more comes, show what `flush` gives, and take
-    the answer from `finish`.
+    Pass every delta to `feed` and show the returned deltas. At the end of the stream, show the
+    result of `flush`, and call `finish` for the response.
 
     Args:
-        turn: The number of the model call in its session; made-up ids carry it.
+        turn: The number of the model call in its session; generated ids contain it.
         known_call_ids: The ids of the session's earlier calls.
-        cumulative: True if the endpoint is known to repeat all the text in each piece.
-        prompt: What was asked, to estimate its size by if the endpoint does not count.
-        lenient: Whether arguments that are nearly JSON are read as what they mean.
-        text_calls: Finds calls in the text; None: text is text.
+        cumulative: True if the endpoint is known to repeat all the text in each chunk.
+        prompt: The request, to estimate its size if the endpoint reports no counts.
+        lenient: True to repair arguments that are nearly JSON.
+        text_calls: Finds calls in the text; None if the text contains no calls.
     """
 
     __slots__ = (
@@ -192,16 +196,17 @@ class Assembler:
         self._prompt = prompt
         self._lenient = lenient
         self._slots = SlotTable()
-        # If a flow holds something back, the last part is the block that it belongs to.
+        # If a flow holds text back, the last part is the block that the text belongs to.
         self._parts: list[_Prose | Slot] = []
         self._last_touched: Slot | None = None
         self._finish: FinishReason | None = None
-        # True while a reason for the end has come and no content after it. An endpoint that once
-        # went on after its reason (`_goes_on`) closes nothing by it.
+        # `_closed` is True after a reason for the end, until more content follows. If an endpoint
+        # has once continued after its reason (`_goes_on`), its reasons no longer close the
+        # response.
         self._closed = self._goes_on = False
-        # True once something was lost; and if that was when the response was closed.
+        # True once something was lost; `_damaged_late` if the response was closed at that time.
         self._damaged = self._damaged_late = False
-        # Calls, by number, that were complete when something was lost.
+        # Numbers of the calls that were complete when something was lost.
         self._trusted: set[int] = set()
         self._usage: Usage | None = None
         self._usage_partial = False
@@ -214,7 +219,7 @@ class Assembler:
         cumulative: bool = False,
         text_calls: TextCalls | None = None,
     ) -> "Assembler":
-        """One for the answer to this request."""
+        """Make an assembler for the response to a request."""
         return cls(
             turn=request.turn,
             known_call_ids=request.known_call_ids,
@@ -226,22 +231,22 @@ class Assembler:
 
     @property
     def finish_hint(self) -> FinishReason | None:
-        """How the endpoint says that the answer ends; None while it has not."""
+        """The endpoint's reason for the end of the response; None while there is none."""
         return self._finish
 
     @property
     def size(self) -> int:
-        """Characters of the answer so far. It looks at every piece: for now and then."""
+        """Number of characters of the response so far. Expensive: visits every chunk."""
         held = 0 if self._text_calls is None else self._text_calls.held
         return held + sum(part.size for part in self._parts)
 
     def feed(self, delta: ModelDelta) -> Sequence[ModelDelta]:
-        """Take a piece.
+        """Process a delta.
 
         Returns:
-            What is to be shown now: new text only; fragments of calls that have a name, under the
-            call's id, with its number as index; token counts and notices. Once arguments of a call
-            were shown, its id and its name stay what they are, whatever the endpoint sends late.
+            The deltas to show now: new text only; fragments of calls that have a name, with the
+            call's id, and its number as index; token counts and notices. Once arguments of a call
+            were shown, its id and its name do not change, even if the endpoint sends others later.
         """
         if self._closed and isinstance(delta, TextDelta | ThinkingDelta | ToolCallDelta):
             self._reopen(delta)
@@ -262,10 +267,10 @@ class Assembler:
         return _NOTHING
 
     def damage(self) -> Sequence[ModelDelta]:
-        """Something of the response may be lost between what was fed and what is fed next.
+        """Record that something may be lost between the last delta and the next one.
 
         Returns:
-            What is still to be shown of what came before.
+            The deltas of the earlier content that are still to be shown.
         """
         self._damaged = True
         shown: Sequence[ModelDelta] = _NOTHING
@@ -287,7 +292,7 @@ class Assembler:
         return shown
 
     def _reopen(self, delta: TextDelta | ThinkingDelta | ToolCallDelta) -> None:
-        """Content after the reason for the end: the reason meant nothing."""
+        """Handle content after a reason for the end: that reason was not final."""
         if not (isinstance(delta, ToolCallDelta) or delta.text):
             return
         self._closed, self._goes_on = False, True
@@ -296,32 +301,32 @@ class Assembler:
                 slot.damaged = True
 
     def is_plain(self, *, thinking: bool) -> bool:
-        """True if more text of this kind would go on in the block before it, and be shown as is."""
+        """Return whether more text of this kind would extend the last block unchanged."""
         part = self._parts[-1] if self._parts else None
         if not isinstance(part, _Prose) or part.thinking is not thinking or self._closed:
             return False
         return (self._thinking if thinking else self._text).is_plain
 
     def feed_plain(self, texts: Sequence[str], *, thinking: bool) -> Iterable[ModelDelta]:
-        """Take pieces of text, all at once, and return what is to be shown: as `feed`, only faster.
+        """Process several chunks of text and return the deltas to show. A fast `feed`.
 
         Args:
-            texts: Text without surrogates; empty ones count for nothing.
-            thinking: The kind of text; `is_plain` was true of it.
+            texts: Text without surrogates; empty chunks are ignored.
+            thinking: The kind of text; `is_plain` must be True for it.
         """
         part = self._prose(thinking=thinking)
         part.pieces += texts
         return map(ThinkingDelta if thinking else TextDelta, filter(None, texts))
 
     def flush(self) -> Sequence[ModelDelta]:
-        """What is still to be shown when no more pieces come."""
+        """Return the deltas that are still to be shown at the end of the stream."""
         settled = self._settle()
         if self._text_calls is None:
             return settled
         return [*settled, *self._show(self._text_calls.flush())]
 
     def _settle(self) -> Sequence[ModelDelta]:
-        """What is to be shown before something else than more of the last text."""
+        """Return the deltas to show before anything other than more of the last text."""
         part = self._parts[-1] if self._parts else None
         if isinstance(part, _Prose) and part.thinking:
             thoughts = part.shown(self._thinking.flush())
@@ -329,7 +334,7 @@ class Assembler:
         return self._settle_text()
 
     def _settle_text(self) -> Sequence[ModelDelta]:
-        """What is to be shown of text before a thought."""
+        """Return the deltas of text to show before thinking."""
         if self._text_calls is not None:
             found = [*self._text_calls.feed(self._text.flush()), *self._text_calls.settle()]
             return self._show(found)
@@ -339,14 +344,14 @@ class Assembler:
     def finish(
         self, *, truncated: bool = False, model: str = "", response_id: str = ""
     ) -> ModelCompleted:
-        """The whole answer; `flush` was called before.
+        """Return the complete response. Call `flush` first.
 
         Args:
-            truncated: True if the stream ended without a word of its end.
-            model: The model's name as the endpoint gave it.
-            response_id: The endpoint's id of the answer.
+            truncated: True if the stream ended without a reason for its end.
+            model: The model's name as the endpoint reported it.
+            response_id: The endpoint's id of the response.
         """
-        cut = "the answer was cut off at its token limit" if self._finish == "length" else ""
+        cut = "the response was cut off at its token limit" if self._finish == "length" else ""
         if truncated and not cut:
             cut = "the stream broke off"
         blocks: list[AssistantBlock] = []
@@ -377,7 +382,7 @@ class Assembler:
         part = self._prose(thinking=False)
         if delta.extra:
             part.extra.update(delta.extra)
-        elif text is delta.text and not settled:  # nearly every piece of every stream
+        elif text is delta.text and not settled:  # nearly every chunk of every stream
             part.pieces.append(text)
             return (delta,)
         return [*settled, *part.shown(text)]
@@ -393,7 +398,7 @@ class Assembler:
         return [*settled, *part.shown(text)]
 
     def _show(self, found: Sequence[Found]) -> list[ModelDelta]:
-        """Take what was found in text, which nothing has to be settled for any more."""
+        """Process the deltas found in text. Text before them is settled already."""
         shown: list[ModelDelta] = []
         for delta in found:
             if isinstance(delta, ToolCallDelta):
@@ -404,7 +409,7 @@ class Assembler:
         return shown
 
     def _prose(self, *, thinking: bool) -> _Prose:
-        """The block in which text of this kind goes on, or a new one."""
+        """Return the block that text of this kind extends, or a new one."""
         last = self._parts[-1] if self._parts else None
         if isinstance(last, _Prose) and last.thinking == thinking:
             return last
@@ -413,7 +418,7 @@ class Assembler:
         return part
 
     def _attach(self, extra: Mapping[str, JsonValue]) -> None:
-        """Keep what came beside no text with the last text or thinking there is."""
+        """Add extra fields that came without text to the last text or thinking block."""
         if not extra:
             return
         for part in reversed(self._parts):
@@ -431,7 +436,7 @@ class Assembler:
             self._parts.append(slot)
             slot.after_damage = self._damaged
         elif self._damaged and not slot.after_damage:
-            # More of a call that was open, or counted as complete, when something was lost.
+            # The fragment continues a call that was open, or counted as complete, at a loss.
             slot.damaged = True
         name_before = slot.name
         piece = slot.add(delta)
@@ -440,7 +445,7 @@ class Assembler:
         self._last_touched = slot
         news = bool(piece) or slot.name != name_before
         if slot.name and not name_before:
-            piece = slot.arguments  # what came before the name has not been shown
+            piece = slot.arguments  # fragments before the name have not been shown
         if not slot.call_id or (slot.id and not slot.given_for and not slot.shown):
             given = self._ids.give(slot.number, mend_surrogates(slot.id))
             slot.call_id, slot.given_for = given, slot.id
@@ -448,16 +453,18 @@ class Assembler:
         if not (news and slot.name):
             return settled or (_PROGRESS if news else _NOTHING)
         slot.shown = slot.shown or bool(piece)
-        # Halves of characters are joined in the block; a reader must be able to encode each piece.
+        # Halves of characters are joined in the block; a subscriber must be able to encode each
+        # chunk.
         shown = ToolCallDelta(slot.number, slot.call_id, slot.name, mend_surrogates(piece))
         return [*settled, shown]
 
     def _calls_of(self, slot: Slot, cut: str) -> Iterator[AssistantBlock]:
-        """The calls in a slot: one, or as many as there were objects in its arguments."""
+        """Yield the calls of a slot: one, or one per object in its arguments."""
         if slot.is_empty:
             return
         extra = mend_object(slot.extra)
-        # What was cut is not repaired: it may look whole and have been the start of more.
+        # A call that was cut off is not repaired: its text may look complete and be the start of
+        # more.
         lenient = self._lenient and not (cut or self._damaged)
         for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
@@ -482,7 +489,7 @@ class Assembler:
         return reason
 
     def _counted(self, blocks: Sequence[AssistantBlock]) -> Usage:
-        """The endpoint's counts; one that it left out is estimated."""
+        """Return the endpoint's counts, with an estimate for each missing one."""
         told = self._usage
         if told is not None and not self._usage_partial:
             return told
@@ -509,9 +516,9 @@ class Assembler:
 
 
 def estimate_prompt_tokens(request: ModelRequest) -> int:
-    """A rough count of what a request sends: a quarter of its characters, but no less than 1.
+    """Estimate the prompt tokens of a request: a quarter of its characters, but at least 1.
 
-    Of a request that says nothing at all it is 0.
+    The estimate is 0 for a request without any content.
     """
     tools = sum(
         len(tool.name) + len(tool.description) + len(dump_object(tool.input_schema or {}))
@@ -524,7 +531,7 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
 
 
 def _has_arguments(slot: Slot) -> bool:
-    """True if the arguments are one or more JSON objects, and not empty.
+    """Return whether the arguments are one or more non-empty JSON objects.
 
     An empty object may be the start of more: some endpoints send one before the arguments.
     """
@@ -533,7 +540,7 @@ def _has_arguments(slot: Slot) -> bool:
 
 
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:
-    """Why this call cannot be carried out; empty if it can."""
+    """Return the reason for which a call cannot be executed; empty if it can."""
     if slot.damaged:
         return DAMAGED_CALL
     if not slot.name:
@@ -541,7 +548,7 @@ def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:
     if slot.after_damage and (isinstance(parsed, BadArguments) or not parsed.input):
         return DAMAGED_CALL
     if isinstance(parsed, BadArguments):
-        return f"{cut} before the arguments of this call were whole" if cut else parsed.error
+        return f"{cut} before the arguments of this call were complete" if cut else parsed.error
     if cut and slot.textual and not parsed.input:
-        return f"{cut} before the arguments of this call came"
+        return f"{cut} before the arguments of this call arrived"
     return ""

@@ -1,9 +1,9 @@
-"""Ids of tool calls that cannot be mistaken for one another, whoever made the answer.
+"""Unique ids of tool calls within a session.
 
-A result finds its call by id alone, for as long as the session lives; endpoints and custom
-providers send none, or the same in every turn, or the same twice in one. `CallIds` owns the ids of
-one turn: an id that is free is kept, any other call gets `call_<turn>_<slot>`, made from what is
-known of it, so that the same stream always gives the same ids.
+A result finds its call by id alone, for the life of the session. However, endpoints and custom
+providers send no ids, or the same ids in every turn, or an id twice in one turn. `CallIds` owns the
+ids of one turn. An unused id is kept. Any other call gets the id `call_<turn>_<slot>`, which
+depends on the stream alone, so that the same stream always gives the same ids.
 """
 
 from collections.abc import Set as AbstractSet
@@ -30,7 +30,7 @@ class CallIds:
         self._given: set[str] = set()
 
     def give(self, slot: int, wanted: str = "") -> str:
-        """The id of the call in `slot`: the wanted one if it is free, else one made up."""
+        """Return the id of the call in `slot`: `wanted` if it is unused, else a generated id."""
         made = f"call_{self._turn}_{slot}"
         call_id = wanted or made
         copy = 1
@@ -44,11 +44,11 @@ class CallIds:
 def with_unique_ids(
     answer: ModelCompleted, *, turn: int, known: AbstractSet[str] = frozenset()
 ) -> ModelCompleted:
-    """The answer with every call named, and no call's id used twice in the session.
+    """Return the response with an id for every call that is unique in the session.
 
     Args:
-        answer: What the provider returned.
-        turn: The number of the model call in its session's life; new ids carry it.
+        answer: The response of the provider.
+        turn: The number of the model call in its session; generated ids contain it.
         known: The ids of the session's earlier calls.
     """
     ids = CallIds(turn=turn, known=known)

@@ -1,8 +1,8 @@
-"""Whether argument text is whole, asked again and again while it grows, in linear time.
+"""Check repeatedly, in linear time, whether growing argument text is complete.
 
-Owns the look at a text that comes in pieces: where each of its objects ends. Whether what stands
-there is an object, `arguments` says, and each object is shown to it once. That is enough: objects
-stand side by side, so that one that is good stays good, and after one that is not nothing helps.
+`WholeObjects` finds the end of each top-level object in a text that arrives in chunks. `arguments`
+checks each object once when it ends. One check is enough: objects follow one another, so a valid
+object stays valid, and nothing that follows can fix an invalid one.
 """
 
 import re
@@ -11,13 +11,13 @@ from typing import Final
 from agent_actors.protocol.response.arguments import is_complete_object
 
 _IN_STRING: Final = re.compile(r'["\\]')
-# Brackets need no look: where one is not closed, the object around it cannot be read.
+# Square brackets need no check: if one is not closed, the object around it is invalid.
 _IN_OBJECT: Final = re.compile(r'[{}"]')
 _BETWEEN: Final = re.compile(r"[^ \t\r\n]")
 
 
 class WholeObjects:
-    """Follows a text, and knows at any time whether `is_complete_object` is true of it."""
+    """Tracks a text, and knows at any time whether `is_complete_object` is true of it."""
 
     __slots__ = ("_any", "_dead", "_depth", "_escaped", "_kept", "_quoted", "_wrapped")
 
@@ -26,18 +26,18 @@ class WholeObjects:
         self._quoted = self._escaped = False
         # True if the text is one string, which may hold objects.
         self._wrapped = False
-        # True once anything was whole; and once something was that is no object.
+        # `_any`: something was complete. `_dead`: something complete was not a valid object.
         self._any = self._dead = False
-        # What came of the object, or string, that is not whole yet.
+        # The chunks of the object, or string, that is still incomplete.
         self._kept: list[str] = []
 
     @property
     def whole(self) -> bool:
-        """True if the text so far is one or more whole objects, or a string that holds such."""
+        """True if the text so far is one or more complete objects, or a string that holds such."""
         return self._any and not (self._dead or self._depth or self._quoted)
 
     def feed(self, text: str) -> None:
-        """Take more of the text."""
+        """Process more of the text."""
         start = at = 0
         while at < len(text) and not self._dead:
             if self._escaped:
@@ -62,7 +62,7 @@ class WholeObjects:
         return _IN_OBJECT if self._depth else _BETWEEN
 
     def _begin(self, first: str) -> None:
-        """Something begins with this character."""
+        """Start an object or a string with its first character."""
         if first == "{" and not self._wrapped:
             self._depth = 1
         elif first == '"' and not self._any:
@@ -71,7 +71,7 @@ class WholeObjects:
             self._dead = True
 
     def _ends(self, mark: str) -> bool:
-        """Take a mark; say whether it ends what began."""
+        """Process a marker character. Return whether it ends the current object or string."""
         if mark == "\\":
             self._escaped = True
         elif mark == '"':
@@ -81,7 +81,7 @@ class WholeObjects:
         return not (self._depth or self._quoted or self._escaped)
 
     def _settle(self, rest: str) -> None:
-        """What began is whole, with these last characters."""
+        """Check the object or string that ends with these characters."""
         self._any = True
         self._dead = not is_complete_object("".join((*self._kept, rest)))
         self._kept.clear()

@@ -1,14 +1,16 @@
-"""Calls that a model writes into its text in the format of gpt-oss, called harmony.
+"""Tool calls that a model writes into its text in harmony, the format of gpt-oss.
 
-Owns the text of one answer of an endpoint that is declared to hand that format through. A message
-is `<|start|>assistant<|channel|>CHANNEL to=RECIPIENT <|constrain|>json<|message|>BODY<|call|>`, of
-which the beginning and most of the head may be missing. The body is a call's arguments if the head
-names a recipient, else a thought in the channel `analysis`, else text. Where an endpoint has
-stripped the control tokens, `commentary to=functions.NAME json{…}` is left of a call; it ends with
-its object.
+`HarmonyCalls` owns the text of one response of an endpoint that is declared to pass that format
+through. A message is
+`<|start|>assistant<|channel|>CHANNEL to=RECIPIENT <|constrain|>json<|message|>BODY<|call|>`.
+The beginning and most of the header may be missing. If the header names a recipient, the body is
+the arguments of a call. Otherwise the body is thinking in the channel `analysis`, and text in any
+other channel. If an endpoint has stripped the control tokens, a call looks like
+`commentary to=functions.NAME json{…}`, and ends with its object.
 
-Bodies are let through as they come. The beginning of a mark waits until it is known whether it is
-one, and so does a head, until its end; what turns out to be none is text.
+Bodies are passed on as they arrive. Text that may be the beginning of a marker is held back until
+this is known. A header is held back until its end. Held-back text that turns out to be neither is
+passed on as text.
 """
 
 import re
@@ -27,7 +29,7 @@ _IN_TEXT: Final = (*_HEADS, *_ENDS, *_STRIPPED)
 _IN_BODY: Final = (*_HEADS, *_ENDS)
 
 _MAX_HEAD: Final = 256
-"""Characters: role, channel, recipient and type. What is longer is no head."""
+"""Characters: role, channel, recipient and type. Longer text is not a header."""
 
 _CHANNEL: Final = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT: Final = re.compile(r"\bto=(?:functions\.)?([\w.:/-]+)")
@@ -39,23 +41,23 @@ _State = Literal["text", "thought", "call", "stripped call", "head", "stripped h
 
 
 class HarmonyCalls:
-    """`TextCalls` in harmony."""
+    """Finds calls in the harmony format; implements `TextCalls`."""
 
     def __init__(self) -> None:
         self._state: _State = "text"
         self._waiting = ""
-        # A head so far, its mark with it.
+        # The header so far, including its marker.
         self._head = ""
         self._count = 0
         self._object = _ObjectEnd()
 
     @property
     def held(self) -> int:
-        """Characters of the head that is open: few."""
+        """Number of characters of the open header; always small."""
         return len(self._head)
 
     def feed(self, text: str) -> Sequence[Found]:
-        """Take more text; return the text, thoughts and calls that are known to be such."""
+        """Process more text; return the text, thinking and calls that are certain."""
         found: list[Found] = []
         text, self._waiting = self._waiting + text, ""
         while text:
@@ -68,7 +70,7 @@ class HarmonyCalls:
         return found
 
     def settle(self) -> Sequence[Found]:
-        """Something else than text comes next; a call or a head that is open stays so."""
+        """Return text held back as a possible marker; an open call or header stays open."""
         if self._state in {"head", "stripped head", "stripped call"}:
             return ()
         found: list[Found] = []
@@ -77,18 +79,18 @@ class HarmonyCalls:
         return found
 
     def damage(self) -> Sequence[Found]:
-        """Some of the text may be lost here: a head that is open may name another tool."""
+        """Handle a loss of text. An open header becomes text, since it may name another tool."""
         return self.flush()
 
     def flush(self) -> Sequence[Found]:
-        """No more text comes: a head without an end was none."""
+        """Return the rest at the end of the text. A header without an end is text."""
         if self._head:
             self._waiting, self._head = self._head + self._waiting, ""
             self._state = "text"
         return self.settle()
 
     def _feed_body(self, text: str, found: list[Found]) -> str:
-        """Take the body of a message; return what comes behind it."""
+        """Process the body of a message; return the text after it."""
         marks = _IN_TEXT if self._state == "text" else _IN_BODY
         said, mark, rest = split_at_mark(text, marks)
         self._put(said, found)
@@ -102,7 +104,7 @@ class HarmonyCalls:
         return rest
 
     def _feed_head(self, text: str, found: list[Found]) -> str:
-        """Take the head of a message; return what comes behind it."""
+        """Process the header of a message; return the text after it."""
         end = "{" if self._state == "stripped head" else _MESSAGE
         said, mark, rest = split_at_mark(text, (end,))
         if len(self._head) + len(said) > _MAX_HEAD or (mark and not self._opens(said)):
@@ -114,7 +116,7 @@ class HarmonyCalls:
         return ""
 
     def _opens(self, said: str) -> bool:
-        """Whether this is all of a head."""
+        """Return whether this text completes a header."""
         return self._state == "head" or self._stripped_name(said) is not None
 
     def _stripped_name(self, said: str) -> str | None:
@@ -123,7 +125,7 @@ class HarmonyCalls:
         return named[1] if named else None
 
     def _open(self, said: str, rest: str, found: list[Found]) -> str:
-        """A head is whole; return what comes behind it."""
+        """Handle a complete header; return the text after it."""
         if self._state == "stripped head":
             self._begin_call(self._stripped_name(said) or "", found)
             self._state = "stripped call"
@@ -141,7 +143,7 @@ class HarmonyCalls:
         return rest
 
     def _give_up(self, text: str, found: list[Found]) -> str:
-        """It was no head: its mark is text, and what follows is looked at anew."""
+        """Treat the marker of a false header as text; return the text to process again."""
         mark = next(one for one in _IN_TEXT if self._head.startswith(one))
         text = self._head.removeprefix(mark) + text
         self._head, self._state = "", "text"
@@ -149,7 +151,7 @@ class HarmonyCalls:
         return text
 
     def _feed_object(self, text: str, found: list[Found]) -> str:
-        """Take arguments that end with their object; return what comes behind it."""
+        """Process arguments that end with their object; return the text after them."""
         end = self._object.find(text)
         if end:
             self._put(text[:end], found)
@@ -163,7 +165,7 @@ class HarmonyCalls:
         found.append(ToolCallDelta(FIRST_INDEX + self._count, "", name, ""))
 
     def _put(self, text: str, found: list[Found]) -> None:
-        """Add text to what it belongs to."""
+        """Append text to the current call, thinking or text."""
         if not text:
             return
         if self._state in {"call", "stripped call"}:
@@ -173,7 +175,7 @@ class HarmonyCalls:
 
 
 class _ObjectEnd:
-    """Finds the end of a JSON object that streams, by its brackets."""
+    """Finds the end of a streamed JSON object by its brackets."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -181,7 +183,7 @@ class _ObjectEnd:
         self._escaped = False
 
     def find(self, text: str) -> int:
-        """Where in this piece the object has ended; 0 if it has not."""
+        """Return the position in this chunk after the end of the object; 0 if it has not ended."""
         for at, letter in enumerate(text):
             if self._escaped:
                 self._escaped = False

@@ -1,15 +1,15 @@
-"""Calls that a model writes into its text, between tags: `<tool_call>…</tool_call>`.
+"""Tool calls that a model writes into its text between tags: `<tool_call>…</tool_call>`.
 
-Owns the text of one answer of an endpoint that is declared to hand such calls through. Between the
-tags stands either JSON, `{"name": …, "arguments": …}` (Hermes, Qwen), or
-`<function=NAME><parameter=KEY>VALUE</parameter>…</function>` (Qwen3-Coder), whose values are text
-unless the tool's schema says otherwise.
+`TagCalls` owns the text of one response of an endpoint that is declared to pass such calls through.
+Between the tags is either JSON, `{"name": …, "arguments": …}` (Hermes, Qwen), or
+`<function=NAME><parameter=KEY>VALUE</parameter>…</function>` (Qwen3-Coder). The values of the
+second form are text unless the schema of the tool says otherwise.
 
-Text before a tag is let through at once. The beginning of a tag waits until it is known whether it
-is one; if not, it is text. What stands between the tags waits for the end, since a call begins with
-its name and that may stand last. What is no call there becomes one that cannot be carried out, and
-shows what came; so does a call whose end never came, unless it is whole all the same. Blanks
-between calls are no text.
+Text before a tag is passed on immediately. Text that may be the beginning of a tag is held back
+until this is known. The content between the tags is held back until the closing tag, because a call
+begins with its name, and the name may be at the end of the content. Content that is not a valid
+call becomes a call that cannot be executed, with the received text. A call without a closing tag
+also becomes one, unless its content is complete. Blanks between calls are not text.
 """
 
 import re
@@ -23,11 +23,12 @@ from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta, T
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
 from agent_actors.protocol.response.markers import split_at_mark
 
-# What may be found in text.
+# The kinds of deltas that may be found in text.
 Found: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 
 FIRST_INDEX: Final = 1 << 20
-"""Calls in text are numbered from here, so that they are not taken for calls of the wire."""
+"""Index of the first call found in text, so that it is not confused with calls of the wire format.
+"""
 
 _OPEN: Final = "<tool_call>"
 _CLOSE: Final = "</tool_call>"
@@ -39,45 +40,45 @@ _NAMED: Final = re.compile(r'"name"\s*:\s*"([^"\\]{1,128})"|<function=([^<>\s]{1
 
 
 class TextCalls(Protocol):
-    """Finds the calls in the text of one answer."""
+    """Finds the calls in the text of one response."""
 
     @property
     def held(self) -> int:
-        """Characters that wait until it is known what they are."""
+        """Number of characters that are held back until their meaning is known."""
         ...
 
     def feed(self, text: str) -> Sequence[Found]:
-        """Take more text; return the text, thoughts and calls that are known to be such."""
+        """Process more text; return the text, thinking and calls that are certain."""
         ...
 
     def settle(self) -> Sequence[Found]:
-        """Something else than text comes next: a mark that only began was none."""
+        """Return text held back as a possible marker, before a delta that is not text."""
         ...
 
     def damage(self) -> Sequence[Found]:
-        """Some of the text may be lost here: a call that is open cannot be carried out."""
+        """Handle a loss of text: an open call cannot be executed."""
         ...
 
     def flush(self) -> Sequence[Found]:
-        """No more text comes: what waits is what it is."""
+        """Return the rest at the end of the text."""
         ...
 
 
 class TagCalls:
-    """`TextCalls` between tags.
+    """Finds calls between tags; implements `TextCalls`.
 
     Args:
-        tools: The tools on offer: their schemas tell which values are text.
-        lenient: Whether a call that is nearly JSON is read as what it means, and marked.
+        tools: The available tools; their schemas define which values are text.
+        lenient: True to repair calls that are nearly JSON, and to mark them as repaired.
     """
 
     def __init__(self, tools: Iterable[ToolSpec] = (), *, lenient: bool = False) -> None:
         self._schemas = {tool.name: tool.input_schema or {} for tool in tools}
         self._lenient = lenient
         self._waiting = ""
-        # What came since the tag, but for what waits; None outside of tags.
+        # Chunks since the opening tag, without held-back text; None outside of tags.
         self._inside: list[str] | None = None
-        # Blanks since a call, which count only if text follows; None if text has followed.
+        # Blanks since the last call, which count only if text follows; None if text has followed.
         self._blanks: str | None = None
         # True if some of the open call may be lost.
         self._damaged = False
@@ -85,11 +86,11 @@ class TagCalls:
 
     @property
     def held(self) -> int:
-        """Characters of the call that is open."""
+        """Number of characters of the open call."""
         return sum(map(len, self._inside or ()))
 
     def feed(self, text: str) -> Sequence[Found]:
-        """Take more text; return the text and the calls that are known to be such."""
+        """Process more text; return the text and the calls that are certain."""
         found: list[Found] = []
         text, self._waiting = self._waiting + text, ""
         while text:
@@ -110,19 +111,19 @@ class TagCalls:
         return found
 
     def settle(self) -> Sequence[Found]:
-        """Something else than text comes next; a call that is open stays so."""
+        """Return text held back as a possible tag; an open call stays open."""
         if self._inside is not None:
             return ()
         waiting, self._waiting = self._waiting, ""
         return self._said(waiting)
 
     def damage(self) -> Sequence[Found]:
-        """Some of the text may be lost here."""
+        """Handle a loss of text: an open call cannot be executed."""
         self._damaged = self._inside is not None
         return self.settle()
 
     def flush(self) -> Sequence[Found]:
-        """No more text comes."""
+        """Return the rest at the end of the text."""
         if self._inside is None:
             return self.settle()
         self._inside.append(self._waiting)
@@ -141,7 +142,7 @@ class TagCalls:
         return [TextDelta(text)]
 
     def _end(self, *, whole: bool) -> list[Found]:
-        """What stood between the tags; not whole if the text ended before the second."""
+        """Return the calls between two tags; `whole` is False if the closing tag is missing."""
         inside = "".join(self._inside or ())
         damaged, self._damaged = self._damaged, False
         self._inside = None
@@ -157,7 +158,7 @@ class TagCalls:
             called = _function(inside, self._schemas)
             yield self._broken(inside) if called is None else self._call(*called)
             return
-        # Closed by its tag, it is no call that was cut off: then it may be repaired.
+        # A call with a closing tag was not cut off, so it may be repaired.
         for parsed in parse_arguments(inside, lenient=self._lenient and whole):
             name = parsed.input.get("name") if isinstance(parsed, GoodArguments) else None
             if isinstance(parsed, GoodArguments) and isinstance(name, str) and name:
@@ -175,9 +176,9 @@ class TagCalls:
         return ToolCallDelta(index, "", name, arguments, repaired=repaired)
 
     def _broken(self, inside: str) -> ToolCallDelta:
-        """A call that cannot be carried out: with the tag before it, its text is never JSON."""
+        """Return a call that cannot be executed: with the opening tag, its text is never JSON."""
         named = _NAMED.search(inside)
-        # A name of blanks is none; with no name at all it would go on with the call before it.
+        # A blank name counts as no name. An empty one would continue the previous call.
         name = (named[1] or named[2]) if named else " "
         return self._call(name, _OPEN + inside)
 
@@ -185,7 +186,7 @@ class TagCalls:
 def _function(
     text: str, schemas: Mapping[str, Mapping[str, JsonValue]]
 ) -> tuple[str, JsonObject] | None:
-    """Name and arguments of a call in the form of Qwen3-Coder; None if it is none."""
+    """Parse a call in the Qwen3-Coder form; None if it is invalid."""
     head, closed, body = text.partition(">")
     name = head.removeprefix(_FUNCTION).strip()
     body = body.rstrip()
@@ -208,10 +209,10 @@ def _function(
 
 
 def _value(text: str, schema: JsonValue) -> JsonValue:
-    """A value as its schema wants it: text, unless it cannot be text and is JSON."""
+    """Convert a value to its schema's type: JSON if the schema does not accept text, else text."""
     if not isinstance(schema, dict) or _takes_text(schema):
         return text
-    if nests_deeper(text, MAX_DEPTH - 1):  # the arguments around it are a level of their own
+    if nests_deeper(text, MAX_DEPTH - 1):  # the arguments around it are one more level
         return text
     try:
         return cast(JsonValue, msgspec.json.decode(text))

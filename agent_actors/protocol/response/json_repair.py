@@ -1,18 +1,18 @@
-"""Arguments that are nearly JSON, read all the same: on request, and where one reading only fits.
+"""Read arguments that are nearly JSON, on request and only if they have exactly one meaning.
 
-Owns the few faults that are mended. Whatever has none of them, or more, or could mean two things,
-is not read at all, and neither is what is not whole: a repair never closes what is open, so that a
-call that was cut off does not run. Mended are:
+This module repairs a few kinds of errors. Text with any other error, with more than one meaning,
+or without its end is not read at all: a repair never closes an open bracket, so that a call that
+was cut off does not run. Repaired are:
 
 - a comma before a closing bracket: `{"a": [1, 2,],}`;
-- single quotes around names and texts: `{'a': 'b'}`;
+- single quotes around names and strings: `{'a': 'b'}`;
 - Python's `True`, `False` and `None`;
-- a text that lost its quotes, or the first of them: `{"a": Pura 90}`, `{"a": Pura90"}`. It stands
-  in an object, since in an array nobody knows whether its commas part it; it ends where the object
-  goes on or ends; it begins with a letter; and it is not one of the words that are values;
-- a fence of code around the object, as in a chat: three backticks, maybe a language.
+- a string without its quotes, or without the first one: `{"a": Pura 90}`, `{"a": Pura90"}`. It must
+  be a value of an object, because in an array its commas would be ambiguous. It ends where the
+  object continues or ends, begins with a letter, and is not a word that means a value;
+- a code fence around the object, as in a chat: three backticks, with an optional language.
 
-Names without quotes, comments and missing commas are left to the model to mend.
+Names without quotes, comments and missing commas are left for the model to correct.
 """
 
 import re
@@ -23,7 +23,7 @@ import msgspec
 from agent_actors.domain.json import JsonObject, JsonValue
 
 _MAX_DEPTH: Final = 64
-"""Levels of objects and arrays: tools take a handful, and reading is by recursion."""
+"""Levels of objects and arrays. Tools need only a few, and the reader is recursive."""
 
 _FENCE: Final = "```"
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
@@ -43,18 +43,20 @@ _WORDS: Final[dict[str, JsonValue]] = {
 _NO_TEXTS: Final = frozenset(
     {"true", "false", "null", "none", "nan", "inf", "infinity", "undefined"}
 )
-"""Words that some language means a value by: where they stand, nobody knows what is meant."""
+"""Words that mean a value in some language. Their meaning is ambiguous, so they are not read as
+text.
+"""
 
 
 class _NotRepairableError(ValueError):
-    """More is wrong than is mended here, or it could mean two things."""
+    """The text has an error that is not repaired, or has more than one meaning."""
 
 
 def repair_object(text: str) -> JsonObject | None:
-    """The object that this text means; None if it is not clear that it means one.
+    """Return the object that a text means; None if the meaning is not certain.
 
     Args:
-        text: Text that is no JSON, without lone surrogates.
+        text: Text that is not JSON, without lone surrogates.
     """
     try:
         return _Reader(_without_fence(text)).whole()
@@ -63,7 +65,7 @@ def repair_object(text: str) -> JsonObject | None:
 
 
 def _without_fence(text: str) -> str:
-    """What stands in a fence of code, if the text is one; else the text."""
+    """Return the content of a code fence, if the text is one; else the text."""
     lines = text.strip().split("\n")
     first, last = lines[0].strip(), lines[-1].strip()
     language = first.removeprefix(_FENCE)
@@ -80,7 +82,7 @@ class _Reader:
         self._at = 0
 
     def whole(self) -> JsonObject:
-        """The object, which is all that there is."""
+        """Return the object, which must be the complete text."""
         self._skip_blanks()
         if self._next() != "{":
             self._refuse()
@@ -112,7 +114,7 @@ class _Reader:
             name = self._quoted()
             self._skip_blanks()
             if name in found or self._next() != ":":
-                self._refuse()  # of two values for one name, one would be lost
+                self._refuse()  # a repeated name would lose one of its values
             self._at += 1
             self._skip_blanks()
             found[name] = self._value(depth + 1, in_object=True)
@@ -133,7 +135,7 @@ class _Reader:
         self._at += 1
 
     def _closed(self, bracket: str) -> bool:
-        """Whether the bracket is next, and then it is passed."""
+        """Return whether the bracket is next; skip it if so."""
         self._skip_blanks()
         if self._next() != bracket:
             return False
@@ -141,7 +143,7 @@ class _Reader:
         return True
 
     def _part(self, bracket: str) -> None:
-        """Pass the comma after a value; without one the bracket must be next."""
+        """Skip the comma after a value; without one the bracket must be next."""
         self._skip_blanks()
         if self._next() == ",":
             self._at += 1
@@ -177,7 +179,7 @@ class _Reader:
             return _WORDS[word]
         if not in_object or word.lower() in _NO_TEXTS:
             self._refuse()
-        return word  # if a comma follows, so must a name in quotes: else it was part of the text
+        return word  # a comma must be followed by a quoted name: otherwise it is part of the text
 
     def _skip_blanks(self) -> None:
         blanks = _BLANKS.match(self._text, self._at)

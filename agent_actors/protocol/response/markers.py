@@ -1,21 +1,21 @@
-"""Marks in text that streams: what stands before one is let through, what may be one waits.
+"""Find markers in streamed text: text before one is passed on, a possible beginning is held back.
 
-Knows nothing of what the marks mean.
+This module does not know the meaning of the markers.
 """
 
 from collections.abc import Sequence
 
 
 def split_at_mark(text: str, marks: Sequence[str]) -> tuple[str, str, str]:
-    """Split text at the first of these marks.
+    """Split text at the first of these markers.
 
     Args:
-        text: What has come, with what waited.
-        marks: What is looked for; of two that begin at one place, the longer one counts.
+        text: The new text, after the text that was held back.
+        marks: The markers; of two at the same position, the longer one counts.
 
     Returns:
-        What stands before the mark; the mark; what stands behind it. If there is none, the mark is
-        empty, and what is left is the end of the text that may be the beginning of one.
+        The text before the marker; the marker; the text after it. If there is none, the marker is
+        empty, and the last item is the end of the text that may be the beginning of a marker.
     """
     first, mark = len(text), ""
     for one in marks:
@@ -29,7 +29,7 @@ def split_at_mark(text: str, marks: Sequence[str]) -> tuple[str, str, str]:
 
 
 def _begun(text: str, mark: str) -> int:
-    """How many characters at the end of the text are the beginning of this mark."""
+    """Return how many characters at the end of the text are the beginning of this marker."""
     for size in range(min(len(mark) - 1, len(text)), 0, -1):
         if text.endswith(mark[:size]):
             return size

@@ -1,17 +1,20 @@
-"""Text as it streams: what of each chunk is new, and no half characters.
+"""Streamed text: the new part of each chunk, without half characters.
 
-Owns the text of one kind (answer or thinking) of one answer. It knows nothing of blocks or wires.
+A `TextFlow` owns the text of one kind (answer or thinking) of one response. It does not know blocks
+or wire formats.
 
-Most endpoints send new text only; a few send, in each chunk, all the text so far. `TextFlow` tells
-them apart by itself: as long as every chunk extends the one before, it shows the first and holds
-the others back; once a chunk has extended at least `CUMULATIVE_MIN` characters twice, the stream is
-cumulative and only what is new is shown; the first chunk that extends nothing proves the opposite
-and brings out what was held. So an ordinary stream is decided, and costs nothing more, from its
-second chunk on, and a short repeat ("ha", "ha") is never lost.
+Most endpoints send only new text. A few send, in each chunk, all the text so far. `TextFlow`
+recognises both kinds by itself. As long as every chunk extends the one before, it shows the first
+chunk and holds back the others. Once a chunk has extended at least `CUMULATIVE_MIN` characters
+twice, the stream counts as cumulative, and only new text is shown. The first chunk that does not
+extend the one before proves the opposite, and the held-back chunks are shown. Therefore an ordinary
+stream is recognised at its second chunk and costs nothing more from then on, and a short repeat
+("ha", "ha") is never lost.
 
-Some endpoints cut a character outside the Basic Multilingual Plane into two JSON escapes in two
-chunks. Such a half waits for its other half; one that stays alone becomes U+FFFD, because text with
-a lone surrogate cannot be encoded to UTF-8, and so could be neither stored nor sent.
+Some endpoints split a character outside the Basic Multilingual Plane into two JSON escapes in two
+chunks. The first half is held back until the second half arrives. A half that stays alone becomes
+U+FFFD, because text with a lone surrogate cannot be encoded to UTF-8, and so could be neither
+stored nor sent.
 """
 
 from collections.abc import Mapping
@@ -20,20 +23,20 @@ from typing import Final, Literal
 from agent_actors.domain.json import MAX_DEPTH, JsonValue, is_deeper
 
 CUMULATIVE_MIN: Final = 32
-"""Characters. Shorter repeats occur in natural text; one of this length, twice, does not."""
+"""Characters. Shorter repeats occur in natural text; a repeat of this length, twice, does not."""
 
 _EXTENSIONS_NEEDED: Final = 2
 
 
 def mend_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    """Join surrogate pairs, and replace lone surrogates by U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def mend_json(value: JsonValue) -> JsonValue:
-    """The value, with the surrogates of every text in it mended.
+    """Return the value with the surrogates of all its texts mended.
 
     Args:
         value: A value of at most `MAX_DEPTH` levels.
@@ -48,9 +51,10 @@ def mend_json(value: JsonValue) -> JsonValue:
 
 
 def mend_object(value: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """The object, mended; the very same if it is empty, as it nearly always is.
+    """Return the object with the surrogates of all its texts mended.
 
-    An object of more than `MAX_DEPTH` levels is given up: the result is empty.
+    An empty object, which is the usual case, is returned as it is. An object of more than
+    `MAX_DEPTH` levels is dropped: the result is empty.
     """
     if not value:
         return value
@@ -60,21 +64,22 @@ def mend_object(value: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
 
 
 class TextFlow:
-    """What of a stream of chunks is new text.
+    """Separates new text from repeated text in a stream of chunks.
 
     Args:
-        cumulative: True if the endpoint is known to send all the text so far in each chunk; a chunk
-            that does not extend the text is then new text all the same.
+        cumulative: True if the endpoint is known to send all the text so far in each chunk. A chunk
+            that does not extend the text is then still treated as new text.
     """
 
     __slots__ = ("_extensions", "_half", "_held", "_length", "_mode", "_seen")
 
     def __init__(self, *, cumulative: bool = False) -> None:
-        # "watching": every chunk so far extended the one before, and it is not yet decided.
+        # "watching": every chunk so far extended the one before, and the kind is not decided yet.
         self._mode: Literal["watching", "incremental", "cumulative"] = (
             "cumulative" if cumulative else "watching"
         )
-        # While watching: the first chunk, then those held back. When cumulative: the whole text.
+        # While watching: the first chunk, then the held-back ones. If cumulative: the complete
+        # text.
         self._seen: list[str] = []
         self._held: list[str] = []
         self._length = 0
@@ -83,16 +88,16 @@ class TextFlow:
 
     @property
     def holds(self) -> bool:
-        """True while something of what came has not been shown."""
+        """True while some of the received text has not been shown."""
         return bool(self._held or self._half)
 
     @property
     def is_plain(self) -> bool:
-        """True if whole characters are shown as they come, and nothing is held back."""
+        """True if complete characters are shown as they arrive, and nothing is held back."""
         return self._mode == "incremental" and not self._half
 
     def feed(self, text: str) -> str:
-        """Take a chunk; return what is to be shown of it now, maybe nothing."""
+        """Process a chunk; return the text to show now, possibly none."""
         if self._mode == "watching":
             text = self._watch(text)
         elif self._mode == "cumulative":
@@ -102,7 +107,7 @@ class TextFlow:
         return self._whole_characters(text)
 
     def flush(self) -> str:
-        """What was held back, when no more text comes or text of another kind comes first."""
+        """Return the held-back text at the end of the text, or before text of another kind."""
         text, self._half = self._half, ""
         if self._held:
             self._mode = "incremental"
@@ -133,8 +138,8 @@ class TextFlow:
         return text[shown:]
 
     def _new_part(self, text: str) -> str:
-        # Only a chunk as long as all the text so far is compared with it: the work stays linear in
-        # what is received, whichever way the endpoint sends.
+        # Only a chunk as long as all the text so far is compared with it. The work therefore stays
+        # linear in the received size, for both kinds of endpoint.
         if len(text) >= self._length:
             whole = "".join(self._seen)
             if text.startswith(whole):

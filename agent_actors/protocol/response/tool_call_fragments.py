@@ -1,23 +1,25 @@
-"""Which fragment belongs to which tool call.
+"""Assign the fragments of a response to its tool calls.
 
-Owns the slots of one answer, one per call, and the rule by which a fragment finds its own:
+A `SlotTable` owns the slots of one response, one per call. A fragment belongs to a slot by these
+rules:
 
-1. an id seen before names the slot;
-2. else the explicit index names it, but a new slot opens if that index already holds another id, or
-   holds a complete JSON object and a new name arrives;
-3. else the last slot, with the same two exceptions.
+1. An id that was seen before selects its slot.
+2. Otherwise the explicit index selects the slot. A new slot opens if the slot of that index has
+   another id, or has a complete JSON object while the fragment has a new name.
+3. Otherwise the last slot is selected, with the same two exceptions.
 
-Three shapes that endpoints send would still go wrong, and each has its own line in `_find`:
+Three shapes that endpoints send would still be assigned wrongly. Each is handled separately in
+`_find`:
 
-- one id for two calls: a complete object and then another name, or another name under another
-  index, is another call even where the id says otherwise;
-- a call begun under one index and continued under another: a fragment with neither id nor name that
-  names an index nobody holds, or whose call is complete, goes on with the last slot while that is
-  unfinished;
-- a negative index is none.
+- One id for two calls: another name after a complete object, or another name with another index,
+  begins another call even if the id is the same.
+- A call that begins with one index and continues with another: a fragment without id and name, and
+  with an index that has no slot or a complete one, continues the last slot while that is
+  incomplete.
+- A negative index counts as no index.
 
-What the arguments mean is told in `arguments`, whether they are whole in `whole`; which id a call
-ends up with, in `call_ids`.
+`arguments` parses the arguments, `completeness` checks whether they are complete, and `call_ids`
+chooses the final id of a call.
 """
 
 from collections.abc import Iterator
@@ -32,28 +34,30 @@ if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject
 
 _LEAKED_TOKEN: Final = "<|"
-"""Opens a control token of the model's chat format; what follows in a name is not the name."""
+"""The start of a control token of the model's chat format; the rest of the name is dropped."""
 
 _MAX_NAME: Final = 1024
-"""Characters after which a name is not added to: no tool has it, and each piece shows it whole."""
+"""Characters after which a name no longer grows. No tool has such a name, and each chunk repeats
+it.
+"""
 
 
 class Slot:
-    """One tool call while its fragments come in.
+    """One tool call whose fragments are arriving.
 
     Attributes:
-        number: Its place among the calls, from 0, by first sight.
-        indexed: The index under which it was opened; None if there was none.
-        id: The endpoint's id; empty while none came.
-        name: The tool's name as far as it came, without leaked tokens.
-        extra: What the endpoint wants echoed back.
-        repaired: True if any of the arguments are what was meant, and not what came.
-        textual: True if the arguments came as text, False if any came as an object.
-        call_id: The id under which the reader sees it; empty before the first time.
-        given_for: The endpoint's id for which `call_id` was given; empty if it was made up.
-        shown: True once the reader saw any of the arguments.
+        number: The position among the calls, from 0, in the order of first fragments.
+        indexed: The index of the first fragment; None if there was none.
+        id: The endpoint's id; empty until it arrives.
+        name: The tool's name so far, without leaked tokens.
+        extra: Fields that the endpoint wants echoed back.
+        repaired: True if any of the arguments were repaired.
+        textual: True if the arguments arrived as text, False if any arrived as an object.
+        call_id: The id that subscribers see; empty before the first time.
+        given_for: The endpoint's id that `call_id` was given for; empty if it was generated.
+        shown: True once any of the arguments were shown.
         damaged: True if some of the call may be lost, or may belong to another call.
-        after_damage: True if something was lost before its first fragment.
+        after_damage: True if something was lost before the first fragment.
     """
 
     __slots__ = (
@@ -90,7 +94,7 @@ class Slot:
         self.after_damage: bool = False
         self._name = ""
         self._pieces: list[str] = []
-        # Whether the pieces are whole; and how many of them were looked at for that.
+        # Tracks whether the chunks are complete; and the number of chunks that it has processed.
         self._whole = WholeObjects()
         self._looked_at = 0
 
@@ -101,31 +105,31 @@ class Slot:
 
     @property
     def size(self) -> int:
-        """Characters of its arguments so far."""
+        """Number of characters of the arguments so far."""
         return sum(map(len, self._pieces))
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing came that makes it a call."""
+        """True if no id, name or arguments have arrived."""
         return not (self.id or self._name or self._pieces)
 
     @property
     def is_complete(self) -> bool:
-        """True if the arguments so far are a whole JSON object."""
-        # Asked again and again while arguments grow, and seldom asked at all.
+        """True if the arguments so far are a complete JSON object."""
+        # Evaluated lazily: most slots are never checked, others for each chunk.
         for piece in self._pieces[self._looked_at :]:
             self._whole.feed(piece)
         self._looked_at = len(self._pieces)
         return self._whole.whole
 
     def is_renamed_by(self, name: str) -> bool:
-        """True if this name is not the one that the slot has."""
+        """Return whether this name differs from the name of the slot."""
         return bool(name and self._name) and name != self._name
 
     def add(self, fragment: ToolCallDelta) -> str:
-        """Take a fragment; return its piece of argument text.
+        """Add a fragment; return its chunk of argument text.
 
-        A name is set once: a repeat of it is no news, more of it counts only before the arguments.
+        The name is set once: a repeat is ignored, and more of it counts only before the arguments.
         """
         name = fragment.name
         news = bool(name) and name != self._name and len(self._name) < _MAX_NAME
@@ -147,7 +151,7 @@ class Slot:
 
 
 class SlotTable:
-    """The slots of one answer, in the order in which they were first seen."""
+    """The slots of one response, in the order of their first fragments."""
 
     __slots__ = ("_by_id", "_by_index", "_slots")
 
@@ -168,7 +172,7 @@ class SlotTable:
         return self._slots[-1] if self._slots else None
 
     def slot_of(self, fragment: ToolCallDelta) -> Slot:
-        """The slot that this fragment belongs to, opened if it is new."""
+        """Return the slot that a fragment belongs to; open a new one if necessary."""
         index = fragment.index if fragment.index is not None and fragment.index >= 0 else None
         slot = self._find(fragment, index)
         if slot is None:
@@ -182,14 +186,14 @@ class SlotTable:
         return slot
 
     def _find(self, fragment: ToolCallDelta, index: int | None) -> Slot | None:
-        """The slot that is there for this fragment; None if it begins a new one."""
+        """Return the existing slot of a fragment; None if the fragment begins a new one."""
         known = self._by_id.get(fragment.id) if fragment.id else None
         if known is not None:
             return None if self._is_other_call_of_same_id(known, fragment, index) else known
         last = self.last
         named = last if index is None else self._by_index.get(index)
         if not fragment.id and not fragment.name and named is not last and last is not None:
-            # Only a continuation looks like this. It cannot continue what is not there or is whole.
+            # Only a continuation looks like this. It cannot continue a missing or a complete call.
             homeless = named is None or named.is_complete
             if homeless and last.name and not last.is_complete:
                 return last

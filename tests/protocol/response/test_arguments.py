@@ -145,7 +145,7 @@ def test_an_object_followed_by_what_is_none_is_refused_whole(text: str) -> None:
 
 
 def test_an_object_followed_by_other_json_is_refused_whole() -> None:
-    assert "expected one JSON object" in only_error('{"a":1} [2]')
+    assert "expected only JSON objects" in only_error('{"a":1} [2]')
 
 
 def test_halves_of_a_character_are_joined() -> None:

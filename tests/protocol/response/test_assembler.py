@@ -311,14 +311,14 @@ def test_a_call_cut_off_by_the_token_limit_never_becomes_a_call(arguments: str |
     answer = finished(call("a", "f", arguments), LENGTH)
     error = answer.blocks[-1]
     assert isinstance(error, ToolUseError)
-    assert error.error.startswith("the answer was cut off at its token limit before")
+    assert error.error.startswith("the response was cut off at its token limit before")
     assert answer.finish_reason == "length"
 
 
 def test_a_call_cut_off_by_the_end_of_the_stream_never_becomes_a_call() -> None:
     (error,) = finished(call("a", "f", '{"x":'), truncated=True).blocks
     assert isinstance(error, ToolUseError)
-    assert error.error == "the stream broke off before the arguments of this call were whole"
+    assert error.error == "the stream broke off before the arguments of this call were complete"
 
 
 def test_whole_calls_before_the_cut_stay_calls() -> None:

@@ -38,4 +38,4 @@ def test_quirk_28_the_call_that_was_cut_is_not_repaired_and_one_before_it_is(
     first, second = read(body, LENIENT).blocks
     assert isinstance(first, ToolUseBlock)
     assert isinstance(second, ToolUseError)
-    assert "before the arguments of this call were whole" in second.error
+    assert "before the arguments of this call were complete" in second.error

@@ -47,7 +47,7 @@ async def test_a_run_that_a_tool_left_behind_is_under_the_policy_of_the_run_that
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         assert (await runtime.run("Go.", options)).text == "Done."
     assert ran == []
-    assert told == ["unknown tool 'echo'; the tools on offer are: none"]
+    assert told == ["unknown tool 'echo'; the available tools are: none"]
 
 
 async def test_runs_that_never_began_leave_no_policy_behind(autojump_clock: MockClock) -> None:
