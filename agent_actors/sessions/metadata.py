@@ -4,9 +4,9 @@ Pure. A caller's own keys stand beside these; no key of an endpoint's is ever am
 """
 
 from agent_actors.domain.json import JsonValue
+from agent_actors.domain.session import PARENT_CALL, PARENT_SESSION
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.run.spec import RunSpec
-from agent_actors.runtime.sessions.admin import PARENT_CALL, PARENT_SESSION
 
 
 def metadata_of(spec: RunSpec) -> dict[str, JsonValue]:

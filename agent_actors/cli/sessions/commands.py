@@ -27,7 +27,7 @@ from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionUnknown
-from agent_actors.runtime.sessions.admin import Sessions
+from agent_actors.runtime.sessions.api import SessionAPI
 from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"
@@ -49,7 +49,7 @@ class Desk:
         as_json: Whether JSON is wanted.
     """
 
-    sessions: Sessions
+    sessions: SessionAPI
     out: Output
     as_json: bool
 
@@ -240,7 +240,7 @@ def check_job(session_ids: Sequence[str]) -> Job:
     return job
 
 
-async def _all(sessions: Sessions) -> Sequence[str]:
+async def _all(sessions: SessionAPI) -> Sequence[str]:
     names: list[str] = []
     after: str | None = None
     while True:

@@ -17,7 +17,7 @@ from agent_actors.cli.chat.tools import demo_tools
 from agent_actors.domain.events import AnyEvent
 from agent_actors.errors import SessionStoreError
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.runtime.current import runtime_around
+from agent_actors.runtime.runtime import find_open_runtime
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, hang, say
 from agent_actors.tools.ask import ask_user_question
@@ -324,7 +324,7 @@ async def test_questions_of_runs_that_tools_start_are_asked_too(
         options = AgentOptions(
             model="inner", provider=inner, tools=demo_tools(), permissions="default"
         )
-        runtime = runtime_around()
+        runtime = find_open_runtime()
         assert runtime is not None
         return (await runtime.run("do it", options)).text
 
