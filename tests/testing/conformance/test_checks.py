@@ -95,8 +95,8 @@ def test_a_turn_that_never_ends_has_no_law() -> None:
     ("turn", "wrong"),
     [
         ([*TURN, say("more")], "blocks: expected"),
-        ([think("Hm"), *TURN[1:]], "shown thoughts: expected 'Hm', got 'Hm.'"),
-        ([TURN[0], say("Hello"), *TURN[2:]], "shown text: expected 'Hello', got 'Hello!'"),
+        ([think("Hm"), *TURN[1:]], "streamed thinking: expected 'Hm', got 'Hm.'"),
+        ([TURN[0], say("Hello"), *TURN[2:]], "streamed text: expected 'Hello', got 'Hello!'"),
         ([*TURN, finish("length")], "reason: expected 'length', got 'tool_calls'"),
         ([*TURN, usage(3, 5)], "usage: expected Usage(input_tokens=3, output_tokens=5"),
         ([*TURN[:3], call("now", id="c")], "ids: expected ['a', 'c'], got ['a', 'b']"),
@@ -127,7 +127,7 @@ def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Repeating)
     told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
-    assert "ids of calls must be there, and not be used before, got ['a', 'a']" in told
+    assert "ids of calls must be unique and not empty, got ['a', 'a']" in told
 
 
 def test_a_failure_is_told() -> None:
@@ -139,7 +139,7 @@ def test_a_quirk_that_fails_must_fail() -> None:
     other = b'data: {"error":"something else"}\n\n'
     assert "got 'ProviderInBandError" in broken("Hi", other, quirk="error_chunk")
     found = QUIRKS["chat"].distorted("Hi", ["error_chunk"])
-    assert "never said" in broken("Hello", found.body, quirk="error_chunk")
+    assert "is not in the turn" in broken("Hello", found.body, quirk="error_chunk")
     check_turn("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
 
 
@@ -163,7 +163,7 @@ def test_the_fewest_cuts_that_break_the_law_are_shown(monkeypatch: pytest.Monkey
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
     told = broken(TURN, split=[1, 30, 90, at, at + 50])
-    assert "shown text: expected 'Hello!', got ''" in told
+    assert "streamed text: expected 'Hello!', got ''" in told
     assert told.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
     check_turn(TURN, BODY, [1, 30, 90])
 
