@@ -62,7 +62,7 @@ test: $(DEV_STAMP) ## all tests, in parallel, then the coverage gate
 	$(PY) -m scripts.coverage_gate coverage.json
 
 .PHONY: test-deep
-test-deep: $(DEV_STAMP) ## all tests with many more, and new, random examples: of the law of decoding at least 100,000
+test-deep: $(DEV_STAMP) ## all tests with many more, and new, random examples: of the conformance checks at least 100,000
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -n auto --dist worksteal
 
 # The script finds the interpreters on PATH, under pyenv and in PYTHONS (paths, separated by colons).

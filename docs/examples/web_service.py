@@ -99,9 +99,10 @@ def make_app(options: AgentOptions) -> Starlette:
         runtime: Runtime = request.state.runtime
         asked = request.path_params["question"]
         choice = (await request.body()).decode(errors="replace")
-        if asked not in {one.id for one in runtime.questions(request.path_params["session"])}:
+        open_questions = runtime.questions.pending(request.path_params["session"])
+        if asked not in {question.id for question in open_questions}:
             return JSONResponse({"error": "nobody asks this, or not any more"}, 404)
-        runtime.answer(asked, choice)
+        runtime.questions.answer(asked, choice)
         return Response(status_code=204)
 
     async def page(request: Request) -> Response:
