@@ -8,9 +8,10 @@ from typing import TypeAlias
 from agent_actors.actors.hook_bus import Subscription as Subscription
 from agent_actors.actors.hook_bus import SubscriptionOptions as SubscriptionOptions
 from agent_actors.client.client import Client as Client
-from agent_actors.client.client_messages import ClientMessages as ClientMessages
+from agent_actors.client.client import ClientMessages as ClientMessages
 from agent_actors.client.content_stream import AnswerRestarted as AnswerRestarted
 from agent_actors.client.content_stream import FaceBlock as FaceBlock
+from agent_actors.client.content_stream import StreamBlock as StreamBlock
 from agent_actors.client.query import Query as Query
 from agent_actors.client.query import QueryMessage as QueryMessage
 from agent_actors.client.query import query as query
@@ -118,6 +119,7 @@ __all__ = [
     "SessionPage",
     "SessionSnapshot",
     "StopReason",
+    "StreamBlock",
     "Subscription",
     "SubscriptionOptions",
     "TextBlock",

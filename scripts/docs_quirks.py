@@ -8,8 +8,7 @@ from typing import Final
 import attrs
 
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.testing.conformance.checks import QUIRKS
-from agent_actors.testing.conformance.quirks import Quirk, QuirkBook
+from agent_actors.testing.conformance import QUIRKS, Quirk, QuirkBook
 
 PAGE: Final = Path(__file__).parents[1] / "docs/reference/quirks.md"
 

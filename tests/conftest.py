@@ -68,7 +68,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell how many examples of the law of decoding held, and what the kills of stores showed."""
+    """Report how many conformance checks passed, and what the kills of stores showed."""
     held = sum(
         value
         for report in terminalreporter.getreports("passed")
@@ -76,7 +76,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if name == "law_examples"
     )
     if held:
-        terminalreporter.write_line(f"the law of decoding held for {held:,} random examples")
+        terminalreporter.write_line(f"the conformance checks passed for {held:,} random examples")
     for report in terminalreporter.getreports("passed"):
         for name, value in getattr(report, "user_properties", ()):
             if name == "crash_table":

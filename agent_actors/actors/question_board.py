@@ -1,8 +1,8 @@
-"""Questions to people: the open questions, and the only way to answer them.
+"""Open questions to people, and the answers to them.
 
-This module owns the open questions of the runs of one runtime. Answering is synchronous, so that
-only one of two answers is the first. Watchers that keep their own list are notified immediately, in
-the task that asks or answers. The module does not know tools or policies.
+Answering is synchronous, so that exactly one of two answers is the first. Watchers are called
+synchronously too, in the task that asks or answers. This module knows nothing about tools and
+policies.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 
-# A person's answer: a choice or text, or a complete decision, which may rewrite the arguments.
+# A choice or free text, as a person gives it; or a decision, which may change the arguments.
 Answer: TypeAlias = str | PermissionDecision
-# Raises a `ConfigError` for an answer that is meaningless for its question.
+# Raises `ConfigError` for an answer that is not valid for a question.
 AnswerCheck: TypeAlias = Callable[[Answer], None]
 
 
 def check_answer(answer: object) -> None:
-    """Refuse a value that cannot be an answer.
+    """Check that a value has the type of an answer.
 
     Raises:
         ConfigError: The value is neither text nor a `PermissionDecision`.
@@ -35,13 +35,13 @@ def check_answer(answer: object) -> None:
 
 @attrs.frozen(eq=False)
 class QuestionWatcher:
-    """Callbacks that notify a watcher of questions. They must not wait or raise.
+    """Callbacks for questions as they open and close. They must not block or raise.
 
     Attributes:
-        opened: Called with a question that a run waits for. The callback may answer it.
-        closed: Called with the id of a question that can no longer be answered.
-        session_left: Called with the id of a session that has left the runtime.
-        ended: Called when the runtime has closed; no more questions are asked.
+        opened: A run waits for an answer to this question; the callback may answer it.
+        closed: The question with this id accepts no more answers.
+        session_left: The session was evicted from memory, or deleted.
+        ended: The runtime has closed; there are no more questions.
     """
 
     opened: Callable[[Question], None]
@@ -51,98 +51,99 @@ class QuestionWatcher:
 
 
 @attrs.define(eq=False)
-class _Open:
+class _OpenQuestion:
     question: Question
     check: AnswerCheck | None
     answered: trio.Event = attrs.field(factory=trio.Event)
     answer: Answer | None = None
 
 
-class Questions:
+class QuestionBoard:
     """The open questions of one runtime."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenQuestion] = {}
         self._watchers: list[QuestionWatcher] = []
 
-    def open(self, session_id: str | None = None) -> tuple[Question, ...]:
+    def pending(self, session_id: str | None = None) -> tuple[Question, ...]:
         """Return the open questions, oldest first.
 
         Args:
-            session_id: Only questions of this session; None for all sessions.
+            session_id: Return the questions of this session only; None: of all sessions.
         """
-        found = (item.question for item in self._open.values())
-        return tuple(q for q in found if session_id is None or q.session_id == session_id)
+        questions = (entry.question for entry in self._open.values())
+        return tuple(q for q in questions if session_id is None or q.session_id == session_id)
 
     def answer(self, question_id: str, answer: Answer) -> None:
         """Answer a question; the first answer wins.
 
         Raises:
-            QuestionClosed: The question was answered, it timed out, its run ended, or it never
+            QuestionClosed: The question was answered, timed out, was closed with its run, or never
                 existed.
-            ConfigError: The value is not an answer, or not to this question, which stays open.
+            ConfigError: The answer is not valid for this question, which stays open.
         """
-        item = self._open.get(question_id)
-        if item is None:
+        entry = self._open.get(question_id)
+        if entry is None:
             raise QuestionClosed(question_id)
         check_answer(answer)
-        if item.check is not None:
-            item.check(answer)
+        if entry.check is not None:
+            entry.check(answer)
         self._close(question_id)
-        item.answer = answer
-        item.answered.set()
+        entry.answer = answer
+        entry.answered.set()
 
     async def ask(
         self, question: Question, seconds: float, check: AnswerCheck | None = None
     ) -> Answer | None:
-        """Wait for the answer to a question; return None if there was none in time.
+        """Wait for the answer to a question.
 
         Args:
             question: The question.
-            seconds: How long the question stays open.
-            check: Raises for answers that are meaningless for the question; None to accept any
-                answer.
+            seconds: How long it stays open.
+            check: Raises `ConfigError` for answers that are not valid; None: accept any answer.
+
+        Returns:
+            The answer; None if there was none in time.
 
         Cancellation: closes the question.
         """
-        item = self._open[question.id] = _Open(question, check)
+        entry = self._open[question.id] = _OpenQuestion(question, check)
         try:
             for watcher in tuple(self._watchers):
+                # A watcher may have answered it.
                 if question.id in self._open:
                     watcher.opened(question)
             with trio.move_on_after(seconds):
-                await item.answered.wait()
+                await entry.answered.wait()
         finally:
             self._close(question.id)
-        return item.answer
+        return entry.answer
 
     # Watchers.
 
     def watch(self, watcher: QuestionWatcher) -> None:
-        """Notify a watcher of the questions that are open now, and of all later changes."""
+        """Register callbacks; `opened` is called at once for every question that is open now."""
         self._watchers.append(watcher)
-        for question in self.open():
+        for question in self.pending():
             watcher.opened(question)
 
     def unwatch(self, watcher: QuestionWatcher) -> None:
-        """Remove a watcher. Does nothing if it was removed by the end of the runtime."""
+        """Unregister callbacks; does nothing if they are not registered any more."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
     def session_left(self, session_id: str) -> None:
-        """Notify the watchers that a session has left the runtime."""
+        """Report to every watcher that a session was evicted from memory, or deleted."""
         for watcher in self._watchers:
             watcher.session_left(session_id)
 
     def end(self) -> None:
-        """Notify the watchers that the runtime has closed, and remove them."""
+        """Report to every watcher that the runtime has closed, and unregister all of them."""
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.ended()
 
-    def _close(self, question_id: str) -> _Open | None:
-        item = self._open.pop(question_id, None)
-        if item is not None:
+    def _close(self, question_id: str) -> None:
+        if self._open.pop(question_id, None) is not None:
             for watcher in tuple(self._watchers):
                 watcher.closed(question_id)
-        return item

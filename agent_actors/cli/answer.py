@@ -1,7 +1,7 @@
-"""`agent-actors run`: one prompt, its answer as it streams.
+"""`agent-actors run`: send one prompt, and write the response as it streams.
 
-The answer goes to stdout and nothing else does, so that it can be piped; thoughts, notes and
-usage go to stderr. As JSON, every event is a line of stdout.
+Only the response goes to stdout, so that it can be piped; thinking, notes and usage go to stderr.
+With `--json`, every event is a line on stdout.
 """
 
 import sys
@@ -28,13 +28,13 @@ _PLAIN: Final = "\x1b[0m"
 
 
 @attrs.frozen(kw_only=True)
-class Shown:
-    """What of a run is shown.
+class OutputOptions:
+    """What of a run is output.
 
     Attributes:
         thinking: The model's chain of thought.
         usage: The tokens, at the end.
-        as_json: Every event as a line of JSON, in place of the answer's text.
+        as_json: Every event as a line of JSON, in location of the answer's text.
     """
 
     thinking: bool = False
@@ -43,54 +43,54 @@ class Shown:
 
 
 @attrs.frozen
-class Place:
-    """Where the run's session is kept.
+class SessionLocation:
+    """Where the session of a run is stored.
 
     Attributes:
-        session: Its id; None: a new one.
-        store: The path of the store; empty: nowhere.
+        session: The id of the session; None: a new one.
+        store: The path of the store; empty: memory.
     """
 
     session: str | None = None
     store: str = ""
 
     def open(self) -> Runtime:
-        """A runtime on that store."""
+        """Return a runtime with that store."""
         return open_runtime(store=open_store(self.store) if self.store else None)
 
 
 async def answer(
     prompt: str,
     options: AgentOptions,
-    shown: Shown,
-    place: Place = Place(),
+    output: OutputOptions,
+    location: SessionLocation = SessionLocation(),
 ) -> int:
-    """Stream the answer to a prompt.
+    """Stream the response to a prompt.
 
     Args:
-        prompt: What the user says; `-`: what stdin says.
+        prompt: The prompt; `-`: read it from stdin.
         options: The agent.
-        shown: What is shown.
-        place: Where its session is kept.
+        output: What to write.
+        location: Where the session is stored.
 
     Returns:
         The exit status.
 
     Raises:
         AgentError: The run failed.
-        BrokenPipeError: Whoever reads the answer has gone.
+        BrokenPipeError: The reader of the output has closed it.
 
     Cancellation: safe; the connection is closed.
     """
-    view = _JsonView() if shown.as_json else _TextView(thinking=shown.thinking)
+    view = _JsonView() if output.as_json else _TextView(thinking=output.thinking)
     if prompt == FROM_STDIN:
         prompt = await read_all(sys.stdin)
     failure: AgentError | None = None
     result: RunResult | None = None
     try:
         async with (
-            place.open() as runtime,
-            runtime.stream(prompt, options, session_id=place.session) as events,
+            location.open() as runtime,
+            runtime.stream(prompt, options, session_id=location.session) as events,
         ):
             async for event in events:
                 await view.show(event)
@@ -102,14 +102,14 @@ async def answer(
     if failure is not None:
         raise failure
     assert result is not None
-    await _tell_end(result, usage=shown.usage)
-    if place.store and place.session is None:
+    await _write_end(result, usage=output.usage)
+    if location.store and location.session is None:
         await Output(sys.stderr).write(f"note: go on with --session {result.session_id}\n")
     return 0
 
 
 class _TextView:
-    """The answer's text, and beside it thoughts."""
+    """Writes the text of the response to stdout, and thinking to stderr."""
 
     def __init__(self, *, thinking: bool) -> None:
         self._answer = Output(sys.stdout)
@@ -131,7 +131,7 @@ class _TextView:
                 pass
 
     async def end(self) -> None:
-        """Leave no line unfinished."""
+        """End unfinished lines."""
         await self._answer.end_line()
         await self._notes.end_line()
 
@@ -145,7 +145,7 @@ class _TextView:
 
 
 class _JsonView:
-    """Every event, as a line of JSON: UTF-8 whatever the stream's encoding."""
+    """Writes every event as a line of JSON, in UTF-8 regardless of the stream's encoding."""
 
     def __init__(self) -> None:
         self._answer = Output(sys.stdout)
@@ -154,18 +154,18 @@ class _JsonView:
         await self._answer.write_bytes(encode_event(event) + b"\n")
 
     async def end(self) -> None:
-        """Every line is finished."""
+        """Do nothing: every line is complete."""
 
 
-async def _tell_end(result: RunResult, *, usage: bool) -> None:
+async def _write_end(result: RunResult, *, usage: bool) -> None:
     notes = Output(sys.stderr)
     if result.stop_reason != StopReason.COMPLETED:
         await notes.write(f"note: the answer is not whole: {result.stop_reason}\n")
     if usage:
-        await notes.write(f"usage: {_in_words(result.usage)}\n")
+        await notes.write(f"usage: {_usage_text(result.usage)}\n")
 
 
-def _in_words(usage: Usage) -> str:
+def _usage_text(usage: Usage) -> str:
     parts = [f"{usage.input_tokens} tokens in", f"{usage.output_tokens} out"]
     if usage.cache_read_tokens:
         parts.append(f"{usage.cache_read_tokens} from the cache")

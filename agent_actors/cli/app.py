@@ -17,8 +17,8 @@ from cyclopts.validators import Number
 from rich.console import Console
 
 from agent_actors import AgentOptions, __version__
-from agent_actors.cli.answer import FROM_STDIN, Place, Shown, answer
-from agent_actors.cli.chat.command import Wanted, chat_as
+from agent_actors.cli.answer import FROM_STDIN, OutputOptions, SessionLocation, answer
+from agent_actors.cli.chat.command import ChatArguments, run_chat
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
 from agent_actors.cli.doctor.command import examine
@@ -142,8 +142,8 @@ async def run(
         missing = "--session needs --store PATH: without it a session ends with the run"
     if missing:
         return fail(missing, MISUSED)
-    shown = Shown(thinking=show_thinking, usage=usage, as_json=json)
-    place = Place(session, store)
+    shown = OutputOptions(thinking=show_thinking, usage=usage, as_json=json)
+    place = SessionLocation(session, store)
 
     async def work() -> int:
         options = AgentOptions(
@@ -208,7 +208,7 @@ async def chat(
         )
     if missing:
         return fail(missing, MISUSED)
-    wanted = Wanted(
+    arguments = ChatArguments(
         provider=provider or None,
         base_url=base_url,
         model=model,
@@ -224,7 +224,7 @@ async def chat(
         store=store,
         show_thinking=show_thinking,
     )
-    return await chat_as(wanted, plain=plain)
+    return await run_chat(arguments, plain=plain)
 
 
 @app.command

@@ -1,1 +1,1 @@
-"""`query()`, `run()`, `run_sync()` and `Client`: conversations without a runtime in view."""
+"""`query()`, `run()`, `run_sync()` and `Client`: conversations without opening a runtime."""

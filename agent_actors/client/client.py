@@ -1,16 +1,16 @@
-"""Client: a conversation with an agent, a turn at a time.
+# size: one public object; most lines are docstrings of its methods
+"""Client: a conversation with an agent, one turn at a time.
 
-A turn is a run of the runtime, read as blocks; the client owns a runtime of its own, or takes
-yours. It keeps no history: that is the session's, and so is which calls are open. It knows its
-turn, the task that reads it, and a conversation that was put in the session's place and is not on
-record yet. Between turns no task of it is alive.
+A turn is a run of a runtime, read as blocks. The session holds the history and the open tool calls;
+the client holds its current turn, and a conversation that was assigned and is not recorded yet. No
+task of a client is alive between turns.
 
-One task uses a client at a time. Two that meet in it are told so, instead of mixing their turns;
-only `interrupt` and `add_tool_result` are for any task.
+A client is for one task at a time: other tasks get a `ClientError`. Only `interrupt` and
+`add_tool_result` may be called from any task.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -18,8 +18,7 @@ from typing import Final, Self
 import attrs
 import trio
 
-from agent_actors.client.client_messages import ClientMessages
-from agent_actors.client.content_stream import FaceBlock
+from agent_actors.client.content_stream import StreamBlock
 from agent_actors.client.session import FaceSession, SessionView, view_of
 from agent_actors.client.tool_results import FaceRun
 from agent_actors.client.turn import FaceTurn
@@ -38,21 +37,50 @@ from agent_actors.sessions.records import seen_after
 from agent_actors.tools.output import to_output
 
 _NEW: Final = SessionView(Messages(), (), is_new=True)
-_GO_ON: Final = UserInput("")
+_CONTINUE: Final = UserInput("")
 _INTERRUPTED: Final = "the caller interrupted the turn before this call had a result"
 
 
 @attrs.define(eq=False)
 class _Turn:
-    """A turn, and who uses it."""
+    """A turn, and the tasks that use it."""
 
     run: FaceTurn
     begun_by: trio.lowlevel.Task
     read_by: trio.lowlevel.Task | None = None
 
 
+class ClientMessages:
+    """The blocks of one turn, in order; for one `async for`.
+
+    Args:
+        take: Returns the next block; None after the last one.
+    """
+
+    def __init__(self, take: Callable[[], Awaitable[StreamBlock | None]]) -> None:
+        self._take = take
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamBlock:
+        """Return the next block.
+
+        Raises:
+            PromptBlocked: A hook blocked the model request.
+            ClientError: Another task reads this turn.
+            AgentError: The error of the turn.
+
+        Cancellation: safe; no block is lost, and the turn continues.
+        """
+        block = await self._take()
+        if block is None:
+            raise StopAsyncIteration
+        return block
+
+
 class Client:
-    """A conversation with an agent; for `async with`.
+    """A conversation with an agent; enter it with `async with`.
 
     Example:
         ```python
@@ -62,18 +90,20 @@ class Client:
                 ...
         ```
 
-    With `auto_execute_tools=False` (the default) you carry out the calls: read a turn to its end,
-    `await client.add_tool_result(...)` for each `ToolUseBlock`, then `await client.continue_turn()`
-    and read on. With `True` tools run by themselves until the model answers without a call.
+    With `auto_execute_tools=False` (the default) you execute the tool calls: read a turn to its
+    end, `await client.add_tool_result(...)` for each `ToolUseBlock`, then
+    `await client.continue_turn()`, and read the next turn. With `True` tools are executed
+    automatically until the model responds without a call.
 
     Args:
         options: The agent.
-        runtime: Where to run; None: a runtime of its own, which ends with the client.
-        resume: A session to go on with; it has to be there.
-        session_id: A name for the session; it may be there, and need not.
+        runtime: The runtime to use; None: a new one, which closes with the client.
+        resume: The id of an existing session to continue.
+        session_id: The id of a session to continue or to create.
 
     Raises:
-        ConfigError: `resume` and `session_id` name two sessions or none, or the options are none.
+        ConfigError: `resume` and `session_id` name different sessions, an id is not valid, or the
+            options are not valid.
     """
 
     def __init__(
@@ -88,33 +118,36 @@ class Client:
             raise ConfigError(
                 f"resume={resume!r} and session_id={session_id!r} name two sessions; pass one"
             )
-        named = resume or session_id  # an empty one is a new session, as everywhere
+        named = resume or session_id  # an empty id means a new session, as everywhere
         if named and (fault := find_session_id_error(named)) is not None:
             raise ConfigError(fault)
         self._options = as_agent(options)
-        self._given = runtime
+        self._runtime = runtime
         self._resume = resume
-        self._wanted = session_id
+        self._session_id = session_id
         self._owned: Runtime | None = None
         self._session: FaceSession | None = None
-        self._left = False
+        self._closed = False
         self._turn: _Turn | None = None
         self._last: SessionView = _NEW
         self._result: RunResult | None = None
-        # How often turns were begun and read.
+        # How many turns were begun and read.
         self._begun = self._read = 0
         self._face: FaceRun | None = None
+        # The method that a task is in; empty: none.
         self._inside = ""
+        # The calls whose results are being added.
         self._adding: set[str] = set()
         self._add_lock = trio.Lock()
-        self._replaces: Messages | None = None
-        self._head: Message | None = None
+        # An assigned conversation that is not recorded yet, and its system message.
+        self._replacement: Messages | None = None
+        self._system_message: Message | None = None
 
-    # What it knows.
+    # State.
 
     @property
     def session_id(self) -> str:
-        """The session.
+        """The id of the session.
 
         Raises:
             ClientError: The client was never entered.
@@ -123,81 +156,81 @@ class Client:
 
     @property
     def history(self) -> list[MessageDict]:
-        """The conversation so far, as dicts of OpenAI's chat completions; a copy.
+        """The conversation in the format of OpenAI chat completions; a copy.
 
-        It is valid at any time: calls without a result stand there with one that says so. The
-        system prompt of the options is not in it.
+        It is always valid: an open call has a synthetic result. The system prompt of the options is
+        not included.
         """
-        head = () if self._head is None else (self._head,)
-        return messages_to_openai((*head, *self._view().messages))
+        system = () if self._system_message is None else (self._system_message,)
+        return messages_to_openai((*system, *self._view().messages))
 
     @property
     def message_history(self) -> list[MessageDict]:
-        """The same; what is assigned to it is the conversation from here on.
+        """The same as `history`; assign to it to replace the conversation.
 
-        It is put on record with the next prompt or result. A system message at its head is sent in
-        place of the options' system prompt.
+        An assigned conversation is recorded with the next prompt or result. A system message at its
+        beginning replaces the system prompt of the options.
 
         Raises:
-            MessageError: On assigning: it is no conversation; names the message.
-            ClientError: On assigning: a turn is under way.
+            MessageError: On assignment: a message is not valid; names the message.
+            ClientError: On assignment: a turn is under way.
         """
         return self.history
 
     @message_history.setter
     def message_history(self, messages: Iterable[Mapping[str, object]]) -> None:
-        self._check_between_turns("a history is set")
-        # What comes back as it was keeps what dicts cannot hold, such as the seals of thoughts.
-        read = messages_rewritten(self._view().messages, messages)
-        head = read[0] if read and read[0].role == "system" else None
-        replaces = read if head is None else read[1:]
-        seen_after(replaces)  # refuses what no session can hold, before anything is changed
-        self._head, self._replaces = head, replaces
+        self._check_between_turns("assigning a history")
+        # Unchanged messages keep what dicts cannot hold, such as signatures of thinking blocks.
+        merged = messages_rewritten(self._view().messages, messages)
+        system = merged[0] if merged and merged[0].role == "system" else None
+        replacement = merged if system is None else merged[1:]
+        seen_after(replacement)  # validates, before anything is changed
+        self._system_message, self._replacement = system, replacement
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that wait for `add_tool_result`, also those from before a `resume=`, in order.
+        """The calls that wait for `add_tool_result`, in order.
 
-        None while a turn is under way.
+        Includes calls from before `resume`. Empty while a turn is under way.
         """
         if self._turn is not None and not self._turn.run.left:
             return ()
         waiting = (call for call in self._view().open_calls if call.id not in self._adding)
-        return tuple(map(self._as_handed, waiting))
+        return tuple(map(self._as_deferred, waiting))
 
     @property
     def turn_count(self) -> int:
-        """How many turns were read."""
+        """The number of turns that were read."""
         return self._read
 
     @property
     def turn_metadata(self) -> dict[str, int]:
-        """The turns so far, as `{"turn_count": n}`."""
+        """The number of turns that were read, as `{"turn_count": n}`."""
         return {"turn_count": self._read}
 
     @property
     def result(self) -> RunResult | None:
-        """What the last turn came to, with its stop reason and usage.
+        """The result of the last turn, with its stop reason and usage.
 
-        None before its end, and if it failed.
+        None before the end of the turn, and if the turn failed.
         """
         return self._result
 
-    # Using it.
+    # Turns and results.
 
     async def query(self, prompt: Prompt) -> None:
-        """Say something; the answer is read with `receive_messages`.
+        """Send a prompt; read the response with `receive_messages`.
 
-        An empty text goes on without a word, as `continue_turn` does. A turn that was not read to
-        its end is ended first, as leaving it early does; calls that are open are closed.
+        An empty text continues without a prompt, as `continue_turn` does. A turn that was not read
+        to its end is cancelled first, and open calls are closed.
 
         Raises:
-            PromptBlocked: A hook refused the prompt; nothing was sent.
-            TurnLimitReached: The client has made its `max_turns`.
+            PromptBlocked: A hook blocked the prompt; nothing was sent.
+            TurnLimitReached: The client has begun `max_turns` turns.
             ClientError: Another task has a turn under way.
-            ConfigError: The prompt says nothing, and is not an empty text.
-            SessionBusy: Somebody else runs on the session.
-            AgentError: What a turn failed with that is ended here and that nobody had read.
+            ConfigError: The prompt is blank, and not an empty text.
+            SessionBusy: Another run holds the session.
+            AgentError: The error of the previous turn, if it was not read.
 
         Cancellation: nothing was sent, or the turn was ended.
         """
@@ -207,26 +240,27 @@ class Client:
             await self._begin(user_input(prompt), "query")
 
     async def continue_turn(self) -> None:
-        """Have the model asked with the conversation as it stands, and no word of the user.
+        """Request a response to the conversation as it is, without a new prompt.
 
-        After tool results, or to try again after an error. No `user_prompt_submit` fires.
+        Use it after tool results, or to retry after an error. `user_prompt_submit` hooks are not
+        called.
 
         Raises:
-            ClientError: A call has no result yet, there is nothing to go on with, or another task
-                has a turn under way.
-            TurnLimitReached: The client has made its `max_turns`.
-            SessionBusy: Somebody else runs on the session.
+            ClientError: A call has no result yet, the conversation is empty, or another task has a
+                turn under way.
+            TurnLimitReached: The client has begun `max_turns` turns.
+            SessionBusy: Another run holds the session.
 
-        Cancellation: as `query`.
+        Cancellation: see `query`.
         """
-        await self._begin(_GO_ON, "continue_turn")
+        await self._begin(_CONTINUE, "continue_turn")
 
     def receive_messages(self) -> ClientMessages:
-        """The blocks of the turn that `query` or `continue_turn` began, as they stream.
+        """Return the blocks of the turn that `query` or `continue_turn` began, as they stream.
 
-        `TextBlock` and `ThinkingBlock` hold what is new; a `ToolUseBlock` is whole. A call that
-        cannot be carried out, was refused or failed is a `ToolUseError`. Where tools run by
-        themselves, a `ToolResultBlock` follows each call.
+        `TextBlock` and `ThinkingBlock` hold the new text; a `ToolUseBlock` is complete. A call that
+        is invalid, was denied or failed is a `ToolUseError`. If tools are executed automatically, a
+        `ToolResultBlock` follows each call.
 
         Raises:
             ClientError: No turn was begun, or the last one was read.
@@ -243,28 +277,27 @@ class Client:
         name: str | None = None,
         is_error: bool = False,
     ) -> None:
-        """Give a call its result; it is on record when this returns.
+        """Record the result of a tool call, after the `post_tool_use` hooks.
 
-        Tasks may add results at once. The `post_tool_use` hooks see it first.
+        Several tasks may add results at the same time.
 
         Args:
             tool_call_id: The `id` of the `ToolUseBlock`.
-            content: Text stays text; dicts, lists and other JSON become JSON; a `ToolOutput` may
-                say more.
-            name: The tool's name; by default that of the call.
+            content: Text, or any value that can be JSON, or a `ToolOutput`, which may contain more.
+            name: The name of the tool, as a check; None: no check.
             is_error: Whether the call failed.
 
         Raises:
-            ClientError: There is no such call, it has a result, or the name is another's.
-            TypeError: The content is no JSON.
+            ClientError: There is no such call, it has a result, or `name` is not its tool.
+            TypeError: The content cannot be JSON.
             HookError: A hook failed; the call is still open.
-            PromptBlocked: A hook stopped the conversation; the result is on record.
-            SessionError: It could not be recorded.
+            PromptBlocked: A hook stopped the conversation; the result is recorded.
+            SessionError: The result could not be recorded.
 
-        Cancellation: the call is still open then, or its result is on record.
+        Cancellation: the call is still open, or its result is recorded.
         """
         session = self._usable()
-        self._check_between_turns("a result is added")
+        self._check_between_turns("adding a result")
         output = to_output(content)
         if is_error:
             output = attrs.evolve(output, is_error=True)
@@ -273,16 +306,17 @@ class Client:
         try:
             async with self._add_lock:
                 self._last = await session.answer(
-                    call, output, self._options, self._face, self._replaces
+                    call, output, self._options, self._face, self._replacement
                 )
-                self._replaces = None
+                self._replacement = None
         finally:
             self._adding.discard(tool_call_id)
 
     async def interrupt(self) -> None:
-        """End the turn that is under way, from any task; calls that are open are closed.
+        """End the current turn, from any task, and close open calls.
 
-        What was said so far is on record, and the history is valid. Nothing happens between turns.
+        The messages so far are recorded, and the history is valid. Between turns only open calls
+        are closed.
 
         Cancellation: the turn ends all the same.
         """
@@ -290,24 +324,25 @@ class Client:
         if turn is not None and not turn.run.left:
             await turn.run.interrupt()
         elif self._view().open_calls and not self._adding:
-            self._last = await session.close_calls(_INTERRUPTED, self._replaces)
-            self._replaces = None
+            self._last = await session.close_calls(_INTERRUPTED, self._replacement)
+            self._replacement = None
 
     async def __aenter__(self) -> Self:
         """Open the conversation.
 
         Raises:
-            SessionError: There is no session of the name to resume, or it cannot be read.
+            SessionError: The session to resume does not exist, or cannot be read.
             RuntimeClosed: The runtime is closed.
+            ClientError: The client was entered before.
         """
         if self._session is not None:
-            raise ClientError("a client is entered once; make another")
-        if self._given is None:
-            # Its one session is in use as long as the client is, however long nobody speaks.
+            raise ClientError("a client can be entered only once; create a new one")
+        if self._runtime is None:
+            # The only session is in use as long as the client is open.
             self._owned = open_runtime(session_ttl=math.inf)
             await self._owned.__aenter__()
         try:
-            await self._open(self._given or self._owned)
+            await self._open(self._runtime or self._owned)
         except BaseException as error:
             if self._owned is not None:
                 await self._owned.__aexit__(type(error), error, error.__traceback__)  # noqa: ASYNC102
@@ -324,10 +359,10 @@ class Client:
         try:
             if self._turn is not None:
                 await self._turn.run.leave(exc_type, exc, traceback)  # noqa: ASYNC102 - it shields
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised when the runtime is left
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised after the runtime closed
             raised = error
         self._keep_view()
-        self._left = True
+        self._closed = True
         if self._owned is not None:
             kind = None if raised is None else type(raised)
             trace = None if raised is None else raised.__traceback__
@@ -337,48 +372,49 @@ class Client:
 
     async def _open(self, runtime: Runtime | None) -> None:
         assert runtime is not None
-        session = runtime.face_session(self._resume or self._wanted)
-        if self._resume is not None or self._wanted is not None:
+        handle = runtime.session_handle(self._resume or self._session_id)
+        session = FaceSession(handle, runtime.client_stream)
+        if self._resume is not None or self._session_id is not None:
             self._last = await session.look()
             if self._resume is not None and self._last.is_new:
                 raise SessionError("there is nothing to resume", session_id=self._resume)
         self._session = session
 
-    # A turn.
+    # One turn.
 
-    async def _begin(self, said: UserInput, doing: str) -> None:
+    async def _begin(self, prompt: UserInput, method: str) -> None:
         session = self._usable()
-        self._enter(doing)
+        self._enter(method)
         try:
             self._check_may_begin()
             if self._turn is not None:
                 turn, self._turn = self._turn, None
                 await turn.run.leave()
                 self._keep_view()
-            if said is _GO_ON:
-                self._check_may_go_on()
-            await self._start(session, said)
+            if prompt is _CONTINUE:
+                self._check_may_continue()
+            await self._start(session, prompt)
         finally:
             self._inside = ""
 
-    async def _start(self, session: FaceSession, said: UserInput) -> None:
+    async def _start(self, session: FaceSession, prompt: UserInput) -> None:
         options = self._options
         manual = not options.auto_execute_tools
-        face = FaceRun(options.max_tool_iterations, hands_out=manual, replaces=self._replaces)
-        run = FaceTurn(session.stream(said, self._agent(), face), face)
+        face = FaceRun(options.max_tool_iterations, hands_out=manual, replaces=self._replacement)
+        run = FaceTurn(session.stream(prompt, self._agent(), face), face)
         self._result = None
         self._turn = _Turn(run, trio.lowlevel.current_task())
         try:
-            await run.begin(admitted=said is not _GO_ON)
+            await run.begin(admitted=prompt is not _CONTINUE)
         except BaseException:
             self._turn, self._result = None, run.result
             raise
         finally:
-            self._replaces = face.replaces  # None, once it is on record
+            self._replacement = face.replaces  # None once it is recorded
         self._begun += 1
         self._face = face
 
-    async def _next(self, turn: _Turn) -> FaceBlock | None:
+    async def _next(self, turn: _Turn) -> StreamBlock | None:
         if turn is not self._turn:
             return None  # a later turn has ended it
         task = trio.lowlevel.current_task()
@@ -397,24 +433,24 @@ class Client:
                 self._keep_view()
 
     def _agent(self) -> AgentOptions:
-        if self._head is None:
+        if self._system_message is None:
             return self._options
-        return attrs.evolve(self._options, system_prompt=self._head.content)
+        return attrs.evolve(self._options, system_prompt=self._system_message.content)
 
     def _check_may_begin(self) -> None:
         turn, task = self._turn, trio.lowlevel.current_task()
         if turn is not None and not turn.run.done and task not in (turn.begun_by, turn.read_by):
             raise ClientError(
-                f"task {turn.begun_by.name} has a turn under way; give each task a client of its "
-                "own, or read the turn to its end, or interrupt it, first"
+                f"task {turn.begun_by.name} has a turn under way; give each task its own client, "
+                "or read the turn to its end, or interrupt it, first"
             )
         if self._adding:
             raise ClientError(f"the result of call {min(self._adding)!r} is still being added")
-        most = self._options.max_turns
-        if most is not None and self._begun >= most:
-            raise TurnLimitReached(most)
+        max_turns = self._options.max_turns
+        if max_turns is not None and self._begun >= max_turns:
+            raise TurnLimitReached(max_turns)
 
-    def _check_may_go_on(self) -> None:
+    def _check_may_continue(self) -> None:
         view = self._view()
         if view.open_calls:
             ids = ", ".join(f"{call.name} ({call.id})" for call in view.open_calls)
@@ -423,7 +459,7 @@ class Client:
                 "them with a new prompt"
             )
         if not view.messages:
-            raise ClientError("there is nothing to go on with; say something with query() first")
+            raise ClientError("there is nothing to continue; send a prompt with query() first")
 
     def _open_call(self, call_id: str, name: str | None) -> ToolUseBlock:
         if call_id in self._adding:
@@ -432,51 +468,53 @@ class Client:
         call = next((call for call in view.open_calls if call.id == call_id), None)
         if call is None:
             answered = any(message.tool_call_id == call_id for message in view.messages)
-            what = "has a result" if answered else "is not known"
-            known = ", ".join(call.id for call in view.open_calls) or "none"
-            raise ClientError(f"call {call_id!r} {what}; open are: {known}")
+            problem = "has a result already" if answered else "does not exist"
+            open_ids = ", ".join(call.id for call in view.open_calls) or "none"
+            raise ClientError(f"call {call_id!r} {problem}; open calls: {open_ids}")
         if name is not None and name != call.name:
-            raise ClientError(f"call {call_id!r} is one of {call.name!r}, not of {name!r}")
-        return self._as_handed(call)
+            raise ClientError(f"call {call_id!r} was made to tool {call.name!r}, not {name!r}")
+        return self._as_deferred(call)
 
-    def _as_handed(self, call: ToolUseBlock) -> ToolUseBlock:
-        # As hooks rewrote it, where it was handed out here.
+    def _as_deferred(self, call: ToolUseBlock) -> ToolUseBlock:
+        # With the input that hooks rewrote, if the last turn of this client deferred the call.
         return call if self._face is None else self._face.handed.get(call.id, call)
 
-    # Keeping it in order.
+    # Checks, and the view of the session.
 
-    def _enter(self, doing: str) -> None:
+    def _enter(self, method: str) -> None:
         if self._inside:
             raise ClientError(
-                f"{doing}() was called while another task is in {self._inside}(); a client is for "
-                "one task at a time, give each its own"
+                f"{method}() was called while another task is in {self._inside}(); a client is for "
+                "one task at a time: give each task its own"
             )
-        self._inside = doing
+        self._inside = method
 
-    def _check_between_turns(self, when: str) -> None:
+    def _check_between_turns(self, action: str) -> None:
         turn = self._turn
         if turn is not None and not turn.run.left:
             raise ClientError(
-                f"a turn is under way; read it to its end, or interrupt it, before {when}"
+                f"a turn is under way; read it to its end, or interrupt it, before {action}"
             )
 
     def _entered(self) -> FaceSession:
         if self._session is None:
-            raise ClientError("enter it first: `async with Client(options) as client:`")
+            raise ClientError("enter the client first: `async with Client(options) as client:`")
         return self._session
 
     def _usable(self) -> FaceSession:
-        if self._left:
-            raise ClientError("the client was left; make another, with resume= to go on")
+        if self._closed:
+            raise ClientError(
+                "this Client is closed; create a new one with resume=<session_id> to continue"
+            )
         return self._entered()
 
     def _view(self) -> SessionView:
-        if self._replaces is not None:
-            return view_of(seen_after(self._replaces))
-        if self._session is None or self._left:
+        if self._replacement is not None:
+            return view_of(seen_after(self._replacement))
+        if self._session is None or self._closed:
             return self._last
         return self._session.view() or self._last
 
     def _keep_view(self) -> None:
-        """Remember the session as it stands: a runtime may let it go from memory."""
+        """Keep the state of the session: the runtime may evict it from memory."""
         self._last = self._entered().view() or self._last

@@ -1,9 +1,9 @@
-"""A run's events as the blocks that the small faces show, in the order in which they come.
+"""Converts the events of a run to the blocks that `Client` and `query()` yield. Pure.
 
-Pure: an event in, blocks out. Text and thoughts are shown as they stream, calls when they are
-whole. What a stream never showed, because a hook made the answer or a provider sent it in one
-piece, is shown with the answer. Calls that the caller is to carry out are not shown from here: that
-they are his is known when the run has ended.
+Text and thinking are yielded as they stream, tool calls when they are complete. If a response was
+not streamed, since a hook made it or the provider sent it at once, its text is yielded with the
+complete message. Client-side tool calls are not yielded here: `ClientTurn` yields them when the run
+has ended.
 """
 
 from collections.abc import Iterator
@@ -31,85 +31,88 @@ from agent_actors.domain.json import JsonObject, JsonValue
 
 @attrs.frozen
 class AnswerRestarted:
-    """What this answer showed so far is void: it broke off, and comes again from its beginning.
+    """The response failed and is requested again: discard the blocks of it yielded so far.
 
     Attributes:
-        reason: What broke it off.
+        reason: Why the response failed.
     """
 
     reason: str
     type: ClassVar[Literal["answer_restarted"]] = "answer_restarted"
 
 
-FaceBlock: TypeAlias = (
+StreamBlock: TypeAlias = (
     TextBlock | ThinkingBlock | ToolUseBlock | ToolUseError | ToolResultBlock | AnswerRestarted
 )
-"""What `receive_messages()` yields, and what a message of `query()` holds."""
+"""The blocks that `receive_messages()` yields, and that messages of `query()` contain."""
+
+FaceBlock: TypeAlias = StreamBlock
+"""The former name of `StreamBlock`."""
 
 
 class BlockReader:
-    """Turns the events of one run into blocks.
+    """Converts the events of one run to blocks.
 
     Args:
-        hands_out: Whether calls are the caller's to carry out.
+        client_side_tools: Whether the caller executes the tool calls.
     """
 
-    def __init__(self, *, hands_out: bool) -> None:
-        self._hands_out = hands_out
-        self._shown_text = self._shown_thinking = False
+    def __init__(self, *, client_side_tools: bool) -> None:
+        self._client_side_tools = client_side_tools
+        self._text_streamed = self._thinking_streamed = False
         self._calls: dict[str, ToolUseBlock] = {}
 
-    def take(self, event: Event) -> Iterator[FaceBlock]:
-        """The blocks that this event shows; mostly one, or none."""
+    def take(self, event: Event) -> Iterator[StreamBlock]:
+        """Yield the blocks of an event: usually one, or none."""
         match event:
             case AssistantDelta(text=text):
-                self._shown_text = True
+                self._text_streamed = True
                 yield TextBlock(text)
             case AssistantThinking(text=text):
-                self._shown_thinking = True
+                self._thinking_streamed = True
                 yield ThinkingBlock(text)
             case AttemptRestarted(reason=reason):
-                self._shown_text = self._shown_thinking = False
+                self._text_streamed = self._thinking_streamed = False
                 yield AnswerRestarted(reason)
             case AssistantMessage():
-                yield from self._answer(event)
+                yield from self._message(event)
             case ToolResult():
                 yield from self._result(event)
             case _:
                 pass
 
-    def _answer(self, answer: AssistantMessage) -> Iterator[FaceBlock]:
-        for block in answer.blocks:
+    def _message(self, message: AssistantMessage) -> Iterator[StreamBlock]:
+        for block in message.blocks:
             match block:
                 case TextBlock():
-                    if not self._shown_text:
+                    if not self._text_streamed:
                         yield block
                 case ThinkingBlock():
-                    if not self._shown_thinking and block.thinking:
+                    if not self._thinking_streamed and block.thinking:
                         yield block
                 case ToolUseError():
                     yield block
                 case ToolUseBlock():
                     self._calls[block.id] = block
-                    if not self._hands_out:
+                    if not self._client_side_tools:
                         yield block
                 case _:
-                    pass  # what only the provider knows is for the provider
-        self._shown_text = self._shown_thinking = False
+                    pass  # blocks that only the provider understands
+        self._text_streamed = self._thinking_streamed = False
 
-    def _result(self, result: ToolResult) -> Iterator[FaceBlock]:
+    def _result(self, result: ToolResult) -> Iterator[StreamBlock]:
         call = self._calls.pop(result.tool_use_id, None)
         if call is None:
-            return  # a call that came broken, and was shown as such
+            return  # an invalid call, which was yielded as a `ToolUseError`
         if result.is_error:
             raw = call.raw_arguments or None
             yield ToolUseError(error_text(result.content), raw, call.id, call.name)
-        if not self._hands_out:
+        if not self._client_side_tools:
             yield ToolResultBlock(call.id, result.content, result.is_error, call.name)
 
 
 def error_text(content: str | JsonObject | list[JsonValue]) -> str:
-    """What a result says went wrong, in words."""
+    """Return the error message in the content of a failed result."""
     if isinstance(content, dict):
         error = content.get("error")
         if isinstance(error, str):

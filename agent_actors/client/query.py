@@ -1,9 +1,10 @@
-"""query(), run() and run_sync(): one prompt, without a runtime to be named.
+"""query(), run() and run_sync(): one prompt, without opening a runtime.
 
-A `Query` owns one turn and, where none is open around it, a runtime for the length of it. It is a
-class and no generator: what a nursery holds must not hang on an iterator that anybody may drop. A
-bare `async for` therefore works only where an open runtime takes the run; an iterator that is
-dropped there cancels it, and the runtime sees to its end.
+They use the open runtime around them, or open one for the length of the run.
+
+`Query` is a class instead of an async generator, since an abandoned generator could not close a
+runtime in order. A bare `async for` therefore needs an open runtime around it. If the iterator is
+abandoned there, the run is cancelled, and the runtime handles its end.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,8 @@ from typing import Final, Literal, Self, TypeVar
 import attrs
 import trio
 
-from agent_actors.client.content_stream import FaceBlock
+from agent_actors.client.content_stream import StreamBlock
+from agent_actors.client.session import FaceSession
 from agent_actors.client.tool_results import FaceRun
 from agent_actors.client.turn import FaceTurn
 from agent_actors.domain.run import RunResult
@@ -24,8 +26,8 @@ from agent_actors.errors import ClientError
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.runtime.current import asyncio_runs, runtime_around
-from agent_actors.runtime.runtime import Runtime, open_runtime
+from agent_actors.runtime.current import asyncio_is_running
+from agent_actors.runtime.runtime import Runtime, find_open_runtime, open_runtime
 
 OutputT = TypeVar("OutputT")
 
@@ -35,7 +37,7 @@ a bare `async for` over query() needs an open runtime around it; enter it instea
         async for message in messages:"""
 
 
-def _as_tuple(blocks: Iterable[FaceBlock]) -> tuple[FaceBlock, ...]:
+def _as_tuple(blocks: Iterable[StreamBlock]) -> tuple[StreamBlock, ...]:
     return tuple(blocks)
 
 
@@ -47,45 +49,41 @@ class QueryMessage:
 
     Attributes:
         role: Always `assistant`.
-        content: What is new: mostly one block; none in the last message.
-        usage: In the last message, the tokens of the whole run.
-        stop_reason: In the last message, why it ended; see `StopReason`.
+        content: The new blocks: usually one; none in the last message.
+        usage: In the last message, the tokens that the run used.
+        stop_reason: In the last message, why the run ended; see `StopReason`.
     """
 
     role: Literal["assistant"] = "assistant"
-    content: tuple[FaceBlock, ...] = attrs.field(default=(), converter=_as_tuple)
+    content: tuple[StreamBlock, ...] = attrs.field(default=(), converter=_as_tuple)
     usage: Usage | None = None
     stop_reason: str | None = None
 
 
 def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
-    """Ask an agent one thing, and read its answer as it streams.
+    """Send one prompt to an agent, and read its response as it streams.
 
     `async with query(...) as messages:` and `async for message in messages:` work anywhere; inside
-    an open runtime a bare `async for message in query(...):` does too. Each message holds what is
-    new: some text, or a call that is whole; the last one holds usage and stop reason. Without
-    `auto_execute_tools` the run ends with the calls that the model made, for you to carry out; who
-    wants to go on from there takes a `Client`.
+    an open runtime a bare `async for message in query(...):` works too. Each message holds what is
+    new: some text, or a complete tool call; the last one holds usage and stop reason. Without
+    `auto_execute_tools` the run ends with the calls that the model made, for you to execute. Use a
+    `Client` to continue with their results.
 
     Args:
-        prompt: What the user says: text, or texts, images and files in a sequence; not blank.
+        prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
 
     Raises:
-        ConfigError: The prompt says nothing, or the options are none.
+        ConfigError: The prompt is blank, or the options are not valid.
     """
     return Query(user_input(prompt), as_agent(options))
 
 
 class Query:
-    """One answer, for one `async for`; made by `query()`.
+    """One run, for one `async for`; made by `query()`."""
 
-    Attributes:
-        result: What the run came to; None before its end, and if it failed.
-    """
-
-    def __init__(self, said: UserInput, options: AgentOptions) -> None:
-        self._said = said
+    def __init__(self, prompt: UserInput, options: AgentOptions) -> None:
+        self._prompt = prompt
         self._options = options
         self._owned: Runtime | None = None
         self._turn: FaceTurn | None = None
@@ -93,18 +91,18 @@ class Query:
 
     @property
     def result(self) -> RunResult | None:
-        """What the run came to; None before its end, and if it failed."""
+        """The result of the run; None before its end, and if it failed."""
         return None if self._turn is None else self._turn.result
 
     async def __aenter__(self) -> "_Messages":
-        """Start the run, in the runtime around this or in one of its own.
+        """Start the run, in the open runtime around it or in a new one.
 
         Raises:
-            ClientError: It was used before.
-            RuntimeClosed: The runtime takes no more runs.
+            ClientError: The query was used before.
+            RuntimeClosed: The runtime accepts no more runs.
         """
         self._check_unused()
-        runtime = runtime_around()
+        runtime = find_open_runtime()
         if runtime is None:
             self._owned = runtime = open_runtime()
             await runtime.__aenter__()
@@ -138,14 +136,14 @@ class Query:
             raise raised  # noqa: ASYNC104
 
     def __aiter__(self) -> "_Messages":
-        """The messages, of a run that the runtime around this owns.
+        """Return the messages, of a run in the open runtime around it.
 
         Raises:
-            TypeError: There is no open runtime; it shows the two lines to write.
+            TypeError: There is no open runtime; the message shows the two lines to write.
         """
         if self._messages is not None:
             return self._messages
-        runtime = runtime_around()
+        runtime = find_open_runtime()
         if runtime is None:
             raise TypeError(_ENTER_IT)
         return _DroppableMessages(self._make_turn(runtime))
@@ -154,17 +152,18 @@ class Query:
         self._check_unused()
         options = self._options
         face = FaceRun(options.max_tool_iterations, hands_out=not options.auto_execute_tools)
-        stream = runtime.face_session(None).stream(self._said, options, face)
+        session = FaceSession(runtime.session_handle(None), runtime.client_stream)
+        stream = session.stream(self._prompt, options, face)
         self._turn = FaceTurn(stream, face)
         return self._turn
 
     def _check_unused(self) -> None:
         if self._turn is not None:
-            raise ClientError("a query is one run, and this one was used; call query() again")
+            raise ClientError("a query can be used only once; call query() again")
 
 
 class _Messages:
-    """The messages of a turn that was begun."""
+    """The messages of a turn that has begun."""
 
     def __init__(self, turn: FaceTurn) -> None:
         self._turn = turn
@@ -172,18 +171,18 @@ class _Messages:
 
     @property
     def result(self) -> RunResult | None:
-        """What the run came to; None before its end, and if it failed."""
+        """The result of the run; None before its end, and if it failed."""
         return self._turn.result
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> QueryMessage:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            PromptBlocked: A hook refused to have the model asked.
-            AgentError: What the run failed with.
+            PromptBlocked: A hook blocked the model request.
+            AgentError: The error of the run.
 
         Cancellation: safe; no message is lost.
         """
@@ -198,7 +197,7 @@ class _Messages:
 
 
 class _DroppableMessages(_Messages):
-    """The same of a turn that is begun here, and that nobody will leave."""
+    """Messages of a turn that begins with the first message, and may be abandoned."""
 
     def __init__(self, turn: FaceTurn) -> None:
         super().__init__(turn)
@@ -206,11 +205,11 @@ class _DroppableMessages(_Messages):
         self._begun = False
 
     async def __anext__(self) -> QueryMessage:
-        """The next message; the first one starts the run.
+        """Return the next message; the first call starts the run.
 
         Raises:
-            PromptBlocked: A hook refused to have the model asked.
-            AgentError: What the run failed with.
+            PromptBlocked: A hook blocked the model request.
+            AgentError: The error of the run.
 
         Cancellation: safe; no message is lost.
         """
@@ -220,27 +219,27 @@ class _DroppableMessages(_Messages):
         return await super().__anext__()
 
     def __del__(self) -> None:
-        # Any thread may find that nobody holds it any more, and none of it may be done there.
+        # Called in any thread, where nothing of trio may be used.
         if self._begun and not self._turn.left:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._turn.drop)
 
 
 async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
-    """Ask an agent one thing, and wait for the answer; its tools run by themselves.
+    """Send one prompt to an agent, and return the result; tools are executed automatically.
 
-    It runs in the open runtime around this; without one, in a runtime of its own.
+    The run uses the open runtime around it; without one, a new one.
 
     Args:
-        prompt: What the user says: text, or texts, images and files in a sequence; not blank.
+        prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
 
     Raises:
-        AgentError: Whatever `Runtime.run` raises.
+        AgentError: See `Runtime.run`.
 
-    Cancellation: as `Runtime.run`: nothing of it is alive afterwards.
+    Cancellation: see `Runtime.run`; nothing of the run is alive afterwards.
     """
-    runtime = runtime_around()
+    runtime = find_open_runtime()
     if runtime is not None:
         return await runtime.run(prompt, options)
     async with open_runtime() as own:
@@ -248,23 +247,23 @@ async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Outpu
 
 
 def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
-    """The same for a script: it runs trio itself, and returns the answer.
+    """Do what `run` does, for a script: start trio, and return the result.
 
     Args:
-        prompt: What the user says: text, or texts, images and files in a sequence; not blank.
+        prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
 
     Raises:
         RuntimeError: An event loop runs in this thread.
-        AgentError: Whatever `Runtime.run` raises.
+        AgentError: See `Runtime.run`.
     """
     if trio.lowlevel.in_trio_run():
         raise RuntimeError(
-            "run_sync() cannot run inside of trio: it would block it; use `await run(...)`"
+            "run_sync() cannot run inside trio, which it would block; use `await run(...)`"
         )
-    if asyncio_runs():
+    if asyncio_is_running():
         raise RuntimeError(
-            "run_sync() cannot run inside of asyncio: it would block it; use "
+            "run_sync() cannot run inside asyncio, which it would block; use "
             "`await asyncio.to_thread(run_sync, ...)`"
         )
     return trio.run(partial(run, prompt, options))

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import attrs
 
-from agent_actors.actors.session_gate import OnBusy
 from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, EventScope, ToolResult
@@ -20,8 +19,7 @@ from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.hooks.run_hooks import HookedRun
-from agent_actors.runtime.lifecycle import Actors
-from agent_actors.runtime.sessions.transaction import committed
+from agent_actors.runtime.sessions.handle import SessionHandle
 from agent_actors.runtime.stream import RunStream
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import closing, replacing, seen_after
@@ -56,14 +54,18 @@ def view_of(state: SessionState) -> SessionView:
 class FaceSession:
     """One session.
 
-    Attributes:
-        session_id: The session.
+    Args:
+        handle: Its state, and commits between its runs.
+        start: Makes the stream of a run.
     """
 
-    session_id: str
-    _actors: Actors
+    _handle: SessionHandle
     _start: StartFace
-    _on_busy: OnBusy
+
+    @property
+    def session_id(self) -> str:
+        """The session."""
+        return self._handle.session_id
 
     def stream(self, said: UserInput, options: AgentOptions, face: FaceRun) -> RunStream:
         """A run that goes on here; it begins where it is entered."""
@@ -71,7 +73,7 @@ class FaceSession:
 
     def view(self) -> SessionView | None:
         """The session as it stands; None if it is not in memory."""
-        state = self._actors.log.peek_state(self.session_id)
+        state = self._handle.peek()
         return None if state is None else view_of(state)
 
     async def look(self) -> SessionView:
@@ -109,12 +111,12 @@ class FaceSession:
 
         Cancellation: nothing is on record then.
         """
-        run_id = face.run_id if face else self._actors.ids.new()
+        run_id = face.run_id if face else self._handle.ids.new()
         request_id = face.request_id if face else run_id
         hooked = face.hooked if face else None
         chain = options.hook_chain
         if hooked is None and chain:
-            info = RunInfo(self.session_id, run_id, request_id, 0, self._actors.wall_clock())
+            info = RunInfo(self.session_id, run_id, request_id, 0, self._handle.wall_clock())
             hooked = HookedRun(chain, options, lambda: info)
         beside: list[EventBuilder] = []
         if hooked is not None:
@@ -122,7 +124,7 @@ class FaceSession:
             messages = Messages() if seen is None else seen.messages
             output = await hooked.ring.after_tool(call, output, messages)
             beside = hooked.drafts()
-        now = self._actors.wall_clock()
+        now = self._handle.wall_clock()
         result: EventBuilder = partial(
             ToolResult,
             tool_use_id=call.id,
@@ -158,10 +160,10 @@ class FaceSession:
                 first, state = replacing(state, replaces), seen_after(replaces)
             return [*first, *(closing(call, why) for call in state.open_calls)]
 
-        run_id = self._actors.ids.new()
+        run_id = self._handle.ids.new()
         return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
 
     async def _commit(
         self, scope: EventScope, make: Callable[[SessionState], Sequence[EventBuilder]]
     ) -> SessionView:
-        return view_of(await committed(self._actors, scope, make, on_busy=self._on_busy))
+        return view_of(await self._handle.commit(scope, make))

@@ -48,7 +48,7 @@ class FaceTurn:
         self.left: bool = False
         self._stream = stream
         self._face = face
-        self._reader = BlockReader(hands_out=face.hands_out)
+        self._reader = BlockReader(client_side_tools=face.hands_out)
         self._ready: deque[FaceBlock] = deque()
         # A conversation that takes the session's place goes on record first; its reader knows it.
         self._shows = face.replaces is None

@@ -26,12 +26,14 @@ _NEVER: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # What a listing can ask for: metadata is compared by its JSON, so 1, 1.0 and True differ.
 JsonScalar: TypeAlias = str | int | float | bool | None
 
-# Newest first, by the time of the first or of the last record.
-SessionOrder: TypeAlias = Literal["created", "updated"]
-
-# Keys of the metadata of a child run's session: its parent session, and the call that started it.
+# Metadata keys that the runtime sets: of the session of a nested run, and of a fork.
 PARENT_SESSION: Final = "parent_session_id"
 PARENT_CALL: Final = "parent_tool_use_id"
+FORKED_FROM: Final = "forked_from"
+FORKED_AT: Final = "forked_at_seq"
+
+# Newest first, by the time of the first or of the last record.
+SessionOrder: TypeAlias = Literal["created", "updated"]
 
 
 def find_session_id_error(session_id: object) -> str | None:

@@ -1,1 +1,1 @@
-"""The runtime: options, the driver of a run, and the face that callers use."""
+"""`open_runtime()` and `Runtime`: start runs, control sessions, answer questions, see events."""

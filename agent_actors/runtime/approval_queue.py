@@ -1,10 +1,9 @@
-"""An approval queue: what all sessions ask, in one line for one or many people.
+"""ApprovalQueue: the open questions of all sessions in one queue, for one or many people.
 
-A thin user of the one road: it is told of questions as they open and close, and answers them by
-`runtime.answer`. It owns which of them were given out, and a whitelist of tools that it approves
-by itself for a while. It judges nothing: what a policy denies is never asked, so that no entry here
-can let it run; and an entry answers questions alone, so that hooks, schemas and whoever is asked
-before a person have their say with every call. Nothing here waits but `get`.
+It watches questions as they open and close, and answers them through the runtime. It also holds an
+allowlist of tools (`whitelist` in the public API) whose questions it approves automatically for a
+while. An entry only answers questions: calls that a policy denies raise no question, and schemas,
+hooks and `can_use_tool` are applied to every call before. Only `get` waits.
 """
 
 import math
@@ -24,16 +23,17 @@ from agent_actors.permissions.grants import Scope
 
 WhitelistScope: TypeAlias = Literal["session", "always"]
 
-# Seconds: as long as a person remembers what they said yes to.
+# Seconds: about as long as a person remembers what they approved.
 WHITELIST_TTL: Final = 600.0
-# Entries; beyond it the oldest goes, and what it approved is asked again.
+# Entries; beyond that the oldest is removed, and its questions are asked again.
 MAX_WHITELISTED: Final = 10_000
 
-_Place: TypeAlias = tuple[str, str | None]
+# A tool, and a session; None: every session.
+_EntryKey: TypeAlias = tuple[str, str | None]
 
 
-class _Road(Protocol):
-    """What the queue needs of a `Runtime`."""
+class _QuestionSource(Protocol):
+    """The methods of `Runtime` that the queue uses."""
 
     def answer(self, question_id: str, answer: Answer, /) -> None: ...
 
@@ -42,12 +42,12 @@ class _Road(Protocol):
 
 @attrs.frozen
 class Whitelisted:
-    """An entry of the whitelist.
+    """An entry of the allowlist.
 
     Attributes:
-        tool_name: The tool, by its exact name.
-        session_id: The session; None: every one.
-        seconds_left: How long it holds yet; `math.inf`: until it is revoked.
+        tool_name: The exact name of the tool.
+        session_id: The session; None: every session.
+        seconds_left: Seconds until the entry expires; `math.inf`: never.
     """
 
     tool_name: str
@@ -56,14 +56,14 @@ class Whitelisted:
 
 
 class ApprovalQueue:
-    """The open questions of a runtime, for people to work off.
+    """The open questions of a runtime, in the order in which they were asked.
 
-    Questions come in the order in which they were asked, each once, whoever takes it; it stays
-    `pending` until it closes. One that closes before (it was answered elsewhere, its deadline
-    passed, its run ended) leaves the queue. Several queues of one runtime each have all questions;
-    the first answer wins. Use it in the runtime's own thread.
+    Each question is returned by `get` once, to one task, and stays `pending` until it closes. A
+    question that closes first (it was answered elsewhere, timed out, or its run ended) leaves the
+    queue. Several queues of one runtime each contain all questions; the first answer wins. Use the
+    queue in the thread of the runtime.
 
-    Questions of a run with `on_ask="suspend"` are not here: nobody waits for them.
+    Runs with `on_ask="suspend"` do not wait for answers, so their questions are not in the queue.
 
     Example:
         ```python
@@ -76,40 +76,40 @@ class ApprovalQueue:
         ```
 
     Args:
-        runtime: Whose questions.
-        whitelist_ttl: Seconds that an entry of the whitelist holds; `math.inf`: until it is
-            revoked, the queue is left, or its session leaves the runtime.
+        runtime: The runtime.
+        whitelist_ttl: Seconds until an entry of the allowlist expires; `math.inf`: entries last
+            until they are revoked, the queue is left, or their session leaves memory.
 
     Raises:
         ConfigError: `whitelist_ttl` is not above 0.
     """
 
-    def __init__(self, runtime: _Road, *, whitelist_ttl: float = WHITELIST_TTL) -> None:
+    def __init__(self, runtime: _QuestionSource, *, whitelist_ttl: float = WHITELIST_TTL) -> None:
         if not whitelist_ttl > 0:
             raise ConfigError(
-                "whitelist_ttl must be above 0 seconds, or math.inf for no end; got "
+                "whitelist_ttl must be above 0 seconds, or math.inf for no expiry; got "
                 f"{whitelist_ttl!r:.80}"
             )
         self._runtime = runtime
         self._ttl = whitelist_ttl
         self._pending: dict[str, Question] = {}
-        # Those of them that nobody has taken.
+        # The pending questions that `get` has not returned.
         self._new: dict[str, Question] = {}
-        # Until when each entry holds, the oldest first.
-        self._listed: dict[_Place, float] = {}
+        # When each entry expires, oldest entry first.
+        self._allowed: dict[_EntryKey, float] = {}
         self._waiting = trio.lowlevel.ParkingLot()
         self._unwatch: Callable[[], None] | None = None
         self._ended = False
 
     def __enter__(self) -> Self:
-        """Begin with the questions that are open now.
+        """Begin, with the questions that are open now.
 
         Raises:
             RuntimeClosed: The runtime is closed.
-            RuntimeFailure: It is not open yet, or the queue was entered before.
+            RuntimeFailure: The runtime is not open, or the queue was entered before.
         """
         if self._unwatch is not None or self._ended:
-            raise RuntimeFailure("an approval queue is entered once; make another")
+            raise RuntimeFailure("an approval queue can be entered only once; create a new one")
         watcher = QuestionWatcher(self._opened, self._closed, self._session_left, self._end)
         self._unwatch = self._runtime.watch_questions(watcher)
         return self
@@ -120,23 +120,23 @@ class ApprovalQueue:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave it: its whitelist is gone, and whoever waits with `get` is told."""
+        """End the queue: drop its allowlist; `get` raises `RuntimeClosed` from now on."""
         if self._unwatch is not None:
             self._unwatch()
         self._end()
 
     def __len__(self) -> int:
-        """How many questions are pending."""
+        """Return the number of pending questions."""
         return len(self._pending)
 
-    # Working it off.
+    # Questions.
 
     async def get(self) -> Question:
-        """Take the next question that nobody has taken; wait for one.
+        """Take the oldest question that no task has taken; wait until there is one.
 
         Raises:
             RuntimeClosed: The runtime has closed, or the queue was left.
-            RuntimeFailure: It was never entered.
+            RuntimeFailure: The queue was never entered.
 
         Cancellation: safe; no question is lost.
         """
@@ -144,15 +144,15 @@ class ApprovalQueue:
         while not self._new:
             self._check_open()
             await self._waiting.park()
-        # From here on nothing waits: what is taken is given.
+        # No checkpoint after this: a question that is taken is returned.
         return self._new.pop(next(iter(self._new)))
 
     def __aiter__(self) -> Self:
-        """The questions as they come, until the runtime closes or the queue is left."""
+        """Iterate over new questions until the runtime closes or the queue is left."""
         return self
 
     async def __anext__(self) -> Question:
-        """The next one, as `get`.
+        """Take the next question, as `get` does.
 
         Cancellation: safe; no question is lost.
         """
@@ -162,13 +162,13 @@ class ApprovalQueue:
             raise StopAsyncIteration from None
 
     def pending(self, session_id: str | None = None) -> tuple[Question, ...]:
-        """The questions that are open, taken or not, the oldest first.
+        """Return the open questions, taken or not, oldest first.
 
         Args:
-            session_id: Only those of this session; None: of all.
+            session_id: Return the questions of this session only; None: of all sessions.
         """
-        found = self._pending.values()
-        return tuple(q for q in found if session_id is None or q.session_id == session_id)
+        questions = self._pending.values()
+        return tuple(q for q in questions if session_id is None or q.session_id == session_id)
 
     def approve(
         self,
@@ -178,23 +178,24 @@ class ApprovalQueue:
         remember: Remember | Scope | None = None,
         input: JsonObject | None = None,  # noqa: A002 - as the decision has it
     ) -> None:
-        """Let a call run.
+        """Approve a tool call.
 
         Args:
-            question_id: The question.
-            whitelist: Approve by itself, for `whitelist_ttl` seconds, every question about this
-                tool, whatever its arguments: in this session, or `always` in any. What is pending
-                already is approved at once. None: this call alone.
-            remember: Have the permissions remember it, as `PermissionDecision.remember` says: for
-                the same arguments, or the calls that a rule such as `shell(git *)` matches.
-            input: Arguments to run with in place of the model's; judged again.
+            question_id: The `id` of the question.
+            whitelist: Also approve, for `whitelist_ttl` seconds, every other question about this
+                tool, for any arguments: in this `session`, or `always`, in every session. Pending
+                questions are approved at once. None: approve this call only.
+            remember: Store the approval as a permission, as `PermissionDecision.remember` does: for
+                the same arguments, or for the calls that a rule such as `shell(git *)` matches.
+            input: New arguments for the call; permissions are checked again.
 
         Raises:
-            QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
-            ConfigError: The question is not about leave to run a call, such as one of
-                `AskUserQuestion`, which takes an `answer`; or `whitelist` is joined with another
-                input or memory; or the rule to remember does not fit the call. It stays open.
-            RuntimeFailure: The queue is not open, here and below.
+            QuestionClosed: The question was answered, timed out, was closed with its run, or never
+                existed.
+            ConfigError: The question does not ask for a permission (those of `AskUserQuestion` take
+                an `answer`), `whitelist` is combined with `input` or `remember`, or the rule to
+                remember does not match the call. The question stays open.
+            RuntimeFailure: The queue was not entered.
         """
         question = self._question(question_id)
         if not question.permission:
@@ -207,8 +208,7 @@ class ApprovalQueue:
             )
         if whitelist is not None and not (remember is None and input is None):
             raise ConfigError(
-                "an entry of the whitelist approves calls as they are; leave out input and "
-                "remember, or the whitelist"
+                "`whitelist` cannot be combined with `input` or `remember`; pass one or the other"
             )
         self._runtime.answer(
             question_id,
@@ -217,21 +217,21 @@ class ApprovalQueue:
             ),
         )
         if whitelist is not None:
-            self._list(question.tool_name, question.session_id if whitelist == "session" else None)
+            self._allow(question.tool_name, question.session_id if whitelist == "session" else None)
 
     def deny(
         self, question_id: str, reason: str = "", *, remember: Remember | Scope | None = None
     ) -> None:
-        """Refuse a call.
+        """Deny a tool call.
 
         Args:
-            question_id: The question.
-            reason: Why; the model is told. Empty: that a person said no.
-            remember: Have the permissions remember it.
+            question_id: The `id` of the question.
+            reason: The reason, which the model gets; empty: a person said no.
+            remember: Store the denial as a permission, as `PermissionDecision.remember` does.
 
         Raises:
-            QuestionClosed: It takes no answer any more, or there never was one.
-            ConfigError: The rule to remember does not fit the call; it stays open.
+            QuestionClosed: The question is not open.
+            ConfigError: The rule to remember does not match the call; the question stays open.
         """
         self._question(question_id)
         reason = reason or "a person said no"
@@ -240,71 +240,71 @@ class ApprovalQueue:
         )
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question in words, as `Runtime.answer`.
+        """Answer a question, as `runtime.questions.answer` does.
 
         Raises:
-            QuestionClosed: It takes no answer any more, or there never was one.
-            ConfigError: It is none to this question, which stays open.
+            QuestionClosed: The question is not open.
+            ConfigError: The answer is not valid for this question, which stays open.
         """
         self._question(question_id)
         self._runtime.answer(question_id, answer)
 
-    # The whitelist.
+    # The allowlist.
 
     def whitelist(self) -> tuple[Whitelisted, ...]:
-        """What is approved without asking now, the oldest entry first."""
+        """Return the entries of the allowlist, oldest first."""
         now = trio.current_time()
-        self._forget_ended(now)
+        self._drop_expired(now)
         return tuple(
-            Whitelisted(tool_name, session_id, until - now)
-            for (tool_name, session_id), until in self._listed.items()
+            Whitelisted(tool_name, session_id, expiry - now)
+            for (tool_name, session_id), expiry in self._allowed.items()
         )
 
     def revoke(self, tool_name: str, session_id: str | None = None) -> bool:
-        """Ask about a tool again. Calls that were approved before run on.
+        """Remove an entry of the allowlist. Calls that were approved before continue.
 
         Args:
             tool_name: The tool.
             session_id: The session of the entry; None: the entry for every session.
 
         Returns:
-            Whether there was such an entry.
+            True if there was such an entry.
         """
-        self._forget_ended(trio.current_time())
-        return self._listed.pop((tool_name, session_id), None) is not None
+        self._drop_expired(trio.current_time())
+        return self._allowed.pop((tool_name, session_id), None) is not None
 
     def revoke_all(self) -> None:
-        """Ask about every tool again."""
-        self._listed.clear()
+        """Remove all entries of the allowlist."""
+        self._allowed.clear()
 
-    def _list(self, tool_name: str, session_id: str | None) -> None:
+    def _allow(self, tool_name: str, session_id: str | None) -> None:
         now = trio.current_time()
-        self._forget_ended(now)
-        # A new one, and the youngest: what an entry approves is never pending.
-        self._listed[tool_name, session_id] = now + self._ttl
-        if len(self._listed) > MAX_WHITELISTED:
-            del self._listed[next(iter(self._listed))]
+        self._drop_expired(now)
+        # Always a new key, so the entry is the last one: its questions would not be pending.
+        self._allowed[tool_name, session_id] = now + self._ttl
+        if len(self._allowed) > MAX_WHITELISTED:
+            del self._allowed[next(iter(self._allowed))]
         for question in self.pending():
-            self._approve_if_listed(question)
+            self._approve_if_allowed(question)
 
-    def _approve_if_listed(self, question: Question) -> bool:
+    def _approve_if_allowed(self, question: Question) -> bool:
         if not question.permission:
             return False
         now = trio.current_time()
         for session_id in (question.session_id, None):
-            if now < self._listed.get((question.tool_name, session_id), -math.inf):
+            if now < self._allowed.get((question.tool_name, session_id), -math.inf):
                 where = "every session" if session_id is None else "this session"
                 reason = f"a person approved this tool for {where}"
                 self._runtime.answer(question.id, PermissionDecision("allow", reason=reason))
                 return True
         return False
 
-    def _forget_ended(self, now: float) -> None:
-        # All hold for as long, so that the oldest is the first to end.
-        while self._listed and next(iter(self._listed.values())) <= now:
-            del self._listed[next(iter(self._listed))]
+    def _drop_expired(self, now: float) -> None:
+        # All entries last equally long, so the oldest expires first.
+        while self._allowed and next(iter(self._allowed.values())) <= now:
+            del self._allowed[next(iter(self._allowed))]
 
-    # Keeping it.
+    # Callbacks of the question watcher, and checks.
 
     def _question(self, question_id: str) -> Question:
         self._check_open()
@@ -320,7 +320,7 @@ class ApprovalQueue:
             raise RuntimeFailure("enter the queue first: `with ApprovalQueue(runtime) as queue:`")
 
     def _opened(self, question: Question) -> None:
-        if not self._approve_if_listed(question):
+        if not self._approve_if_allowed(question):
             self._pending[question.id] = self._new[question.id] = question
             self._waiting.unpark()
 
@@ -329,13 +329,13 @@ class ApprovalQueue:
         self._new.pop(question_id, None)
 
     def _session_left(self, session_id: str) -> None:
-        # Under its id another one may begin.
-        self._listed = {
-            place: until for place, until in self._listed.items() if place[1] != session_id
+        # A new session may get the same id.
+        self._allowed = {
+            key: expiry for key, expiry in self._allowed.items() if key[1] != session_id
         }
 
     def _end(self) -> None:
         self._ended = True
-        for kept in (self._pending, self._new, self._listed):
-            kept.clear()
+        for entries in (self._pending, self._new, self._allowed):
+            entries.clear()
         self._waiting.unpark_all()

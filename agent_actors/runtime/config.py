@@ -1,4 +1,4 @@
-"""How a runtime is built, checked where it is made, and what it tells of itself."""
+"""Options of a runtime and their validation, and its statistics."""
 
 from typing import Final
 
@@ -28,13 +28,13 @@ class RuntimeStatistics:
     """A snapshot of a runtime.
 
     Attributes:
-        runs: Runs that are alive.
-        runs_started: Runs begun so far.
-        gate: The SessionGate.
-        tools: The ToolExecutor.
-        endpoints: Each endpoint's ModelStream.
-        log: The SessionLog.
-        bus: The HookBus.
+        runs: The number of live runs.
+        runs_started: The number of runs that were started so far.
+        gate: Statistics of the SessionGate.
+        tools: Statistics of the ToolExecutor.
+        endpoints: Statistics of each endpoint's ModelStream.
+        log: Statistics of the SessionLog.
+        bus: Statistics of the HookBus.
     """
 
     runs: int
@@ -48,20 +48,20 @@ class RuntimeStatistics:
 
 @attrs.frozen(kw_only=True)
 class RuntimeOptions:
-    """How a runtime is built. Durations in seconds; `math.inf` for no bound where it says so.
+    """Options of a runtime; the arguments of `open_runtime`, which documents them.
 
     Attributes:
-        store: Where session logs are kept; None: in memory.
-        drain: How long closing waits for runs before it cancels them.
+        store: Where session logs are stored; None: in memory.
+        drain: Seconds that closing waits for runs before it cancels them.
         on_busy: What a second run on a session does: `reject`, `queue`, `interrupt`, `rollback`
             or `steer`.
-        max_sessions: Sessions in memory; beyond it the longest unused goes.
-        session_ttl: How long an idle session stays in memory.
-        tools_per_run: Calls of one run that may run at once.
-        tools_per_runtime: Calls of all runs that may run at once.
-        threads: Sync tools that may run at once.
-        streams_per_endpoint: Streams of one endpoint that may be live at once; inf for no bound.
-        subscriptions: How observers wait that do not say otherwise.
+        max_sessions: Sessions in memory; beyond that, the least recently used one is evicted.
+        session_ttl: Seconds that an idle session stays in memory.
+        tools_per_run: How many tool calls of one run may run at once.
+        tools_per_runtime: How many tool calls of all runs may run at once.
+        threads: How many sync tools may run at once.
+        streams_per_endpoint: How many streams of one endpoint may be live at once.
+        subscriptions: The options of subscriptions that do not set their own.
     """
 
     store: SessionStore | None = None
@@ -87,20 +87,22 @@ class RuntimeOptions:
         if not self.drain >= 0:
             raise ConfigError(f"open_runtime: drain must not be negative; got {self.drain}")
         if self.subscriptions.after_seq is not None:
-            raise ConfigError("open_runtime: after_seq is a matter of one subscription, not of all")
+            raise ConfigError(
+                "open_runtime: after_seq cannot be a runtime default; pass it to subscribe()"
+            )
         check_policy(self.on_busy)
 
 
-def waiting(on_busy: OnBusy) -> OnBusy:
-    """The policy for what is no run: it waits for one, and neither stops it nor speaks to it."""
+def queue_policy(on_busy: OnBusy) -> OnBusy:
+    """Return the policy for commits between runs, which may wait for a run but not stop it."""
     return "reject" if on_busy == "reject" else "queue"
 
 
 def check_policy(on_busy: str) -> None:
-    """Check what a second run on a session is to meet.
+    """Check that a value is a policy for a second run on a session.
 
     Raises:
-        ConfigError: It is none of the policies.
+        ConfigError: It is not.
     """
     if on_busy not in _GATE_POLICIES:
         raise ConfigError(f"on_busy must be one of {', '.join(_GATE_POLICIES)}; got {on_busy!r}")

@@ -1,40 +1,41 @@
-"""What is around the current code: the innermost runtime that was opened, and the event loop.
+"""Context of the current code: the innermost open runtime, and the event loop.
 
-Only the small faces look for the runtime, so that `query()` can do without one to be named. Whoever
-starts a task hands it on, as every context variable is. Which loop runs is asked where trio is
-needed, so that a program of asyncio's is told what to write.
+`query()` and `run()` look up the runtime here, so that callers need not pass one. Context variables
+are inherited, so every task that the caller starts sees the same runtime.
 """
 
 import sys
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 import trio
 
-if TYPE_CHECKING:
-    from agent_actors.runtime.runtime import Runtime
 
-current_runtime: Final[ContextVar["Runtime | None"]] = ContextVar(
+class EnteredRuntime(Protocol):
+    """A runtime whose `async with` block surrounds the current code."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if the runtime accepts new work from the current code."""
+        ...
+
+
+# The type is a Protocol, since `runtime.py` imports this module.
+innermost_runtime: Final[ContextVar[EnteredRuntime | None]] = ContextVar(
     "agent_actors_runtime", default=None
 )
 
 
-def runtime_around() -> "Runtime | None":
-    """The innermost runtime around the current code that takes work; None if there is none."""
-    runtime = current_runtime.get()
-    return runtime if runtime is not None and runtime.is_open else None
-
-
-def trio_around() -> trio.lowlevel.TrioToken:
-    """The trio run around the current code.
+def require_trio() -> trio.lowlevel.TrioToken:
+    """Return the token of the current trio run.
 
     Raises:
-        RuntimeError: There is none; it says what to write.
+        RuntimeError: trio is not running; the message says what to write instead.
     """
     if trio.lowlevel.in_trio_run():
         return trio.lowlevel.current_trio_token()
-    if asyncio_runs():
+    if asyncio_is_running():
         raise RuntimeError(
             "agent_actors runs on trio, and this is asyncio. Begin the program with "
             "`trio.run(main)` in place of `asyncio.run(main())`; or keep asyncio, as a notebook "
@@ -44,17 +45,17 @@ def trio_around() -> trio.lowlevel.TrioToken:
 
 
 class _Asyncio(Protocol):
-    """What is asked of asyncio, which only a program that uses it has loaded."""
+    """The part of asyncio that is used here. asyncio is never imported for it."""
 
     def get_running_loop(self) -> object: ...
 
 
-def asyncio_runs() -> bool:
-    """Whether a loop of asyncio's runs in this thread."""
-    loaded = cast("_Asyncio | None", sys.modules.get("asyncio"))
-    if loaded is None:
+def asyncio_is_running() -> bool:
+    """Return True if an asyncio event loop runs in this thread."""
+    asyncio = cast("_Asyncio | None", sys.modules.get("asyncio"))
+    if asyncio is None:
         return False
     with suppress(RuntimeError):
-        loaded.get_running_loop()
+        asyncio.get_running_loop()
         return True
     return False

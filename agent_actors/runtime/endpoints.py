@@ -1,7 +1,7 @@
-"""The endpoints of a runtime: one ModelStream each, made on first use, dropped when idle.
+"""The endpoints of a runtime: one ModelStream each, started on first use, closed when idle.
 
-Owns the map from what options share (URL, key, headers, client) to the actor that serves it.
-Provider objects that a caller made stay open when their endpoint is dropped; ours are closed.
+Runs whose options agree in URL, API key, headers and HTTP client share an endpoint. Closing an
+endpoint closes its provider, unless the caller constructed the provider.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,7 +15,7 @@ from agent_actors.actors.model_stream import ModelStream, StreamStatistics
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.options.agent_options import AgentOptions
 
-# Seconds without a stream after which an endpoint's connections are given up.
+# Seconds without a stream after which an endpoint is closed.
 IDLE_ENDPOINT_TTL: Final = 60.0
 
 
@@ -23,7 +23,7 @@ IDLE_ENDPOINT_TTL: Final = 60.0
 class _Endpoint:
     stream: ModelStream
     owned: bool
-    # The options' provider is compared by identity, so it has to outlive its key.
+    # The provider object in the options is compared by identity, so it must outlive its key.
     pinned: object | None
     last_used: float = 0.0
 
@@ -32,10 +32,10 @@ class Endpoints:
     """The endpoints of one runtime.
 
     Args:
-        make_provider: Makes the provider that options ask for.
-        provider_key: What two options must share to share an endpoint.
-        max_live: Streams of one endpoint that may be live at once.
-        wall_clock: Seconds since the epoch.
+        make_provider: Makes the provider for options.
+        provider_key: Returns the key of an endpoint; options with equal keys share the endpoint.
+        max_live: How many streams of one endpoint may be live at once.
+        wall_clock: Returns seconds since the epoch.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Endpoints:
         self._failure: Exception | None = None
 
     def get(self, options: AgentOptions) -> ModelStream:
-        """The actor of the options' endpoint, started if it is new.
+        """Return the actor of the options' endpoint; start it if it is new.
 
         Raises:
-            ConfigError: The options name no provider that can be used.
-            ActorCrashed: An actor broke.
+            ConfigError: The options name no valid provider.
+            ActorCrashed: An actor has crashed.
         """
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
@@ -72,19 +72,19 @@ class Endpoints:
         return endpoint.stream
 
     async def aclose(self) -> None:
-        """End every actor, and close the providers that were made here. Idempotent."""
+        """End every actor, and close the providers that were constructed here. Idempotent."""
         for key in tuple(self._endpoints):
             await self._close(key)
 
     def fail_with(self, failure: Exception) -> None:
-        """An actor broke: whoever still asks an endpoint is told of that."""
+        """Fail all pending and future requests, after an actor has crashed."""
         self._failure = self._failure or failure
         self.owner.fail_with(failure)
         for endpoint in self._endpoints.values():
             endpoint.stream.owner.fail_with(failure)
 
     def statistics(self) -> tuple[StreamStatistics, ...]:
-        """A snapshot of each endpoint."""
+        """Return a snapshot of each endpoint."""
         return tuple(endpoint.stream.statistics() for endpoint in self._endpoints.values())
 
     def _open(self, key: Hashable, options: AgentOptions) -> _Endpoint:
@@ -101,7 +101,7 @@ class Endpoints:
         return endpoint
 
     async def _sweep(self) -> None:
-        # Ends with the last endpoint, and is started again with the next one.
+        # Ends when no endpoint is left; `_open` starts it again.
         try:
             while self._endpoints:
                 await trio.sleep(IDLE_ENDPOINT_TTL)

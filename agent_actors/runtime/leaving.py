@@ -1,4 +1,4 @@
-"""How a runtime is left: its nursery, and the one exception that comes out."""
+"""Leaving a runtime: its nursery, and the one exception that is raised."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import cast
@@ -9,9 +9,12 @@ import trio
 async def leave_nursery(
     manager: AbstractAsyncContextManager[trio.Nursery],
 ) -> KeyboardInterrupt | None:
-    """Leave a nursery whose tasks raise nothing; return the Ctrl-C that came meanwhile.
+    """Leave a nursery whose tasks raise nothing.
 
-    An interrupt is all that can come out of such a nursery, and comes out in a group.
+    Such a nursery can raise a `KeyboardInterrupt` only, in a group.
+
+    Returns:
+        The `KeyboardInterrupt` that was raised meanwhile; None if there was none.
     """
     try:
         await manager.__aexit__(None, None, None)
@@ -24,28 +27,32 @@ async def leave_nursery(
 
 def raise_first(
     exc: BaseException | None,
-    left: BaseException | None,
+    remaining: BaseException | None,
     crash: BaseException | None,
     closing: BaseException | None,
 ) -> None:
-    """Raise what comes out of a runtime that was left; return if the body's exception does.
+    """Raise the most important error of a runtime that was left.
+
+    Returns without raising if the body's own exception is that error.
 
     Args:
-        exc: What the body raised.
-        left: What remains of it once the runtime's own cancel is taken out.
-        crash: Why the runtime stopped, or the Ctrl-C that interrupted users' code.
-        closing: What closing raised.
+        exc: The exception of the body.
+        remaining: The exception of the body without the runtime's own cancellation.
+        crash: The reason why the runtime stopped, or the Ctrl-C that interrupted users' code.
+        closing: The error of closing.
     """
     for failure in (crash, closing):
-        # An interrupt is nobody's to lose; what it has broken on its way is no news.
-        if isinstance(failure, KeyboardInterrupt) and (left is None or isinstance(left, Exception)):
+        # A KeyboardInterrupt must not be lost; errors that it caused are secondary.
+        if isinstance(failure, KeyboardInterrupt) and (
+            remaining is None or isinstance(remaining, Exception)
+        ):
             raise failure
-    if left is not None:
+    if remaining is not None:
         for failure in (crash, closing):
             if isinstance(failure, Exception):
-                left.add_note(f"and the runtime failed: {failure}")
-        if left is not exc:
-            raise left
+                remaining.add_note(f"and the runtime failed: {failure}")
+        if remaining is not exc:
+            raise remaining
         return
     for failure in (crash, closing):
         if failure is not None:

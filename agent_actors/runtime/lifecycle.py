@@ -13,7 +13,7 @@ import trio
 
 from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.log_reader import LogReader
-from agent_actors.actors.question_board import Questions
+from agent_actors.actors.question_board import QuestionBoard
 from agent_actors.actors.session_gate import SessionGate
 from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
@@ -88,8 +88,8 @@ class Actors:
             wall_clock=self.wall_clock,
         )
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
-        self.questions: Questions = Questions()
-        self.memory: GrantStore = GrantStore(trio.current_time)
+        self.questions: QuestionBoard = QuestionBoard()
+        self.memory = GrantStore(trio.current_time)
         # Runs that are alive and have hooks, by id: they are told of the runs that they start.
         self.hooked: dict[str, HookedRun] = {}
         # Where to speak to the runs that are alive, by id.

@@ -1,52 +1,65 @@
-"""The questions of a runtime, as a caller sees them. It owns nothing."""
+"""`runtime.questions`: list the open questions to people, answer them, and watch for new ones."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
-from agent_actors.actors.question_board import Answer, QuestionWatcher
+from agent_actors.actors.question_board import Answer, QuestionBoard, QuestionWatcher
 from agent_actors.domain.run import Question
-from agent_actors.runtime.lifecycle import Actors
+from agent_actors.runtime.open_state import OpenState
 
 
-class Asked(ABC):
-    """What a runtime offers to whoever answers for people."""
+class QuestionAPI:
+    """The questions that the runs of a runtime wait for.
 
-    _actors: Actors
+    `runtime.questions(session_id)` is the same as `runtime.questions.pending(session_id)`.
 
-    @abstractmethod
-    def _check_open(self) -> None: ...
+    Args:
+        board: The open questions.
+        state: Whether the runtime is open.
+    """
 
-    def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
-        """The questions that runs are waiting with, the oldest first.
+    def __init__(self, board: QuestionBoard, state: OpenState) -> None:
+        self._board = board
+        self._state = state
+
+    def __call__(self, session_id: str | None = None) -> tuple[Question, ...]:
+        """Return the open questions, oldest first; the same as `pending`."""
+        return self.pending(session_id)
+
+    def pending(self, session_id: str | None = None) -> tuple[Question, ...]:
+        """Return the open questions, oldest first.
 
         Args:
-            session_id: Only those of this session; None: of all.
+            session_id: Return the questions of this session only; None: of all sessions.
         """
-        return self._actors.questions.open(session_id)
+        return self._board.pending(session_id)
 
     def answer(self, question_id: str, answer: Answer) -> None:
         """Answer a question, from any task; the first answer wins.
 
         Args:
-            question_id: The question.
-            answer: One of its choices, of which `y`, `yes`, `session` and `always` allow and all
-                else denies; a free answer, where it asks for none of these; or a
-                `PermissionDecision`, which may rewrite the arguments.
+            question_id: The `id` of the question.
+            answer: One of the question's choices (`y`, `yes`, `session` and `always` allow the
+                call, any other text denies it), free text if the question has no choices, or a
+                `PermissionDecision`, which may change the arguments of the call.
 
         Raises:
-            QuestionClosed: It was answered, it timed out, its run ended, or there never was one.
-            ConfigError: It is neither text nor a decision; or a decision to remember that cannot be
-                remembered so, as its rule does not fit the call. The question stays open.
+            QuestionClosed: The question was answered, timed out, was closed with its run, or never
+                existed.
+            ConfigError: The answer is neither text nor a decision, or its `remember` rule does not
+                match the call. The question stays open.
         """
-        self._actors.questions.answer(question_id, answer)
+        self._board.answer(question_id, answer)
 
-    def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
-        """Tell somebody of every question; for `ApprovalQueue`. Returns what ends that.
+    def watch(self, watcher: QuestionWatcher) -> Callable[[], None]:
+        """Register callbacks for questions as they open and close; for `ApprovalQueue`.
+
+        Returns:
+            A function that unregisters the callbacks.
 
         Raises:
             RuntimeClosed: The runtime is closed.
         """
-        self._check_open()
-        self._actors.questions.watch(watcher)
-        return partial(self._actors.questions.unwatch, watcher)
+        self._state.check_open()
+        self._board.watch(watcher)
+        return partial(self._board.unwatch, watcher)

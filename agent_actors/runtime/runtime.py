@@ -1,23 +1,24 @@
-"""The runtime: the face of everything, and the order in which runs begin.
+# size: one public object; most lines are docstrings of its methods
+"""Runtime: starts runs, and opens and closes everything that they use.
 
-`open_runtime()` starts one task that holds the actors (`runtime/lifecycle.py`); runs are workers on
-them and end in their own scopes. Should an actor break, the body of the `async with` is cancelled
-and `ActorCrashed` is raised, bare, where it is left.
+`open_runtime()` starts one task that holds the actors (`runtime/lifecycle.py`). Every run is a
+worker of theirs with a cancel scope of its own. If an actor crashes, the body of the `async with`
+is cancelled, and leaving it raises `ActorCrashed`, not in an exception group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast, overload
 
 import attrs
 import trio
 
 from agent_actors.abc import SessionStore
-from agent_actors.actors.hook_bus import DEFAULTS, SubscriptionOptions
+from agent_actors.actors.hook_bus import DEFAULTS, Handler, Subscription, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
-from agent_actors.actors.question_board import Answer
+from agent_actors.actors.question_board import Answer, QuestionWatcher
 from agent_actors.actors.run_tree import RunNode, current_call, current_run, lending
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
@@ -26,11 +27,18 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
-from agent_actors.client.session import FaceSession
 from agent_actors.client.tool_results import FaceRun
+from agent_actors.domain.events import EventBuilder, Notification
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import RunResult
-from agent_actors.domain.session import find_session_id_error
-from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
+from agent_actors.domain.session import (
+    JsonScalar,
+    SessionOrder,
+    SessionPage,
+    find_session_id_error,
+)
+from agent_actors.errors import ConfigError, RuntimeClosed
 from agent_actors.kernel.interrupts import finish
 from agent_actors.kernel.request import Request
 from agent_actors.options.agent_options import AgentOptions, as_agent
@@ -45,16 +53,20 @@ from agent_actors.runtime.config import (
     RuntimeOptions,
     RuntimeStatistics,
     check_policy,
-    waiting,
+    queue_policy,
 )
-from agent_actors.runtime.current import current_runtime, trio_around
+from agent_actors.runtime.current import EnteredRuntime, innermost_runtime
 from agent_actors.runtime.leaving import leave_nursery, raise_first
 from agent_actors.runtime.lifecycle import Actors
-from agent_actors.runtime.questions import Asked
-from agent_actors.runtime.sessions.admin import Stored
-from agent_actors.runtime.sessions.control import Busy
-from agent_actors.runtime.stream import RunStream, outcome_of
-from agent_actors.runtime.subscriptions import Observed
+from agent_actors.runtime.open_state import OpenState
+from agent_actors.runtime.questions import QuestionAPI
+from agent_actors.runtime.sessions.api import SessionAPI
+from agent_actors.runtime.sessions.control import SessionControl
+from agent_actors.runtime.sessions.handle import SessionHandle
+from agent_actors.runtime.sessions.reader import SessionReader
+from agent_actors.runtime.sessions.transaction import SessionTransactions
+from agent_actors.runtime.stream import RunStream, wait_for_result
+from agent_actors.runtime.subscriptions import E, EventSubscriptions, SubscribeArguments
 from agent_actors.tools.output import ToolOutput
 
 if TYPE_CHECKING:
@@ -63,20 +75,39 @@ if TYPE_CHECKING:
 OutputT = TypeVar("OutputT")
 
 
-class Runtime(Observed, Busy, Asked, Stored):
-    """Runs agents: many sessions at once, one run a session. Made by `open_runtime`.
+class Runtime:
+    """Runs agents: many sessions at once, one run at a time per session.
 
-    Enter it with `async with`; it belongs to that task's `trio.run` and to no other.
+    Made by `open_runtime()`. Enter it with `async with`, and use it in that `trio.run()` only.
+
+    Attributes:
+        sessions: Lists, reads, changes, imports and exports sessions.
+        questions: Lists and answers the questions that runs wait for.
+        events: Subscribes to the events of runs, and publishes events of your own.
     """
 
     def __init__(self, options: RuntimeOptions) -> None:
         self._options = options
         self._body = trio.CancelScope()
-        self._actors = Actors(options, on_crash=partial(self._body.cancel, "actor crashed"))
-        # Made on entering: a runtime may be built before there is a trio run.
+        actors = self._actors = Actors(
+            options, on_crash=partial(self._body.cancel, "actor crashed")
+        )
+        state = self._state = OpenState(lambda: actors.closing)
+        transactions = self._transactions = SessionTransactions(
+            actors.gate, actors.log, actors.bus, actors.ids, actors.wall_clock
+        )
+        reader = SessionReader(actors.store, actors.log, actors.gate, state)
+        self.sessions: SessionAPI = SessionAPI(
+            reader, transactions, actors.ids, actors.wall_clock, state
+        )
+        self.questions: QuestionAPI = QuestionAPI(actors.questions, state)
+        self.events: EventSubscriptions = EventSubscriptions(
+            actors.bus, actors.ids, actors.wall_clock, options.subscriptions, state
+        )
+        self._control = SessionControl(actors.gate, actors.live, actors.inbox)
+        # Opened on entering: a runtime may be constructed before there is a trio run.
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
-        self._around: Runtime | None = None
+        self._outer_runtime: EnteredRuntime | None = None
 
     # Running.
 
@@ -91,38 +122,40 @@ class Runtime(Observed, Busy, Asked, Stored):
         model: str | None = None,
         tool_whitelist: Sequence[str] | None = None,
     ) -> RunResult[OutputT]:
-        """Run an agent on a session until it has an answer.
+        """Run an agent on a session, and return its result.
 
         Args:
-            prompt: What the user says: text, or texts, images and files in a sequence; not blank.
+            prompt: The user's input: text, or a sequence of texts, images and files; not blank.
             options: The agent.
-            session_id: The session to go on with; None: a new one, whose id is in the result.
-            request_id: Stands on every event and in the result; None: one is made.
-            on_busy: What to do if the session is held; None: the runtime's `on_busy`.
-            model: The model to ask in place of the options'; None: theirs.
-            tool_whitelist: The only tools that this run is offered, by name; None: all of the
-                agent's. A name that no tool has adds none.
+            session_id: The session to continue or to create; None: a new session, whose id is in
+                the result.
+            request_id: An id that appears in every event and in the result; None: a new id.
+            on_busy: What to do if a run holds the session; None: the runtime's `on_busy`.
+            model: The model to use instead of `options.model`; None: that of the options.
+            tool_whitelist: The names of the only tools that this run may use; None: all tools of
+                the agent. Names of tools that the agent does not have are ignored.
 
         Raises:
-            ConfigError: The prompt or the model is blank, the policy is none, or the id names none.
-            MediaError: An image or a file of the prompt has no sound source.
-            SessionBusy: The session is held, and the policy is `reject`.
-            ProviderError: The model's side failed; the session stays usable.
+            ConfigError: The prompt or the model is blank, or `on_busy` or `session_id` is not
+                valid.
+            MediaError: An image or a file of the prompt has no valid source.
+            SessionBusy: A run holds the session, and the policy is `reject`.
+            ProviderError: The model request failed; the session remains usable.
             RunStopped: The run was ended from outside.
-            RuntimeClosed: The runtime takes no more runs.
+            RuntimeClosed: The runtime accepts no more runs.
 
-        Cancellation: ends the run in order and returns only when nothing of it is alive: its
-        tools have finished their `finally`, its connection is closed, the history is valid and
-        committed. A result that was reached is returned.
+        Cancellation: ends the run in order, and returns only when nothing of it is alive: its
+        tools have finished their `finally`, its connection is closed, and the history is valid and
+        committed. If the run has a result already, the result is returned.
         """
-        asked = _with_model(options, model)
+        agent = _with_model(options, model)
         call = self._call(
-            prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
+            prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
         request = await self._start(call, None)
         async with lending(current_call.get()):
-            # The options named the type, and the run checked it.
-            return cast("RunResult[OutputT]", await outcome_of(request))
+            # The options named the output type, and the run validated the output.
+            return cast("RunResult[OutputT]", await wait_for_result(request))
 
     def stream(
         self,
@@ -135,32 +168,31 @@ class Runtime(Observed, Busy, Asked, Stored):
         model: str | None = None,
         tool_whitelist: Sequence[str] | None = None,
     ) -> RunStream[OutputT]:
-        """The same as `run`, with its events to read meanwhile.
+        """Run an agent as `run` does, and read its events meanwhile.
 
-        Use it as `async with runtime.stream(...) as events:` and iterate over `events`. Leaving
-        the block early cancels the run (`reader_left`), joins and commits it.
+        Write `async with runtime.stream(...) as events:` and iterate over `events`. Leaving the
+        block early cancels the run (`reader_left`), waits for its end and commits it.
 
         Args:
-            prompt: What the user says: text, or texts, images and files in a sequence; not blank.
+            prompt: The user's input: text, or a sequence of texts, images and files; not blank.
             options: The agent.
-            session_id: The session to go on with; None: a new one.
-            request_id: Stands on every event; None: one is made.
-            on_busy: What to do if the session is held; None: the runtime's `on_busy`.
-            model: The model to ask in place of the options'; None: theirs.
-            tool_whitelist: The only tools that this run is offered, by name; None: all of the
-                agent's. A name that no tool has adds none.
+            session_id: The session to continue or to create; None: a new session.
+            request_id: An id that appears in every event; None: a new id.
+            on_busy: What to do if a run holds the session; None: the runtime's `on_busy`.
+            model: The model to use instead of `options.model`; None: that of the options.
+            tool_whitelist: The names of the only tools that this run may use; None: all tools of
+                the agent. Names of tools that the agent does not have are ignored.
 
         Raises:
-            ConfigError: The prompt or the model is blank, the policy is none, or the id names none.
-                What `run` raises besides is raised on entering, on iterating or on leaving.
+            ConfigError: The prompt or the model is blank, or `on_busy` or `session_id` is not
+                valid. Entering the stream, iterating and leaving it raise the other errors of
+                `run`.
         """
-        asked = _with_model(options, model)
+        agent = _with_model(options, model)
         call = self._call(
-            prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
+            prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
-
-    # Asking people.
 
     async def resume(
         self,
@@ -171,65 +203,196 @@ class Runtime(Observed, Busy, Asked, Stored):
         results: Mapping[str, object] | None = None,
         request_id: str | None = None,
     ) -> RunResult[OutputT]:
-        """Go on with a session whose last run ended with `awaiting_approval`.
+        """Continue a session whose last run ended with `awaiting_approval`.
 
         Args:
             session_id: The session.
-            answers: By the ids of `result.questions`; those that are left out are asked again.
+            answers: Answers by question id, for `result.questions`. Questions without an answer
+                are asked again.
             options: The agent.
-            results: By the ids of `result.external_calls`, what came of them: whatever a tool may
-                return, a `ToolOutput`, a `ToolResultBlock`, or an exception where it failed. Those
-                that are left out stay open: the run ends with them again, when all else is done.
-            request_id: Stands on every event and in the result; None: one is made.
+            results: Results by call id, for `result.external_calls`: any value that a tool may
+                return, a `ToolOutput`, a `ToolResultBlock`, or an exception for a call that
+                failed. Calls without a result stay open: when everything else is done, the run
+                ends with them again.
+            request_id: An id that appears in every event and in the result; None: a new id.
 
         Raises:
-            ConfigError: A result cannot be told to a model, and nothing has begun; or an answer is
-                none to its question, and the session waits as before.
-            SessionSuspended: The session waits for nothing.
-            QuestionClosed: It does not wait for one of these answers.
-            CallClosed: It does not wait for one of these results.
-            AgentError: What `run` raises besides.
+            ConfigError: A result cannot be sent to a model, and nothing has begun; or an answer is
+                not valid for its question, and the session waits as before.
+            SessionSuspended: The session does not wait for answers or results.
+            QuestionClosed: The session does not wait for one of these answers.
+            CallClosed: The session does not wait for one of these results.
+            AgentError: See `run`.
 
-        Cancellation: as `run`.
+        Cancellation: see `run`.
         """
-        given = as_outputs(results)
+        outputs = as_outputs(results)
         call = self._call("resume", _with_model(options, None), session_id, request_id, "reject")
-        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers), results=given)
+        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers), results=outputs)
         request = await self._start(call, None)
         async with lending(current_call.get()):
-            return cast("RunResult[OutputT]", await outcome_of(request))
+            return cast("RunResult[OutputT]", await wait_for_result(request))
+
+    # Runs that hold a session.
+
+    def is_busy(self, session_id: str) -> bool:
+        """Return True while a run holds the session."""
+        return self._control.is_busy(session_id)
+
+    async def interrupt(self, session_id: str, reason: str = "") -> bool:
+        """Stop the run that holds a session, and return when nothing of it is alive.
+
+        Completed work stays in the session: the prompt, complete responses and the results of
+        tool calls. Calls under way are cancelled, and closed with an error. The caller of the run
+        gets its result, with `stop_reason="interrupted"`. Queued runs are not affected: the next
+        one begins.
+
+        Args:
+            session_id: The session.
+            reason: Sent to the model with every tool call that was cut off; empty: no reason.
+
+        Returns:
+            True if a run held the session. A run that had its final response already completes.
+
+        Raises:
+            SessionBusy: The current code is part of that run, and would wait for itself.
+
+        Cancellation: safe; the run ends all the same.
+        """
+        self._state.check_opened()
+        ancestors = [node.session_id for node in self._live_around(current_run.get())]
+        return await self._control.interrupt(session_id, reason, ancestors=ancestors)
+
+    async def steer(
+        self,
+        session_id: str,
+        prompt: Prompt,
+        options: AgentOptions[object] | None = None,
+        *,
+        request_id: str | None = None,
+    ) -> RunResult[object]:
+        """Send input to the run that holds a session, without stopping it.
+
+        The run takes the input at its next turn boundary: when the calls of a response have ended,
+        before the next model request, or instead of ending. The response is part of that run. If
+        the run ends first, the input becomes a run of its own, at the position that it has had in
+        the queue since this call. `run(..., on_busy="steer")` does the same, but needs options.
+
+        Args:
+            session_id: The session.
+            prompt: The user's input.
+            options: The agent of the input's own run; None: the agent of the run that holds the
+                session.
+            request_id: An id that appears in the result; None: a new id.
+
+        Returns:
+            A result with `stop_reason="steered"` as soon as the run has taken the input and the
+            input is recorded; otherwise the result of the input's own run.
+
+        Raises:
+            SessionIdle: No run holds the session, and `options` is None.
+            AgentError: See `run`.
+
+        Cancellation: withdraws the input, or ends its own run as `run` does. If the input was
+        taken already, the result is returned.
+        """
+        self._state.check_opened()
+        agent = self._control.agent_of(session_id) if options is None else options
+        return await self.run(
+            prompt, agent, session_id=session_id, request_id=request_id, on_busy="steer"
+        )
+
+    # Short names for methods of `events`, `questions` and `sessions`.
+
+    @overload
+    def subscribe(
+        self, handler: Handler, **arguments: Unpack[SubscribeArguments]
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        handler: Callable[[E], Awaitable[None]],
+        event_type: type[E],
+        /,
+        *types: type[E],
+        **arguments: Unpack[SubscribeArguments],
+    ) -> Subscription: ...
+    def subscribe(
+        self,
+        handler: Callable[[E], Awaitable[None]],
+        *types: type[E],
+        **arguments: Unpack[SubscribeArguments],
+    ) -> Subscription:
+        """Call a handler for the events of all runs; see `events.subscribe`."""
+        return self.events.subscribe(cast(Handler, handler), *types, **arguments)
+
+    def publish(self, event: E | EventBuilder[E], *, session_id: str | None = None) -> E:
+        """Send an event of your own to the subscribers; see `events.publish`."""
+        return self.events.publish(event, session_id=session_id)
+
+    def notify(
+        self, text: str, *, data: JsonValue = None, session_id: str | None = None
+    ) -> Notification:
+        """Send a notification to the subscribers; see `events.notify`."""
+        return self.events.notify(text, data=data, session_id=session_id)
+
+    def answer(self, question_id: str, answer: Answer) -> None:
+        """Answer a question of a run; see `questions.answer`."""
+        self.questions.answer(question_id, answer)
+
+    def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
+        """Register callbacks for questions as they open and close; see `questions.watch`."""
+        return self.questions.watch(watcher)
+
+    async def list_sessions(
+        self,
+        *,
+        where: Mapping[str, JsonScalar] | None = None,
+        order: SessionOrder = "created",
+        limit: int = 50,
+        after: str | None = None,
+    ) -> SessionPage:
+        """List sessions, newest first, a page at a time; see `sessions.list`.
+
+        Cancellation: safe.
+        """
+        return await self.sessions.list(where=where, order=order, limit=limit, after=after)
+
+    def history(self, session_id: str) -> Messages | None:
+        """Return the history of a session in memory, without waiting; it is always valid.
+
+        Use `await sessions.history(session_id)` for a session that may not be in memory.
+
+        Returns:
+            The history; None if the session is not in memory.
+        """
+        return self._actors.log.peek(session_id)
+
+    # Opening and closing.
 
     @property
     def is_open(self) -> bool:
         """True from its opening, in this trio run, until it begins to close."""
-        return (
-            self._token is not None
-            and trio.lowlevel.in_trio_run()
-            and self._token is trio.lowlevel.current_trio_token()
-            and not self._actors.closing
-        )
+        return self._state.is_open
 
     def statistics(self) -> RuntimeStatistics:
-        """A snapshot."""
+        """Return a snapshot of all counters and gauges."""
         return self._actors.statistics()
-
-    # Opening and closing.
 
     async def __aenter__(self) -> Self:
         """Start the actors.
 
         Raises:
-            RuntimeFailure: It was entered before.
+            RuntimeFailure: The runtime was entered before.
             SessionStoreError: The store cannot be used.
         """
-        if self._token is not None:
-            raise RuntimeFailure("a runtime is opened once; call open_runtime() again")
-        self._token = trio_around()
+        self._state.open()
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
         self._body.__enter__()
-        # Bounded by the store's deadline. Left half way, the actors' task, which no cancel of ours
-        # reaches, would stay; a cancel comes at the body's first checkpoint.
+        # Shielded, and bounded by the store's deadline: if this were left half way, the actors'
+        # task would stay, since no cancellation reaches it. A pending cancellation is raised at the
+        # first checkpoint of the body.
         nursery.start_soon(self._actors.serve)
         try:
             with trio.CancelScope(shield=True):
@@ -241,8 +404,8 @@ class Runtime(Observed, Busy, Asked, Stored):
         if failure is not None:
             await self._leave_unused()
             raise failure
-        self._around = current_runtime.get()
-        current_runtime.set(self)
+        self._outer_runtime = innermost_runtime.get()
+        innermost_runtime.set(self)
         return self
 
     async def __aexit__(
@@ -252,18 +415,19 @@ class Runtime(Observed, Busy, Asked, Stored):
         traceback: TracebackType | None,
     ) -> None:
         assert self._nursery_manager is not None
-        if current_runtime.get() is self:  # else it was entered in another context, as fixtures are
-            current_runtime.set(self._around)
+        if innermost_runtime.get() is self:  # else it was entered in another context (fixtures)
+            innermost_runtime.set(self._outer_runtime)
         closing: BaseException | None = None
         try:
-            # A body that failed or was cancelled waits for nobody. Closing sees to its own shields.
+            # No drain after a failed or cancelled body. `close` shields what must not be cut off.
             await self._actors.close(self._options.drain if exc is None else 0.0)  # noqa: ASYNC102
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, once all is left
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, after the nursery
             closing = error
-        left = self._leave_body(exc_type, exc, traceback)
-        interrupt = await leave_nursery(self._nursery_manager)  # noqa: ASYNC102 - its one task has ended
+        remaining = self._leave_body(exc_type, exc, traceback)
+        # The only task of the nursery has ended, so this does not block.
+        interrupt = await leave_nursery(self._nursery_manager)  # noqa: ASYNC102
         crash = self._actors.interrupt or self._actors.crash
-        raise_first(exc, left, crash, closing or interrupt)
+        raise_first(exc, remaining, crash, closing or interrupt)
 
     async def _leave_unused(self) -> None:
         """Leave a runtime that failed, or was interrupted, while it was entered."""
@@ -284,16 +448,16 @@ class Runtime(Observed, Busy, Asked, Stored):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> BaseException | None:
-        # What is left of the body's exception. Only a crash cancels the body, and it is raised in
-        # the place of what is absorbed here; of a group, the other members remain.
+        # Returns the body's exception without the cancellation of our scope. Only a crash cancels
+        # the scope, and the crash is raised in its place; other members of a group remain.
         try:
             absorbed = self._body.__exit__(exc_type, exc, traceback)
-        except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised when all is left
+        except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised by `raise_first`
             return rest  # noqa: ASYNC104
         return None if absorbed else exc
 
     async def aclose(self, *, drain: float | None = None) -> None:
-        """Close: refuse new root runs, wait for live ones, cancel what is left, end every actor.
+        """Close: refuse new root runs, wait for live ones, cancel the rest, end every actor.
 
         Args:
             drain: Seconds to wait for live runs; None: the runtime's `drain`.
@@ -301,38 +465,48 @@ class Runtime(Observed, Busy, Asked, Stored):
         Raises:
             RuntimeError: Called from inside one of this runtime's own runs or session hooks.
 
-        Cancellation: the wait for live runs ends, and they are cancelled; the rest is done all
-        the same. Idempotent.
+        Cancellation: the wait for live runs ends, and they are cancelled; everything else is done
+        all the same. Idempotent.
         """
         if self._live_around(current_run.get()) or self._actors.session_hooks.are_around:
             raise RuntimeError(
-                "a tool cannot close the runtime that runs it, nor can a hook: it would wait for "
-                "itself; let the caller of the run close it"
+                "a tool or a hook cannot close the runtime that runs it, since it would wait for "
+                "itself; close the runtime where the run was started"
             )
-        self._check_token()
+        self._state.check_opened()
         await self._actors.close(self._options.drain if drain is None else drain)
 
     # Starting a run.
 
-    def face_session(self, session_id: str | None) -> FaceSession:
-        """A session as `Client` and `query` use it; for these.
+    def session_handle(self, session_id: str | None) -> SessionHandle:
+        """Return low-level access to a session, for `Client` and `query()`.
+
+        Args:
+            session_id: The session; None: a new id.
 
         Raises:
             RuntimeClosed: The runtime is closed.
         """
-        self._check_open()
-        session_id = session_id or self._actors.ids.new()
-        policy = waiting(self._options.on_busy)
-        return FaceSession(session_id, self._actors, self._face_stream, policy)
+        self._state.check_open()
+        actors = self._actors
+        return SessionHandle(
+            session_id or actors.ids.new(),
+            actors.ids,
+            actors.wall_clock,
+            actors.log,
+            self._transactions,
+            queue_policy(self._options.on_busy),
+        )
 
-    def _face_stream(
-        self, said: UserInput, options: AgentOptions, session_id: str, face: FaceRun
+    def client_stream(
+        self, prompt: UserInput, options: AgentOptions, session_id: str, face: FaceRun
     ) -> RunStream:
+        """Return the stream of a run that `Client` or `query()` starts by entering it."""
         request_id = self._actors.ids.new()
         policy = self._options.on_busy
-        # What such a run is told to do besides is no other run's to carry out.
+        # Options of a client's run do not apply to the run that would take its input.
         policy = "queue" if policy == "steer" else policy
-        call = _Call(said, options, session_id, request_id, policy, face=face)
+        call = _Call(prompt, options, session_id, request_id, policy, face=face)
         return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
 
     def _call(
@@ -358,7 +532,7 @@ class Runtime(Observed, Busy, Asked, Stored):
         )
 
     async def _start(self, call: "_Call", mailbox: EventMailbox | None) -> Request[RunResult]:
-        self._check_token()
+        self._state.check_opened()
         actors = self._actors
         parent = current_run.get()
         around = self._live_around(parent)
@@ -389,33 +563,26 @@ class Runtime(Observed, Busy, Asked, Stored):
         )
 
     def _live_around(self, node: RunNode | None) -> list[RunNode]:
-        # A context can outlive its run; only runs that are alive hold sessions or wait for us.
+        # A context can outlive its run; only live runs hold sessions or wait for the current code.
         if node is None:
             return []
         return [n for n in node.lineage() if n.runtime is self and n.run_id in self._actors.live]
 
-    def _check_open(self) -> None:
-        self._check_token()
-        if self._actors.closing:
-            raise RuntimeClosed
 
-    def _check_token(self) -> None:
-        if self._token is None:
-            raise RuntimeFailure(
-                "the runtime is not open; use `async with open_runtime() as runtime:`"
-            )
-        if self._token is not trio.lowlevel.current_trio_token():
-            raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
+def find_open_runtime() -> Runtime | None:
+    """Return the innermost runtime around the current code that is open; None if there is none."""
+    runtime = innermost_runtime.get()
+    return runtime if isinstance(runtime, Runtime) and runtime.is_open else None
 
 
 def _with_model(options: AgentOptions[object], model: str | None) -> AgentOptions:
-    # Only the face tells the output's type: inside, nothing depends on it.
-    asked = as_agent(options)
+    # Only public signatures carry the type of the output; nothing below depends on it.
+    agent = as_agent(options)
     if model is None:
-        return asked
+        return agent
     if not model.strip():
         raise ConfigError("the model is blank; pass its name, or None for that of the options")
-    return attrs.evolve(asked, model=model)
+    return attrs.evolve(agent, model=model)
 
 
 @attrs.frozen(eq=False)
@@ -444,24 +611,25 @@ def open_runtime(
     streams_per_endpoint: float = MAX_LIVE_STREAMS,
     subscriptions: SubscriptionOptions = DEFAULTS,
 ) -> Runtime:
-    """Make a runtime, to be entered with `async with`.
+    """Construct a runtime; enter it with `async with`.
 
     Args:
-        store: Where session logs are kept; None: in memory.
+        store: Where session logs are stored; None: in memory.
         drain: Seconds that closing waits for runs before it cancels them.
         on_busy: What a second run on a session does: `reject` raises `SessionBusy`; `queue` waits
-            in line; `interrupt` stops the first and keeps what that had finished; `rollback` stops
-            it, and what it put on record counts no longer; `steer` speaks to it.
-        max_sessions: Sessions in memory; beyond it the longest unused goes.
+            its turn; `interrupt` stops the first run and keeps its finished work; `rollback` stops
+            it and rewinds the session to before it; `steer` sends it the input.
+        max_sessions: Sessions in memory; beyond that, the least recently used one is evicted.
         session_ttl: Seconds that an idle session stays in memory.
-        tools_per_run: Calls of one run that may run at once.
-        tools_per_runtime: Calls of all runs that may run at once.
-        threads: Sync tools that may run at once.
-        streams_per_endpoint: Streams of one endpoint that may be live at once; `math.inf`: any.
-        subscriptions: How observers wait that do not say otherwise.
+        tools_per_run: How many tool calls of one run may run at once.
+        tools_per_runtime: How many tool calls of all runs may run at once.
+        threads: How many sync tools may run at once.
+        streams_per_endpoint: How many streams of one endpoint may be live at once; `math.inf`: no
+            limit.
+        subscriptions: The options of subscriptions that do not set their own.
 
     Raises:
-        ConfigError: Naming the option, what was expected and what came.
+        ConfigError: An option is not valid; names the option, what was expected and what came.
     """
     return Runtime(
         RuntimeOptions(

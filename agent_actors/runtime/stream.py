@@ -1,8 +1,7 @@
 """RunStream: the events of one run, read by one task.
 
-A class-based async context manager and iterator with no nursery and no cancel scope of its own:
-entering starts the driver, leaving cancels it if it is unfinished, and joins it. So it may be
-entered and left anywhere, and nothing of the run is alive afterwards.
+Entering the stream starts the run. Leaving it cancels the run if it has not ended, and waits for
+its end. The stream opens no nursery and no cancel scope, so it may be entered and left anywhere.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,14 +21,14 @@ from agent_actors.run.output.event_mailbox import EventMailbox
 _NOT_ENTERED: Final = "enter it first: `async with runtime.stream(...) as events:`"
 
 
-async def outcome_of(request: Request[RunResult]) -> RunResult:
-    """What a run came to.
+async def wait_for_result(request: Request[RunResult]) -> RunResult:
+    """Wait for the end of a run, and return its result.
 
     Raises:
         RuntimeShutdown: The runtime closed before the run had begun.
-        Whatever the run failed with.
+        Exception: The error of the run.
 
-    Cancellation: ends the run in order and returns only when nothing of it is alive.
+    Cancellation: ends the run in order, and returns only when nothing of it is alive.
     """
     try:
         return await request.wait()
@@ -40,13 +39,13 @@ async def outcome_of(request: Request[RunResult]) -> RunResult:
 class RunStream(Generic[OutputT_co]):
     """The events of one run, in order; the last is a `result` or an `error`.
 
-    Iterating ends cleanly only after the `result` event; after an `error` event, or if the
-    runtime fails, the run's error is raised. Leaving the block early cancels the run and joins
-    it; what it came to is then in `result`.
+    Iteration ends without an error only after the `result` event. After an `error` event, or if
+    the runtime fails, iterating raises the error of the run. Leaving the block early cancels the
+    run and waits for its end; `result` then holds its result.
 
     Args:
         start: Starts the run; for `Runtime.stream`.
-        mailbox: Where its events come.
+        mailbox: Receives the events of the run.
     """
 
     def __init__(
@@ -63,30 +62,30 @@ class RunStream(Generic[OutputT_co]):
 
     @property
     def result(self) -> RunResult[OutputT_co]:
-        """What the run came to; once it has ended.
+        """The result of the run, once it has ended.
 
         Raises:
-            AgentError: What it failed with.
-            RuntimeError: It has not ended.
+            AgentError: The error of the run.
+            RuntimeError: The run has not ended, or was cancelled before it began.
         """
         if self._request is None or not self._request.done:
             raise RuntimeError("the run has not ended; read its events first, or leave the block")
         self._raised = True
         try:
-            # Its options named the type, and the run checked it.
+            # The options named the output type, and the run validated the output.
             return cast("RunResult[OutputT_co]", self._request.result())
         except RequestCancelled:
-            raise RuntimeError("the run was cancelled, and has no result") from None
+            raise RuntimeError("the run was cancelled before it began, and has no result") from None
 
     async def __aenter__(self) -> Self:
         """Start the run.
 
         Raises:
-            SessionBusy: The session is held, and the policy is `reject`.
-            RuntimeClosed: The runtime takes no more runs.
+            SessionBusy: A run holds the session, and the policy is `reject`.
+            RuntimeClosed: The runtime accepts no more runs.
         """
         if self._request is not None:
-            raise RuntimeError("a stream is one run, and this one was entered before")
+            raise RuntimeError("a RunStream can be entered only once")
         self._request = await self._start(self._mailbox)
         await self._lending.__aenter__()
         return self
@@ -119,9 +118,9 @@ class RunStream(Generic[OutputT_co]):
         return self._request is not None and not self._request.done
 
     async def interrupt(self) -> None:
-        """End the run in order, from any task, and wait for that; its events can still be read.
+        """End the run in order, from any task, and wait for its end. Its events can still be read.
 
-        Nothing happens if it has ended, or never began.
+        Does nothing if the run has ended, or never began.
 
         Cancellation: the run ends all the same.
         """
@@ -134,21 +133,21 @@ class RunStream(Generic[OutputT_co]):
         await request.settled()
 
     def drop(self) -> None:
-        """Nobody reads any more: cancel the run, and leave its end to the runtime."""
+        """Stop reading: cancel the run without waiting for its end, which the runtime handles."""
         self._mailbox.abandon()
         if self._request is not None:
             self._request.cancel(CancelReason.READER_LEFT)
 
     async def _join(self, request: Request[RunResult], exc: BaseException | None) -> None:
         async def join() -> None:
-            # A run that nobody has taken yet would be withdrawn, and leave no outcome to a reader
-            # that left of itself. Taking never waits: this is a tick.
+            # Cancelling a run that has not begun would withdraw it, and a reader that left without
+            # an error would get no result. Runs begin without waiting, so this is one tick.
             while exc is None and request.queued:  # noqa: ASYNC110 - a tick, see above
                 await trio.lowlevel.checkpoint()
             request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
             await request.settled()
 
-        # The join may not be left half done, and the body's exception is on its way already.
+        # Shielded, and protected from Ctrl-C: an incomplete join would leave a live run behind.
         with trio.CancelScope(shield=True):
             await finish(join)
 
@@ -159,7 +158,7 @@ class RunStream(Generic[OutputT_co]):
         """The next event.
 
         Raises:
-            AgentError: What the run failed with, after its `error` event.
+            AgentError: The error of the run, after its `error` event.
 
         Cancellation: safe; no event is lost.
         """
@@ -170,10 +169,10 @@ class RunStream(Generic[OutputT_co]):
                 batch = await self._mailbox.get()
             except trio.EndOfChannel:
                 self._raised = True
-                # Raises what the run failed with.
-                await outcome_of(self._request)  # noqa: ASYNC120 - the end of a channel is no news
+                # Raises the error of the run, if there is one.
+                await wait_for_result(self._request)  # noqa: ASYNC120 - `EndOfChannel` may be lost
                 raise StopAsyncIteration from None
-            # Once a batch: what a run makes is one of these, which no checker can follow this far.
+            # Runs emit events of this union only; the mailbox is not typed that narrowly.
             self._batch.extend(reversed(cast("tuple[RunEvent, ...]", batch)))
         return self._batch.pop()
 
@@ -182,7 +181,7 @@ class RunStream(Generic[OutputT_co]):
         try:
             self._request.result()
         except RequestCancelled:
-            # Not by the body: the runtime closed before the run had begun.
+            # If the body did not cancel the run, the runtime closed before the run had begun.
             return None if cancelled else RuntimeShutdown()
         except Exception as error:  # noqa: BLE001 - an AgentError, or what a provider raised
             return error

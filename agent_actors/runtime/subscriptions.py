@@ -1,38 +1,62 @@
-"""The bus as a caller sees it: observers of events, and events of a caller's own.
+"""`runtime.events`: subscribe to events of runs, and publish events of your own.
 
-It owns nothing: it fills in what is left blank, and hands on to the runtime's HookBus.
+Fills in the runtime's defaults and the headers of events; `actors/hook_bus.py` does the work.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar, cast, overload
+from typing import TypedDict, TypeVar, cast, overload
 
 import attrs
 
-from agent_actors.actors.hook_bus import Handler, Subscription, SubscriptionOptions
+from agent_actors.actors.hook_bus import Handler, HookBus, Subscription, SubscriptionOptions
 from agent_actors.actors.run_tree import current_run
 from agent_actors.actors.subscriber_queue import Overflow
 from agent_actors.domain.events import Event, EventBuilder, EventScope, Notification
+from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ConfigError
-from agent_actors.runtime.config import RuntimeOptions
-from agent_actors.runtime.lifecycle import Actors
+from agent_actors.runtime.open_state import OpenState
 
 E = TypeVar("E", bound=Event)
 
 
-class Observed(ABC):
-    """What a runtime offers to observers."""
+class SubscribeArguments(TypedDict, total=False):
+    """The keyword arguments of `EventSubscriptions.subscribe`."""
 
-    _actors: Actors
-    _options: RuntimeOptions
+    session_id: str | None
+    capacity: int | None
+    overflow: Overflow | None
+    dedup_window: int | None
+    timeout: float | None
+    after_seq: int | None
+    replay: bool
 
-    @abstractmethod
-    def _check_open(self) -> None: ...
 
-    @abstractmethod
-    def _check_token(self) -> None: ...
+class EventSubscriptions:
+    """Subscriptions to the events of all runs of a runtime, and events of a caller's own.
+
+    Args:
+        bus: Delivers events.
+        ids: Makes ids of events.
+        wall_clock: Returns seconds since the epoch.
+        defaults: The options of subscriptions that do not set their own.
+        state: Whether the runtime is open.
+    """
+
+    def __init__(
+        self,
+        bus: HookBus,
+        ids: Ids,
+        wall_clock: Callable[[], float],
+        defaults: SubscriptionOptions,
+        state: OpenState,
+    ) -> None:
+        self._bus = bus
+        self._ids = ids
+        self._wall_clock = wall_clock
+        self._defaults = defaults
+        self._state = state
 
     @overload
     def subscribe(
@@ -74,40 +98,40 @@ class Observed(ABC):
         after_seq: int | None = None,
         replay: bool = False,
     ) -> Subscription:
-        """Have a handler called for every event of every run, in a task of its own.
+        """Call a handler for the events of all runs, in a task of its own.
 
-        Observers can change nothing and hold up nobody. What comes of one that is too slow is its
-        `overflow`; what it lost by that is counted in its `statistics()`.
+        A subscriber cannot change or delay a run. If the handler is too slow, `overflow` decides
+        which events it misses; `statistics()` of the subscription counts them.
 
-        With `replay`, `after_seq` or `reread` the records of a session come each once and in order,
-        whether they are published or read from the log. Deltas and progress stand in no log: those
-        that are published while it is read are dropped, and counted. Where the log cannot be read
-        the subscription ends, and its `failure` tells why.
+        With `replay`, `after_seq` or `overflow="reread"` the handler gets each record of the
+        session exactly once and in order, from the log or as it is published. Deltas and progress
+        events are not in the log: those published while the log is read are dropped and counted.
+        If the log cannot be read, the subscription ends and `failure` holds the reason.
+
+        Arguments that are None take the value of the runtime's `subscriptions`.
 
         Args:
-            handler: An async function of the event.
-            types: The event classes to take; none: every event.
-            session_id: Only events of this session; None: of all.
-            capacity: Events that may wait.
-            overflow: What comes of more: `drop_oldest`, `close` (the subscription ends), or
-                `reread` (what is recorded is read again from the log).
-            dedup_window: Ids that are remembered, to drop what was seen before.
-            timeout: Seconds that the handler may take for one event; `math.inf` for any time.
-            after_seq: Begin with what the log has of the session after this `seq`, such as the last
-                one that was seen before a break.
-            replay: Begin with all that the log has of the session.
-
-        None stands for the runtime's `subscriptions`.
+            handler: An async function that takes the event.
+            types: The event classes to receive; none: every event.
+            session_id: Receive the events of this session only; None: of all sessions.
+            capacity: How many events may wait for the handler.
+            overflow: What happens when more events wait: `drop_oldest`, `close` (the subscription
+                ends), or `reread` (records are read from the log when their turn comes).
+            dedup_window: How many event ids to remember, in order to drop repeated events.
+            timeout: Seconds that the handler may take for one event; `math.inf`: no limit.
+            after_seq: Begin with the records of the session after this `seq`, for example the last
+                one seen before an interruption.
+            replay: Begin with all records of the session.
 
         Returns:
-            The subscription; leaving its `with` block, or `close()`, ends it.
+            The subscription. Leaving its `with` block, or `close()`, ends it.
 
         Raises:
             RuntimeClosed: The runtime is closed.
-            ConfigError: An option that cannot be, or a replay without a session.
+            ConfigError: An option is not valid, or a replay names no session.
         """
-        self._check_open()
-        base = self._options.subscriptions
+        self._state.check_open()
+        base = self._defaults
         options = SubscriptionOptions(
             capacity=base.capacity if capacity is None else capacity,
             overflow=base.overflow if overflow is None else overflow,
@@ -115,74 +139,77 @@ class Observed(ABC):
             timeout=base.timeout if timeout is None else timeout,
             after_seq=0 if replay and after_seq is None else after_seq,
         )
-        # It gets events of its types alone: the bus sees to that.
-        return self._actors.bus.subscribe(
+        # The bus delivers events of the given types only.
+        return self._bus.subscribe(
             cast(Handler, handler), *types, session_id=session_id, options=options
         )
 
     def publish(self, event: E | EventBuilder[E], *, session_id: str | None = None) -> E:
-        """Tell the observers something of your own; it goes into no log and to no model.
+        """Send an event of your own to the subscribers; it is not recorded and no model sees it.
 
-        From within a run it belongs to that run, unless it names a session itself.
+        An event that is published from within a run belongs to that run, unless the event or
+        `session_id` names another session.
 
         Args:
-            event: An event, whose blank `id` and `ts` of 0 are filled in; or what makes one of a
-                header, such as `functools.partial(Notification, text="Half way.")`. Events of your
-                own are `attrs.frozen` subclasses of `Event`.
-            session_id: The session that it belongs to; None: that of the run around, if any.
+            event: An event, whose empty `id` and `ts` of 0 are filled in; or a function that makes
+                one from a header, such as `functools.partial(Notification, text="Half way.")`.
+                Define your own events as `attrs.frozen` subclasses of `Event`.
+            session_id: The session of the event; None: that of the current run, if there is one.
 
         Returns:
             The event as it was published.
 
         Raises:
-            RuntimeClosed: The bus has closed.
-            ConfigError: It is no event, or it has a `seq`, which only the log gives.
+            RuntimeClosed: The event bus has closed.
+            ConfigError: This is not an event, or it has a `seq`, which only the log assigns.
         """
-        self._check_token()
-        scope = _scope(session_id)
-        whole = event if isinstance(event, Event) else _made(event, scope)
-        if whole.seq is not None:
+        self._state.check_opened()
+        scope = _current_scope(session_id)
+        published = event if isinstance(event, Event) else _build(event, scope)
+        if published.seq is not None:
             raise ConfigError(
-                f"an event of a caller's own has no seq, since it goes into no log; got {whole.seq}"
+                "seq must be None, since published events are not recorded; "
+                f"got an event with seq={published.seq}"
             )
-        whole = attrs.evolve(
-            whole,
-            scope=whole.scope if whole.session_id else scope,
-            id=whole.id or self._actors.ids.new(),
-            ts=whole.ts or self._actors.wall_clock(),
+        published = attrs.evolve(
+            published,
+            scope=published.scope if published.session_id else scope,
+            id=published.id or self._ids.new(),
+            ts=published.ts or self._wall_clock(),
         )
-        self._actors.bus.publish(whole)
-        return cast(E, whole)
+        self._bus.publish(published)
+        return cast(E, published)
 
     def notify(
         self, text: str, *, data: JsonValue = None, session_id: str | None = None
     ) -> Notification:
-        """Tell the observers something that a person may want to know.
+        """Send a notification to the subscribers; for news that a person may want to read.
 
         Args:
-            text: What to say.
-            data: Whatever goes along with it, as JSON.
-            session_id: The session that it belongs to; None: that of the run around, if any.
+            text: The text of the notification.
+            data: Additional JSON data.
+            session_id: The session of the event; None: that of the current run, if there is one.
 
         Raises:
-            RuntimeClosed: The bus has closed.
+            RuntimeClosed: The event bus has closed.
         """
-        draft = partial(Notification, text=text, data=data)
-        return self.publish(draft, session_id=session_id)
+        builder = partial(Notification, text=text, data=data)
+        return self.publish(builder, session_id=session_id)
 
 
-def _scope(session_id: str | None) -> EventScope:
+def _current_scope(session_id: str | None) -> EventScope:
     node = current_run.get()
     if node is None or session_id not in (None, node.session_id):
         return EventScope(session_id or "", "", "")
     return EventScope(node.session_id, node.run_id, "")
 
 
-def _made(draft: object, scope: EventScope) -> Event:
-    # A caller's own code may have passed anything: what is no event shows here.
-    made: object = draft(scope, "", 0.0) if callable(draft) else draft
-    if isinstance(made, Event):
-        return made
+def _build(builder: object, scope: EventScope) -> Event:
+    # Untyped code may pass anything.
+    event: object = builder(scope, "", 0.0) if callable(builder) else builder
+    if isinstance(event, Event):
+        return event
     raise ConfigError(
-        f"publish takes an event, or what makes one of a scope, an id and a time; got {made!r:.80}"
+        "publish() takes an event, or a function that makes one from a scope, an id and a time; "
+        f"got {event!r:.80}"
     )

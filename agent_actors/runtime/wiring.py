@@ -1,4 +1,4 @@
-"""Plugs adapters into ports: the only file of this room that names concrete ones."""
+"""Chooses adapters for ports: the only module of the runtime that imports concrete adapters."""
 
 import math
 import random
@@ -23,20 +23,21 @@ chance: Final[Callable[[], float]] = random.random
 
 
 def make_ids() -> Ids:
-    """Ids from the system's clock, and from a generator that the system's entropy seeds.
+    """Return a generator of ids, from the system's clock and a randomly seeded generator.
 
-    An id tells apart, it is no secret; entropy from the system for each would be a system call.
+    Ids are not secret, so a seeded generator suffices; the system's entropy would cost a system
+    call for each id.
     """
     return Uuid7Ids(wall_clock, random.Random().getrandbits)
 
 
 def make_store() -> SessionStore:
-    """The default store: memory."""
+    """Return the default store, which is in memory."""
     return MemoryStore()
 
 
 def provider_key(options: AgentOptions) -> Hashable:
-    """What two options must share to share an endpoint: its connections and its admission."""
+    """Return the key of the options' endpoint; options with equal keys share the endpoint."""
     resolved = options.resolved
     if resolved is None:
         return id(options.provider)
@@ -54,16 +55,16 @@ def provider_key(options: AgentOptions) -> Hashable:
 
 
 def make_provider(options: AgentOptions) -> ModelProvider:
-    """The provider that these options ask for.
+    """Return the provider for these options.
 
     Raises:
-        ConfigError: `provider` has none of the accepted shapes, or `base_url` is no URL.
+        ConfigError: `provider` has no accepted type, or `base_url` is not a URL.
     """
     resolved = options.resolved
     if resolved is None:
         return adapt_provider(options.provider)
     client = options.http_client
-    # Without a client of the caller's, the provider makes an exchange, and closes it.
+    # Without an HTTP client of the caller, the provider constructs and closes its own exchange.
     exchange = None if client is None else HttpxExchange(client=client)
     if resolved.profile.protocol == "anthropic":
         return AnthropicMessages(
@@ -74,14 +75,14 @@ def make_provider(options: AgentOptions) -> ModelProvider:
             connect_timeout=options.connect_timeout,
             max_connections=math.inf,
         )
-    asks = resolved.dialect.include_usage and options.include_usage
+    include_usage = resolved.dialect.include_usage and options.include_usage
     return OpenAIChat(
         base_url=resolved.base_url,
         api_key=NO_API_KEY if resolved.api_key is None else resolved.api_key,
         api_key_header=resolved.api_key_header,
         headers=options.headers,
-        dialect=attrs.evolve(resolved.dialect, include_usage=asks),
+        dialect=attrs.evolve(resolved.dialect, include_usage=include_usage),
         connect_timeout=options.connect_timeout,
-        max_connections=math.inf,  # the endpoint's ModelStream admits
+        max_connections=math.inf,  # the endpoint's ModelStream limits requests
         exchange=exchange,
     )

@@ -1,16 +1,17 @@
 """The testing kit: models and endpoints that follow a script, and cancellation at every step.
 
-Everything here is public and needs no extra package. Hypothesis strategies stand apart, in
-`agent_actors.testing.strategies`, for which the extra `testing` installs Hypothesis.
+Everything here is public and needs no extra package. Hypothesis strategies are in
+`agent_actors.testing.strategies`; the extra `testing` installs Hypothesis for them.
 """
 
 from agent_actors.testing.cancel import StepOutcome as StepOutcome
 from agent_actors.testing.cancel import cancel_at_every_step as cancel_at_every_step
-from agent_actors.testing.conformance.bodies import body_of as body_of
-from agent_actors.testing.conformance.checks import Reading as Reading
-from agent_actors.testing.conformance.checks import assembled as assembled
-from agent_actors.testing.conformance.checks import check_capture as check_capture
-from agent_actors.testing.conformance.checks import check_law as check_law
+from agent_actors.testing.conformance import Reading as Reading
+from agent_actors.testing.conformance import assembled as assembled
+from agent_actors.testing.conformance import body_of as body_of
+from agent_actors.testing.conformance import check_capture as check_capture
+from agent_actors.testing.conformance import check_law as check_law
+from agent_actors.testing.conformance import check_turn as check_turn
 from agent_actors.testing.demo import demo_script as demo_script
 from agent_actors.testing.endpoint import EndpointScript as EndpointScript
 from agent_actors.testing.endpoint import ReplyTurn as ReplyTurn

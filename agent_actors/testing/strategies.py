@@ -29,8 +29,8 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, assistant, system, user
 from agent_actors.domain.model import FinishReason, ModelDelta, ToolCallDelta
-from agent_actors.testing.conformance.checks import QUIRKS
-from agent_actors.testing.conformance.quirks import DistortedTurn, map_calls
+from agent_actors.testing.conformance import QUIRKS, DistortedTurn
+from agent_actors.testing.conformance.quirks import map_calls
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import (
     Call,
@@ -274,7 +274,7 @@ def distorted_turns(
 
 @st.composite
 def cuts(draw: st.DrawFn, body: bytes, *, most: int = 12) -> list[int]:
-    """Places at which a body is cut, as `check_law` takes them.
+    """Places at which a body is cut, as `check_turn` takes them.
 
     Args:
         draw: Hypothesis' own.

@@ -39,7 +39,7 @@ async def boss(runtime: Runtime, asked: trio.MemoryReceiveChannel[UserQuestion])
             amount = (question.tool_input or {}).get("amount")
             small = isinstance(amount, int) and amount <= 100
             print(f"{question.prompt} {'yes' if small else 'no'}")
-            runtime.answer(question.question_id, "yes" if small else "no")
+            runtime.questions.answer(question.question_id, "yes" if small else "no")
 
 
 async def main() -> None:

@@ -31,8 +31,8 @@ def decide(question: Question) -> str:
 
 async def answer_all(runtime: Runtime) -> None:
     while True:
-        for question in runtime.questions():
-            runtime.answer(question.id, decide(question))
+        for question in runtime.questions.pending():
+            runtime.questions.answer(question.id, decide(question))
         await trio.sleep(0.05)
 
 

@@ -24,7 +24,7 @@ async def see_place(event: RunQueued) -> None:
 
 async def main() -> None:
     async with open_runtime(on_busy="queue") as runtime, trio.open_nursery() as nursery:
-        runtime.subscribe(see_place, RunQueued, session_id="s")
+        runtime.events.subscribe(see_place, RunQueued, session_id="s")
         nursery.start_soon(ask, runtime, "Tell me of Paris.")
         await trio.sleep(0.01)
         nursery.start_soon(ask, runtime, "And then of Rome.")

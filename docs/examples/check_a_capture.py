@@ -4,9 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.testing import body_of, call, check_capture, check_law, say, usage
-from agent_actors.testing.conformance.checks import QUIRKS
-from agent_actors.testing.conformance.quirks import DistortedTurn
+from agent_actors.testing import body_of, call, check_capture, check_turn, say, usage
+from agent_actors.testing.conformance import QUIRKS, DistortedTurn
 from agent_actors.testing.strategies import cuts, distorted_turns
 
 # In practice, `curl` has recorded this.
@@ -19,19 +18,19 @@ def test_a_capture_is_read_the_same_however_it_is_split() -> None:
 
 
 def test_a_capture_says_what_was_said() -> None:
-    check_law([say("It is sunny."), call("get_weather", {"city": "Paris"})], answer)
+    check_turn([say("It is sunny."), call("get_weather", {"city": "Paris"})], answer)
 
 
 @settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(distorted_turns(protocol="chat"), st.data())
 def test_no_quirk_and_no_split_changes_a_block(found: DistortedTurn, data: st.DataObject) -> None:
-    check_law(found.turn, found.body, data.draw(cuts(found.body)), quirks=found.quirks)
+    check_turn(found.turn, found.body, data.draw(cuts(found.body)), quirks=found.quirks)
 
 
 def test_an_endpoint_with_these_quirks_is_understood() -> None:
     found = QUIRKS["chat"].distorted("Hello!", ["cumulative", "reason_empty", "crlf"])
     print(found.body.decode()[:120])
-    check_law(found.turn, found.body, quirks=found.quirks)
+    check_turn(found.turn, found.body, quirks=found.quirks)
 
 
 if __name__ == "__main__":

@@ -32,18 +32,18 @@ async def main() -> None:
         @tool
         async def deploy(release: str) -> str:
             """Deploy a release."""
-            runtime.notify("Half way.")  # belongs to the run that calls this
-            runtime.publish(partial(Deployed, release=release))
+            runtime.events.notify("Half way.")  # belongs to the run that calls this
+            runtime.events.publish(partial(Deployed, release=release))
             return "deployed"
 
         model = ScriptedModel([call("deploy", {"release": "1.2"}), "Done.", "You are welcome."])
         options = AgentOptions(model="scripted", provider=model, tools=[deploy])
-        with runtime.subscribe(watch, session_id="s") as watching:
+        with runtime.events.subscribe(watch, session_id="s") as watching:
             await runtime.run("Deploy 1.2.", options, session_id="s")
         await watching.ended.wait()
 
         # Recorded events arrive first, then new ones; each record arrives once.
-        late = runtime.subscribe(count, ToolResult, ResultEvent, session_id="s", replay=True)
+        late = runtime.events.subscribe(count, ToolResult, ResultEvent, session_id="s", replay=True)
         await runtime.run("Thank you.", options, session_id="s")
     print("late:", late.end_reason, late.statistics().delivered)
 

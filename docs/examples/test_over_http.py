@@ -35,7 +35,7 @@ async def main() -> None:
 
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         options = AgentOptions(model="any", base_url=endpoint.base_url, tools=[now])
-        with runtime.subscribe(note, AttemptRestarted) as watching:
+        with runtime.events.subscribe(note, AttemptRestarted) as watching:
             result = await runtime.run("What time is it?", options)
         await watching.ended.wait()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_actors import AgentOptions
-from agent_actors.cli.answer import Shown, _TextView, answer
+from agent_actors.cli.answer import OutputOptions, _TextView, answer
 from agent_actors.cli.outcome import complete
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, ErrorEvent, EventScope
@@ -26,10 +26,12 @@ from agent_actors.testing import (
 )
 from tests.cli.helpers import terminal
 
-ALL = Shown(thinking=True, usage=True)
+ALL = OutputOptions(thinking=True, usage=True)
 
 
-async def show(script: EndpointScript, shown: Shown = ALL, *, run_timeout: float = 60.0) -> int:
+async def show(
+    script: EndpointScript, shown: OutputOptions = ALL, *, run_timeout: float = 60.0
+) -> int:
     """Ask, as the command does."""
     async with ScriptedEndpoint(script) as endpoint:
         options = AgentOptions(
@@ -49,7 +51,7 @@ async def test_thoughts_and_usage_go_to_stderr_on_request(
         "Hm, so.\nusage: 12 tokens in, 34 out, 5 from the cache, 6 of reasoning\n",
     )
 
-    assert await show([turn], Shown()) == 0
+    assert await show([turn], OutputOptions()) == 0
     assert capfd.readouterr() == ("Yes or no\n", "")
 
 
@@ -66,7 +68,9 @@ def without_usage(chunks: list[JsonObject]) -> list[JsonValue]:
 
 
 async def test_thoughts_after_text_begin_a_line(capfd: pytest.CaptureFixture[str]) -> None:
-    assert await show([reply(say("One"), think("Hm"), say("two"))], Shown(thinking=True)) == 0
+    assert (
+        await show([reply(say("One"), think("Hm"), say("two"))], OutputOptions(thinking=True)) == 0
+    )
     assert capfd.readouterr() == ("One\ntwo\n", "Hm\n")
 
 
@@ -78,7 +82,7 @@ async def test_thoughts_and_text_do_not_share_a_line(
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(sys, "stderr", stream)
         turn = reply(think("Hm"), say("One"), think("so"), say("two"))
-        assert await show([turn], Shown(thinking=True)) == 0
+        assert await show([turn], OutputOptions(thinking=True)) == 0
 
     assert both.read_text() == "Hm\nOne\nso\ntwo\n"
 
@@ -86,12 +90,12 @@ async def test_thoughts_and_text_do_not_share_a_line(
 async def test_thoughts_are_dim_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal() as (stderr, shown):
         monkeypatch.setattr(sys, "stderr", stderr)
-        assert await show([reply(think("Hm"), "Yes")], Shown(thinking=True)) == 0
+        assert await show([reply(think("Hm"), "Yes")], OutputOptions(thinking=True)) == 0
         assert shown() == "\x1b[2mHm\x1b[0m\r\n"
 
 
 async def test_an_answer_that_was_cut_off_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
-    assert await show([reply(say("Once upon"), finish("length"))], Shown()) == 0
+    assert await show([reply(say("Once upon"), finish("length"))], OutputOptions()) == 0
     assert capfd.readouterr() == ("Once upon\n", "note: the answer is not whole: length\n")
 
 
@@ -132,7 +136,7 @@ async def test_a_failure_is_one_line_after_what_was_shown(
 async def test_the_last_event_of_a_failed_run_is_its_error(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert await show([status(400, "on fire")], Shown(as_json=True)) == 1
+    assert await show([status(400, "on fire")], OutputOptions(as_json=True)) == 1
 
     out, err = capfd.readouterr()
     assert isinstance(loads_event(out.splitlines()[-1], strict=True), ErrorEvent)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from agent_actors import AgentOptions
 from agent_actors.cli import app, main
-from agent_actors.cli.answer import Place, Shown
+from agent_actors.cli.answer import OutputOptions, SessionLocation
 
 
 @pytest.fixture(autouse=True)
@@ -76,15 +76,17 @@ class Asked:
 
     prompt: str
     options: AgentOptions
-    shown: Shown
-    place: Place
+    shown: OutputOptions
+    place: SessionLocation
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     found: list[Asked] = []
 
-    async def answer(prompt: str, options: AgentOptions, shown: Shown, place: Place) -> int:
+    async def answer(
+        prompt: str, options: AgentOptions, shown: OutputOptions, place: SessionLocation
+    ) -> int:
         found.append(Asked(prompt, options, shown, place))
         return 0
 
@@ -107,8 +109,8 @@ def test_run_passes_every_option_on(asked: list[Asked]) -> None:
     assert options.provider == "vllm"
     assert options.system_prompt == "Be brief."
     assert (options.max_tokens, options.temperature, options.run_timeout) == (7, 0, 2)
-    assert one.shown == Shown(thinking=True, usage=True, as_json=True)
-    assert one.place == Place("s", "kept")
+    assert one.shown == OutputOptions(thinking=True, usage=True, as_json=True)
+    assert one.place == SessionLocation("s", "kept")
 
 
 def test_run_takes_the_endpoint_from_the_environment_and_options_win(
@@ -120,7 +122,7 @@ def test_run_takes_the_endpoint_from_the_environment_and_options_win(
     assert main(["run", "Hi", "--model", "mine"]) == 0
 
     first, second = asked
-    assert (first.prompt, first.shown, first.place) == ("-", Shown(), Place())
+    assert (first.prompt, first.shown, first.place) == ("-", OutputOptions(), SessionLocation())
     assert (first.options.base_url, first.options.model) == ("http://BASE_URL", "http://MODEL")
     assert first.options.api_key == "http://API_KEY"
     # What nobody asked for is not sent.

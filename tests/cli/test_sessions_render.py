@@ -4,10 +4,10 @@ import pytest
 
 from agent_actors import Messages
 from agent_actors.cli.sessions.render import (
-    faults_in_words,
-    record_in_words,
+    faults_as_text,
+    record_as_text,
     snapshot_as_json,
-    snapshot_in_words,
+    snapshot_as_text,
 )
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.events import (
@@ -66,14 +66,14 @@ RECORDS: list[tuple[AnyEvent, str]] = [
 
 @pytest.mark.parametrize(("record", "told"), RECORDS, ids=lambda value: str(value)[:20])
 def test_a_record_is_a_line(record: AnyEvent, told: str) -> None:
-    line = record_in_words(record)
+    line = record_as_text(record)
     assert "\n" not in line
     assert line.split()[3] == record.type
     assert line.endswith(told)
 
 
 def test_a_long_record_is_cut() -> None:
-    line = record_in_words(UserMessage(*HEAD, "y" * 1000))
+    line = record_as_text(UserMessage(*HEAD, "y" * 1000))
     assert line.endswith("y" * 100 + "…")
 
 
@@ -92,7 +92,7 @@ def test_a_session_tells_what_it_keeps_and_what_it_waits_for() -> None:
         open_calls=("c",),
         questions=("q",),
     )
-    text = snapshot_in_words(info, snapshot)
+    text = snapshot_as_text(info, snapshot)
     for line in (
         "title       a b",
         "skills      search",
@@ -109,5 +109,5 @@ def test_a_session_tells_what_it_keeps_and_what_it_waits_for() -> None:
 
 
 def test_faults_are_told_by_session() -> None:
-    told = faults_in_words({"a": ["record 1: x", "record 2: y"], "b": []})
+    told = faults_as_text({"a": ["record 1: x", "record 2: y"], "b": []})
     assert told == "a: record 1: x\na: record 2: y\n1 of 2 sessions are valid\n"

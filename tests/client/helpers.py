@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent_actors import AgentOptions, AnswerRestarted, Client, FaceBlock, Tool, tool
+from agent_actors import AgentOptions, AnswerRestarted, Client, StreamBlock, Tool, tool
 from agent_actors.domain.blocks import (
     TextBlock,
     ThinkingBlock,
@@ -48,23 +48,23 @@ def agent(
     return options, model
 
 
-async def read(client: Client) -> list[FaceBlock]:
+async def read(client: Client) -> list[StreamBlock]:
     """A turn to its end."""
     return [block async for block in client.receive_messages()]
 
 
-async def ask(client: Client, prompt: str) -> list[FaceBlock]:
+async def ask(client: Client, prompt: str) -> list[StreamBlock]:
     """A whole turn."""
     await client.query(prompt)
     return await read(client)
 
 
-def shown(blocks: Sequence[FaceBlock]) -> list[str]:
+def shown(blocks: Sequence[StreamBlock]) -> list[str]:
     """Blocks in a word or two each."""
     return [_shown(block) for block in blocks]
 
 
-def _shown(block: FaceBlock) -> str:
+def _shown(block: StreamBlock) -> str:
     match block:
         case TextBlock(text=text):
             return f"text {text}"
@@ -80,7 +80,7 @@ def _shown(block: FaceBlock) -> str:
             return "restarted"
 
 
-def calls_of(blocks: Sequence[FaceBlock]) -> list[ToolUseBlock]:
+def calls_of(blocks: Sequence[StreamBlock]) -> list[ToolUseBlock]:
     """The calls among them."""
     return [block for block in blocks if isinstance(block, ToolUseBlock)]
 

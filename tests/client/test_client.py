@@ -129,15 +129,15 @@ async def test_a_second_result_an_unknown_call_and_anothers_name_are_errors() ->
     options, _ = agent([call("add", {"a": 1, "b": 2}, id="one"), call("add", {"a": 1, "b": 3})])
     async with Client(options) as client:
         await ask(client, "1 + 2?")
-        with pytest.raises(ClientError, match="one of 'add', not of 'sub'"):
+        with pytest.raises(ClientError, match="made to tool 'add', not 'sub'"):
             await client.add_tool_result("one", "3", name="sub")
         await client.add_tool_result("one", "3", name="add")
-        with pytest.raises(ClientError, match="'one' has a result; open are: call_1_1"):
+        with pytest.raises(ClientError, match="'one' has a result already; open calls: call_1_1"):
             await client.add_tool_result("one", "4")
-        with pytest.raises(ClientError, match="'two' is not known; open are: call_1_1"):
+        with pytest.raises(ClientError, match="'two' does not exist; open calls: call_1_1"):
             await client.add_tool_result("two", "4")
         await client.add_tool_result("call_1_1", "4")
-        with pytest.raises(ClientError, match="open are: none"):
+        with pytest.raises(ClientError, match="open calls: none"):
             await client.add_tool_result("call_1_1", "4")
         assert [m["content"] for m in client.history if m["role"] == "tool"] == ["3", "4"]
 
@@ -156,7 +156,7 @@ async def test_to_go_on_needs_a_result_for_every_call() -> None:
 
 async def test_there_is_nothing_to_go_on_with_before_the_first_prompt() -> None:
     async with Client(agent("x")[0]) as client:
-        with pytest.raises(ClientError, match="nothing to go on with"):
+        with pytest.raises(ClientError, match="nothing to continue"):
             await client.query("")
         with pytest.raises(ClientError, match="nothing to receive"):
             client.receive_messages()
@@ -437,21 +437,21 @@ async def test_what_cannot_be_resumed_is_told_where_the_client_is_entered() -> N
 
 async def test_a_client_is_used_between_its_entering_and_its_leaving() -> None:
     client = Client(agent("One.")[0])
-    with pytest.raises(ClientError, match="enter it first"):
+    with pytest.raises(ClientError, match="enter the client first"):
         await client.query("?")
-    with pytest.raises(ClientError, match="enter it first"):
+    with pytest.raises(ClientError, match="enter the client first"):
         await client.interrupt()
-    with pytest.raises(ClientError, match="enter it first"):
+    with pytest.raises(ClientError, match="enter the client first"):
         _ = client.session_id
     assert client.history == []
     async with client:
         await ask(client, "?")
-        with pytest.raises(ClientError, match="entered once"):
+        with pytest.raises(ClientError, match="entered only once"):
             await client.__aenter__()
     assert client.session_id
-    with pytest.raises(ClientError, match="was left"):
+    with pytest.raises(ClientError, match="is closed"):
         await client.query("?")
-    with pytest.raises(ClientError, match="was left"):
+    with pytest.raises(ClientError, match="is closed"):
         await client.add_tool_result("x", "y")
 
 

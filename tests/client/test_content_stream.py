@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.client.content_stream import AnswerRestarted, BlockReader, FaceBlock, error_text
+from agent_actors.client.content_stream import AnswerRestarted, BlockReader, StreamBlock, error_text
 from agent_actors.domain.blocks import (
     AssistantBlock,
     OpaqueBlock,
@@ -48,8 +48,8 @@ def result(call_id: str, *, is_error: bool = False) -> Event:
     return ToolResult(SCOPE, "", 0.0, call_id, "add", "told", is_error)
 
 
-def shown(events: Iterable[Event], *, hands_out: bool = False) -> list[FaceBlock]:
-    reader = BlockReader(hands_out=hands_out)
+def shown(events: Iterable[Event], *, client_side_tools: bool = False) -> list[StreamBlock]:
+    reader = BlockReader(client_side_tools=client_side_tools)
     return [block for event in events for block in reader.take(event)]
 
 
@@ -79,10 +79,10 @@ def test_an_answer_that_comes_again_says_so_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("hands_out", [False, True])
-def test_a_broken_call_is_one_error_and_its_result_nothing_more(hands_out: bool) -> None:
+@pytest.mark.parametrize("client_side_tools", [False, True])
+def test_a_broken_call_is_one_error_and_its_result_nothing_more(client_side_tools: bool) -> None:
     events = [answer(BROKEN), result("b", is_error=True)]
-    assert shown(events, hands_out=hands_out) == [BROKEN]
+    assert shown(events, client_side_tools=client_side_tools) == [BROKEN]
 
 
 def test_a_call_that_runs_by_itself_is_followed_by_its_result() -> None:
@@ -95,9 +95,9 @@ def test_a_call_that_runs_by_itself_is_followed_by_its_result() -> None:
 
 
 def test_of_a_call_that_is_handed_out_only_a_refusal_is_shown_from_here() -> None:
-    assert shown([answer(USE)], hands_out=True) == []
-    assert shown([answer(USE), result("a")], hands_out=True) == []
-    refused = shown([answer(USE), result("a", is_error=True)], hands_out=True)
+    assert shown([answer(USE)], client_side_tools=True) == []
+    assert shown([answer(USE), result("a")], client_side_tools=True) == []
+    refused = shown([answer(USE), result("a", is_error=True)], client_side_tools=True)
     assert refused == [ToolUseError("told", '{"n":1}', "a", "add")]
 
 

@@ -18,8 +18,8 @@ import trio
 
 from agent_actors import AgentOptions
 from agent_actors.cli.app import app
-from agent_actors.cli.doctor.findings import Sighting
-from agent_actors.cli.doctor.recommendations import Remedy
+from agent_actors.cli.doctor.findings import ObservedQuirk
+from agent_actors.cli.doctor.recommendations import Recommendation
 from agent_actors.cli.doctor.report import Check, Figures, Report
 from agent_actors.model import load_profiles
 from agent_actors.testing import ScriptedEndpoint, demo_script
@@ -163,9 +163,9 @@ def test_a_report_in_json_has_these_keys(block: Block) -> None:
         model="m",
         checks=(Check("tool call", "works", "told"),),
         figures=Figures(),
-        sightings=(Sighting(21, "name", "seen"),),
+        observed_quirks=(ObservedQuirk(21, "name", "seen"),),
         expected=(),
-        remedies=(Remedy("profile", "max_tokens_field", "x", "why"),),
+        recommendations=(Recommendation("profile", "max_tokens_field", "x", "why"),),
     )
     made = report.as_json()
     shown = cast("dict[str, object]", json.loads(block.text))

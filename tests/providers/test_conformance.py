@@ -16,7 +16,7 @@ from agent_actors.testing import (
     body_of,
     call,
     check_capture,
-    check_law,
+    check_turn,
     interleave,
     say,
     think,
@@ -57,7 +57,7 @@ CUTS: Final = st.lists(st.integers(0, 2**16), max_size=12)
 
 
 def check(found: DistortedTurn, split: range | list[int]) -> None:
-    check_law(found.turn, found.body, split, protocol=found.protocol, quirks=found.quirks)
+    check_turn(found.turn, found.body, split, protocol=found.protocol, quirks=found.quirks)
 
 
 def ways(body: bytes) -> Iterator[range]:

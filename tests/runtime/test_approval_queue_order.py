@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors import ApprovalQueue
-from agent_actors.actors.question_board import Answer, Questions, QuestionWatcher
+from agent_actors.actors.question_board import Answer, QuestionBoard, QuestionWatcher
 from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionDecision
@@ -21,7 +21,7 @@ class _Road:
     """The one road alone: questions without runs."""
 
     def __init__(self) -> None:
-        self.questions = Questions()
+        self.questions = QuestionBoard()
         self.answer: Callable[[str, Answer], None] = self.questions.answer
 
     def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
@@ -96,7 +96,7 @@ class _Day:
     _answers: dict[str, Answer | None] = attrs.field(factory=dict[str, "Answer | None"])
 
     def check(self) -> None:
-        assert self.queue.pending() == self.road.questions.open()
+        assert self.queue.pending() == self.road.questions.pending()
         assert not any(self._covered(one) for one in self.queue.pending())
         now = trio.current_time()
         assert {(e.tool_name, e.session_id) for e in self.queue.whitelist()} == {

@@ -162,7 +162,7 @@ async def test_a_tool_that_closes_its_runtime_is_told_that_it_cannot(
         options = scripted([call("close")], [call("delegate")], "No.", tools=[close, delegate])
         result = await runtime.run("go", options)
         told, delegated = result.tool_calls
-        assert "raised RuntimeError: a tool cannot close the runtime" in str(told.content)
+        assert "raised RuntimeError: a tool or a hook cannot close the runtime" in str(told.content)
         assert told.is_error
         assert delegated.content == "I could not."
         # What an outer task closes, it may close from a tool of another runtime.
@@ -236,10 +236,10 @@ async def test_a_runtime_is_entered_before_it_is_used_and_once(autojump_clock: M
     with pytest.raises(RuntimeFailure, match="async with open_runtime"):
         await runtime.aclose()
     async with runtime:
-        with pytest.raises(RuntimeFailure, match="opened once"):
+        with pytest.raises(RuntimeFailure, match="opened only once"):
             await runtime.__aenter__()
         assert (await runtime.run("hi", scripted("Hello."))).text == "Hello."
-    with pytest.raises(RuntimeFailure, match="opened once"):
+    with pytest.raises(RuntimeFailure, match="opened only once"):
         await runtime.__aenter__()
 
 
@@ -416,7 +416,7 @@ async def test_a_session_hook_that_closes_its_runtime_is_told_that_it_cannot(
         for session_id in ("a", "b"):
             await runtime.run("go", agent("Hi."), session_id=session_id)
         await trio.sleep(1)
-    assert [one.partition(", nor can a hook")[0] for one in told] == [
-        "evicted: a tool cannot close the runtime that runs it",
-        "closed: a tool cannot close the runtime that runs it",
+    assert [one.partition(", since")[0] for one in told] == [
+        "evicted: a tool or a hook cannot close the runtime that runs it",
+        "closed: a tool or a hook cannot close the runtime that runs it",
     ]

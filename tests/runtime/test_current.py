@@ -10,7 +10,7 @@ import trio
 
 from agent_actors import AgentOptions, Client, open_runtime, query, run, run_sync
 from agent_actors.errors import ConfigError
-from agent_actors.runtime.current import trio_around
+from agent_actors.runtime.current import require_trio
 from tests.client.helpers import agent
 
 
@@ -48,14 +48,14 @@ def test_a_program_of_asyncios_is_told_what_to_write(
 
 def test_no_loop_at_all_is_told_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match=r"not running: use `trio\.run\(main\)`"):
-        trio_around()
+        require_trio()
     monkeypatch.delitem(sys.modules, "asyncio")
     with pytest.raises(RuntimeError, match=r"not running: use `trio\.run\(main\)`"):
-        trio_around()
+        require_trio()
 
 
 async def test_inside_of_trio_it_is_trios() -> None:
-    assert trio_around() is trio.lowlevel.current_trio_token()
+    assert require_trio() is trio.lowlevel.current_trio_token()
 
 
 SECRET = {"model": "m", "api_key": "sk-secret"}

@@ -54,7 +54,9 @@ found, seen = [], set()
 modules = pkgutil.walk_packages(agent_actors.__path__, "agent_actors.")
 for module in sorted(modules, key=lambda module: module.name):
     package, name = module.name.split(".")[1], module.name.rpartition(".")[2]
-    if package in interrupts.PROTECTED and not name.startswith("_"):
+    # Code that the stores on disk share: the store that imports it protects it.
+    internal = name.startswith("_") or module.name.startswith("agent_actors.stores.disk")
+    if package in interrupts.PROTECTED and not internal:
         importlib.import_module(module.name)
         for name, loaded in list(sys.modules.items()):
             inside = name.startswith("agent_actors.") and name.split(".")[1]

@@ -65,7 +65,7 @@ async def test_a_runtime_is_entered_once_and_used_open() -> None:
         await runtime.run("Go.", slow(0))
     async with runtime:
         pass
-    with pytest.raises(RuntimeFailure, match="opened once"):
+    with pytest.raises(RuntimeFailure, match="opened only once"):
         await runtime.__aenter__()
 
 

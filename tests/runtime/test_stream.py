@@ -168,7 +168,7 @@ async def test_a_stream_is_entered_before_it_is_read_and_once(autojump_clock: Mo
             with pytest.raises(RuntimeError, match="has not ended"):
                 _ = events.result
             await read_all(events)
-        with pytest.raises(RuntimeError, match="entered before"):
+        with pytest.raises(RuntimeError, match="entered only once"):
             async with events:
                 pass
         assert events.result.text == "Hello."

@@ -10,7 +10,7 @@ from agent_actors.domain.blocks import AssistantBlock, ToolResultBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelDelta, ThinkingDelta, ToolCallDelta
-from agent_actors.testing.conformance.checks import pieces
+from agent_actors.testing.conformance import split_body
 from agent_actors.testing.script import Step, finished
 from agent_actors.testing.strategies import (
     assistant_blocks,
@@ -89,7 +89,7 @@ def test_splits_join_to_what_was_split(data: st.DataObject, content: bytes, empt
 
 @given(st.data(), st.binary(max_size=60))
 def test_cuts_are_places_of_a_body(data: st.DataObject, body: bytes) -> None:
-    assert b"".join(pieces(body, data.draw(cuts(body)))) == body
+    assert b"".join(split_body(body, data.draw(cuts(body)))) == body
 
 
 @given(st.data())

@@ -1,8 +1,7 @@
-"""`agent-actors chat`: what is made before the loop begins, and that all of it is put away again.
+"""`agent-actors chat`: prepare the chat, run it, and handle signals.
 
-Owns the signals. Ctrl-C belongs to the chat, which interrupts what is under way. What ends a
-program from outside (a closed terminal, `kill`) ends the chat in order: the turn is committed, the
-terminal has its modes of before.
+Ctrl-C goes to the chat, which interrupts the current turn. SIGTERM and SIGHUP end the chat in
+order: the turn is committed, and the modes of the terminal are restored.
 """
 
 import math
@@ -18,8 +17,8 @@ import trio
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.cli.chat.loop import Chat, ChatPlan
-from agent_actors.cli.chat.messages import Face
-from agent_actors.cli.chat.plain_view import PlainFace
+from agent_actors.cli.chat.messages import ChatUI
+from agent_actors.cli.chat.plain_view import PlainUI
 from agent_actors.cli.chat.terminal.modes import modes_kept, restorer, silent_typing
 from agent_actors.cli.chat.tools import demo_tools, load_tools
 from agent_actors.cli.outcome import MISUSED, fail, interrupted, status_of
@@ -42,8 +41,8 @@ _DUMB: Final = frozenset({"", "dumb", "unknown"})
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
-    """What the command was given; see its help."""
+class ChatArguments:
+    """The arguments of the command; see its help."""
 
     provider: str | None
     base_url: str
@@ -61,34 +60,34 @@ class Wanted:
     show_thinking: bool
 
 
-def planned(wanted: Wanted) -> ChatPlan:
-    """What a chat is begun with.
+def make_plan(arguments: ChatArguments) -> ChatPlan:
+    """Return the plan of a chat.
 
     Raises:
-        ConfigError: Naming what cannot work.
+        ConfigError: An argument is not valid.
     """
-    tools = [*load_tools(wanted.tools), *(demo_tools() if wanted.demo_tools else ())]
+    tools = [*load_tools(arguments.tools), *(demo_tools() if arguments.demo_tools else ())]
     options = AgentOptions(
-        model=wanted.model,
-        base_url=wanted.base_url,
-        provider=wanted.provider,
-        system_prompt=wanted.system,
-        api_key=wanted.api_key,
-        api_key_header=wanted.api_key_header,
-        max_tokens=wanted.max_tokens,
-        temperature=wanted.temperature,
+        model=arguments.model,
+        base_url=arguments.base_url,
+        provider=arguments.provider,
+        system_prompt=arguments.system,
+        api_key=arguments.api_key,
+        api_key_header=arguments.api_key_header,
+        max_tokens=arguments.max_tokens,
+        temperature=arguments.temperature,
         tools=tuple(tools),
-        permissions=PermissionPolicy(mode=wanted.permissions),
+        permissions=PermissionPolicy(mode=arguments.permissions),
         can_use_tool=_ask_the_person,
         # Somebody sits there; Ctrl-C is the way out.
         question_timeout=math.inf,
     )
     return ChatPlan(
         options=options,
-        store=open_store(wanted.store) if wanted.store else MemoryStore(),
-        store_path=wanted.store,
-        session_id=wanted.session,
-        thinking=wanted.show_thinking,
+        store=open_store(arguments.store) if arguments.store else MemoryStore(),
+        store_path=arguments.store,
+        session_id=arguments.session,
+        thinking=arguments.show_thinking,
     )
 
 
@@ -98,12 +97,12 @@ async def _ask_the_person(request: PermissionRequest) -> PermissionDecision:  # 
     return PermissionDecision("ask")
 
 
-async def chat_as(wanted: Wanted, *, plain: bool) -> int:
-    """Hold a chat on the standard streams.
+async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
+    """Run a chat on the standard streams.
 
     Args:
-        wanted: What the command was given.
-        plain: Without colours and cursor movement, whatever the streams are.
+        arguments: The arguments of the command.
+        plain: Use no colours and no cursor movement, even at a terminal.
 
     Returns:
         The exit status: 0; 1 if the work failed; 2 if it was called wrongly; 130 after a Ctrl-C
@@ -112,31 +111,31 @@ async def chat_as(wanted: Wanted, *, plain: bool) -> int:
     Cancellation: safe; a turn is ended in order.
     """
     try:
-        plan = planned(wanted)
+        plan = make_plan(arguments)
     except ConfigError as error:
         return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
-    held = _Held(plan)
+    running = _RunningChat(plan)
     # A shell that starts a program in the background has it ignore Ctrl-C.
-    heeded = [one for one in (signal.SIGINT, *_ENDING) if signal.getsignal(one) != signal.SIG_IGN]
+    watched = [one for one in (signal.SIGINT, *_ENDING) if signal.getsignal(one) != signal.SIG_IGN]
     status: int | None = None
-    plain = plain or not _has_powers()
+    plain = plain or not _is_capable_terminal()
     modes = modes_kept() if plain else silent_typing()
-    with modes, trio.open_signal_receiver(*heeded) as signals:
+    with modes, trio.open_signal_receiver(*watched) as signals:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(held.heed, signals, nursery.cancel_scope)
-            face = PlainFace() if plain else _rich_face()
-            status = await status_of(lambda: held.hold(face))
+            nursery.start_soon(running.watch_signals, signals, nursery.cancel_scope)
+            ui = PlainUI() if plain else _rich_ui()
+            status = await status_of(lambda: running.run(ui))
             nursery.cancel_scope.cancel("the chat has ended")
-    if held.ended_by == signal.SIGINT:
+    if running.ended_by == signal.SIGINT:
         return interrupted()
-    if held.ended_by is not None:
-        return _SIGNALLED + held.ended_by
+    if running.ended_by is not None:
+        return _SIGNALLED + running.ended_by
     assert status is not None
     return status
 
 
-class _Held:
-    """A chat, and what signals do to it."""
+class _RunningChat:
+    """A chat and its signal handling."""
 
     def __init__(self, plan: ChatPlan) -> None:
         self._plan = plan
@@ -144,13 +143,13 @@ class _Held:
         self._restore = restorer()
         self.ended_by: int | None = None
 
-    async def hold(self, face: Face) -> int:
-        # A session that nobody wrote down must not go from memory while somebody thinks.
+    async def run(self, ui: ChatUI) -> int:
+        # A session in memory must not be evicted while the user thinks.
         async with open_runtime(store=self._plan.store, session_ttl=math.inf) as runtime:
-            self._chat = Chat(self._plan, runtime, face, self._end_at_once)
-            return await self._chat.hold()
+            self._chat = Chat(self._plan, runtime, ui, self._end_at_once)
+            return await self._chat.run()
 
-    async def heed(self, signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async def watch_signals(self, signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
         async for number in signals:
             ctrl_c = number == signal.SIGINT
             if ctrl_c and self._chat is not None and self._chat.interrupt():
@@ -159,24 +158,24 @@ class _Held:
             scope.cancel("Ctrl-C" if ctrl_c else "ended by a signal")
 
     def _end_at_once(self) -> None:
-        # Something does not end: the way out that needs nobody's help.
+        # The turn does not end: kill the process.
         self._restore()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def _has_powers() -> bool:
+def _is_capable_terminal() -> bool:
     terminals = sys.stdin.isatty() and sys.stdout.isatty()
     return terminals and os.environ.get("TERM", "") not in _DUMB
 
 
-def _rich_face() -> Face:
+def _rich_ui() -> ChatUI:
     # The editor loads slowly, and pipes need none.
     from agent_actors.cli.chat.input_history import InputHistory, history_path  # noqa: PLC0415
     from agent_actors.cli.chat.terminal.editor import Editor  # noqa: PLC0415 - see above
-    from agent_actors.cli.chat.terminal.rich_view import RichFace, make_console  # noqa: PLC0415
+    from agent_actors.cli.chat.terminal.rich_view import RichUI, make_console  # noqa: PLC0415
     from agent_actors.cli.chat.terminal.screen import Screen, terminal_size  # noqa: PLC0415
 
     size = partial(terminal_size, sys.stdout.fileno())
     screen = Screen(make_console(), Output(sys.stdout), size)
-    return RichFace(screen, Editor(InputHistory(history_path())))
+    return RichUI(screen, Editor(InputHistory(history_path())))

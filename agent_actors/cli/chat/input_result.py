@@ -1,4 +1,4 @@
-"""What came of reading a line."""
+"""The results of reading a line of input."""
 
 from typing import TypeAlias
 
@@ -7,21 +7,21 @@ import attrs
 
 @attrs.frozen
 class Typed:
-    """A line, or several."""
+    """One or more lines of text."""
 
     text: str
 
 
 @attrs.frozen
 class Interrupted:
-    """Ctrl-C; `dropped` if something stood in the line."""
+    """Ctrl-C; `dropped` is True if there was text in the line."""
 
     dropped: bool = False
 
 
 @attrs.frozen
 class End:
-    """Ctrl-D on an empty line, the end of the input, or a terminal that has gone."""
+    """Ctrl-D on an empty line, the end of the input, or a closed terminal."""
 
 
-Reading: TypeAlias = Typed | Interrupted | End
+InputResult: TypeAlias = Typed | Interrupted | End

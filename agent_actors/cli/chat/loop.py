@@ -28,9 +28,14 @@ from agent_actors.cli.chat.commands import (
 )
 from agent_actors.cli.chat.formatting import on_one_line, usage_text
 from agent_actors.cli.chat.input_result import Interrupted, Typed
-from agent_actors.cli.chat.messages import Face, Said
-from agent_actors.cli.chat.transcript import SessionLook, as_markdown, look, told
-from agent_actors.cli.chat.turn import Turn
+from agent_actors.cli.chat.messages import ChatMessage, ChatUI
+from agent_actors.cli.chat.transcript import (
+    SessionTranscript,
+    as_markdown,
+    read_transcript,
+    transcript_messages,
+)
+from agent_actors.cli.chat.turn import ChatTurn
 from agent_actors.cli.outcome import FAILED
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.messages import Messages
@@ -45,14 +50,14 @@ _GLANCE: Final = 60
 
 @attrs.frozen(kw_only=True)
 class ChatPlan:
-    """What a chat is begun with.
+    """The settings of a chat.
 
     Attributes:
         options: The agent.
-        store: Where its session is kept.
-        store_path: The store's path, as it was given; empty: it ends with the chat.
-        session_id: The session to go on with, or to begin under this name; None: a new one.
-        thinking: Whether the model's thoughts are shown.
+        store: The store of its session.
+        store_path: The path of the store, as given; empty: the session ends with the chat.
+        session_id: The session to continue or to create; None: a new one.
+        thinking: Whether to display thinking.
     """
 
     options: AgentOptions
@@ -66,44 +71,44 @@ class Chat:
     """One chat.
 
     Args:
-        plan: What it is begun with.
-        runtime: Where it runs; on the plan's store.
-        face: Where it is held.
-        on_despair: Called when Ctrl-C was pressed again and again, and the turn does not end.
+        plan: The settings.
+        runtime: A runtime with the store of the plan.
+        ui: The user interface.
+        on_give_up: Called when the user pressed Ctrl-C repeatedly, and the turn does not end.
     """
 
     def __init__(
-        self, plan: ChatPlan, runtime: Runtime, face: Face, on_despair: Callable[[], None]
+        self, plan: ChatPlan, runtime: Runtime, ui: ChatUI, on_give_up: Callable[[], None]
     ) -> None:
         self._plan = plan
         self._runtime = runtime
-        self._face = face
-        self._on_despair = on_despair
+        self._ui = ui
+        self._on_give_up = on_give_up
         self._session_id = plan.session_id
         self._model = plan.options.model
         self._thinking = plan.thinking
-        self._turn: Turn | None = None
+        self._turn: ChatTurn | None = None
         # Whether Ctrl-C was pressed just before, so that the next one leaves.
         self._leaving = False
         self._default = ""
         self._failed = False
 
-    async def hold(self) -> int:
-        """Talk until somebody leaves.
+    async def run(self) -> int:
+        """Run the chat until the user leaves.
 
         Returns:
             The exit status: 1 if nobody is there to see an error, and there was one.
 
         Raises:
             SessionError: The session cannot be opened.
-            OSError: Nobody reads any more.
+            OSError: The output was closed.
 
         Cancellation: safe; a turn is ended in order.
         """
         await self._greet()
         while True:
             default, self._default = self._default, ""
-            reading = await self._face.read(default)
+            reading = await self._ui.read(default)
             match reading:
                 case Typed(text):
                     self._leaving = False
@@ -118,22 +123,22 @@ class Chat:
                 case _:
                     break
         await self._part()
-        return FAILED if self._failed and not self._face.can_ask else 0
+        return FAILED if self._failed and not self._ui.can_ask else 0
 
     def interrupt(self) -> bool:
-        """Ctrl-C, told by a signal.
+        """Handle Ctrl-C from a signal.
 
         Returns:
-            False if it is to end the program.
+            False if Ctrl-C should end the program.
         """
-        if not self._face.can_ask:
+        if not self._ui.can_ask:
             return False  # nobody is there to go on
         if self._turn is None:
-            return self._face.interrupt()
-        if self._face.interrupt():
+            return self._ui.interrupt()
+        if self._ui.interrupt():
             return True  # a question; who asks it interrupts the turn
-        if self._turn.press() == "desperate":
-            self._on_despair()
+        if self._turn.press() == "gives_up":
+            self._on_give_up()
         return True
 
     # A line.
@@ -143,7 +148,7 @@ class Chat:
         line = parse(text)
         match line:
             case Say(said):
-                await self._speak(said)
+                await self._run_turn(said)
             case Command():
                 try:
                     await self._carry_out(line)
@@ -158,10 +163,10 @@ class Chat:
                 assert_never(line)
         return True
 
-    async def _speak(self, text: str) -> None:
-        turn = self._turn = Turn(self._runtime, self._face)
+    async def _run_turn(self, text: str) -> None:
+        turn = self._turn = ChatTurn(self._runtime, self._ui)
         try:
-            spoken = await turn.speak(
+            outcome = await turn.run(
                 text,
                 self._plan.options,
                 session_id=self._session_id,
@@ -170,9 +175,9 @@ class Chat:
             )
         finally:
             self._turn = None
-        self._session_id = spoken.session_id
-        self._leaving = spoken.interrupted
-        self._failed = self._failed or spoken.failed
+        self._session_id = outcome.session_id
+        self._leaving = outcome.interrupted
+        self._failed = self._failed or outcome.failed
 
     async def _carry_out(self, command: Command) -> None:
         argument = command.argument
@@ -203,8 +208,8 @@ class Chat:
     async def _help(self) -> None:
         rows = help_lines()
         wide = max(len(usage) for usage, _ in rows)
-        await self._face.tell(*(Said(f"{usage:{wide}}  {about}") for usage, about in rows))
-        if self._face.can_ask:
+        await self._ui.write(*(ChatMessage(f"{usage:{wide}}  {about}") for usage, about in rows))
+        if self._ui.can_ask:
             await self._note(
                 "Enter sends; Ctrl-J, Alt-Enter or a backslash before Enter begins a new line; "
                 "Ctrl-C interrupts an answer"
@@ -213,7 +218,7 @@ class Chat:
     async def _show_model(self, argument: str) -> None:
         if argument:
             self._model = argument
-        await self._face.tell(Said(f"model: {self._model}"))
+        await self._ui.write(ChatMessage(f"model: {self._model}"))
 
     async def _show_tools(self) -> None:
         options = self._plan.options
@@ -225,21 +230,21 @@ class Chat:
             rule = "" if options.permissions is None else MODES[options.permissions.mode][does]
             note = {"ask": ", asks first", "deny": ", refused"}.get(rule, "")
             about = on_one_line(tool.description, _GLANCE)
-            await self._face.tell(Said(f"{tool.name}: {about} ({does}{note})"))
+            await self._ui.write(ChatMessage(f"{tool.name}: {about} ({does}{note})"))
 
     async def _show_history(self, argument: str) -> None:
         most = count_of(argument, 0)
         if isinstance(most, Mistake):
             await self._mistake(f"/history: {most.message}")
             return
-        seen = await self._look()
-        lines = list(told(seen.state.history(), most or None))
-        await self._face.tell(*(lines or [Said(_NOTHING_YET, "dim")]))
+        seen = await self._read_transcript()
+        lines = list(transcript_messages(seen.state.history(), most or None))
+        await self._ui.write(*(lines or [ChatMessage(_NOTHING_YET, "dim")]))
 
     async def _show_tokens(self) -> None:
-        state = (await self._look()).state
+        state = (await self._read_transcript()).state
         calls = f"{state.requests:,} requests, {state.tool_calls:,} tool calls"
-        await self._face.tell(Said(f"this session: {usage_text(state.usage)}; {calls}"))
+        await self._ui.write(ChatMessage(f"this session: {usage_text(state.usage)}; {calls}"))
 
     async def _switch_thinking(self, argument: str) -> None:
         switched = switch_of(argument, now=self._thinking)
@@ -247,14 +252,14 @@ class Chat:
             await self._mistake(f"/thinking: {switched.message}")
             return
         self._thinking = switched
-        await self._face.tell(Said(f"thoughts are {'shown' if switched else 'hidden'}"))
+        await self._ui.write(ChatMessage(f"thoughts are {'shown' if switched else 'hidden'}"))
 
     async def _rewind(self, argument: str) -> None:
         count = count_of(argument, 1)
         if isinstance(count, Mistake):
             await self._mistake(f"/rewind: {count.message}")
             return
-        prompts = (await self._look()).prompts
+        prompts = (await self._read_transcript()).prompts
         if count > len(prompts):
             have = f"{len(prompts)} can be" if prompts else _NOTHING_YET
             await self._mistake(f"/rewind: {count} prompts cannot be taken back; {have}")
@@ -267,7 +272,7 @@ class Chat:
         await self._note(f"taken back to before: {on_one_line(back.text, _GLANCE)}")
 
     async def _save(self, argument: str) -> None:
-        messages = (await self._look()).state.history()
+        messages = (await self._read_transcript()).state.history()
         if not messages:
             await self._mistake(f"/save: {_NOTHING_YET}")
             return
@@ -283,14 +288,14 @@ class Chat:
 
     # The session.
 
-    async def _look(self) -> SessionLook:
+    async def _read_transcript(self) -> SessionTranscript:
         if self._session_id is None:
-            return look(())
-        return look(await self._plan.store.export(self._session_id))
+            return read_transcript(())
+        return read_transcript(await self._plan.store.export(self._session_id))
 
     async def _greet(self) -> None:
-        seen = await self._look()
-        if not self._face.can_ask:
+        seen = await self._read_transcript()
+        if not self._ui.can_ask:
             return
         await self._note(f"agent-actors {__version__}, {self._model}; /help shows the commands")
         if self._plan.session_id is None:
@@ -305,16 +310,16 @@ class Chat:
 
     async def _part(self) -> None:
         plan = self._plan
-        if plan.store_path and self._session_id is not None and self._face.can_ask:
+        if plan.store_path and self._session_id is not None and self._ui.can_ask:
             again = f"--session {self._session_id} --store {plan.store_path}"
             await self._note(f"to go on: agent-actors chat {again}")
 
     async def _note(self, text: str) -> None:
-        await self._face.tell(Said(text, "dim"))
+        await self._ui.write(ChatMessage(text, "dim"))
 
     async def _mistake(self, message: str) -> None:
         self._failed = True
-        await self._face.tell(Said(message, "error"))
+        await self._ui.write(ChatMessage(message, "error"))
 
 
 def _save(messages: Messages, name: str) -> Path:

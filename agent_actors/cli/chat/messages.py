@@ -1,75 +1,75 @@
-"""What a chat tells beside the answers, and the two faces' common shape."""
+"""Messages of the chat to the user, and the interface of its two user interfaces."""
 
 from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
-from agent_actors.cli.chat.input_result import Reading
+from agent_actors.cli.chat.input_result import InputResult
 from agent_actors.domain.events import AnyEvent
 
 Kind: TypeAlias = Literal["plain", "dim", "error", "heading", "markdown"]
 
 
 @attrs.frozen
-class Said:
-    """Something told.
+class ChatMessage:
+    """A message of the chat itself, apart from the responses of the model.
 
     Attributes:
         text: The text, of one line or several.
-        kind: What it is, which says how it looks.
+        kind: How it is displayed.
     """
 
     text: str
     kind: Kind = "plain"
 
 
-class Face(Protocol):
-    """Where a chat is held: a terminal with all its powers, or plain streams.
+class ChatUI(Protocol):
+    """The user interface of a chat: a terminal, or plain streams.
 
-    Every method that writes raises OSError where nobody reads any more.
+    Every method that writes raises OSError if the output was closed.
     """
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person is there to be asked."""
+        """True if there is a person to answer questions."""
         ...
 
-    async def read(self, default: str = "") -> Reading:
-        """The next thing that is typed; `default` stands there to be changed."""
+    async def read(self, default: str = "") -> InputResult:
+        """Read the next input; `default` is the text to edit."""
         ...
 
-    async def answer(self, prompt: str) -> Reading:
-        """The answer to a question, also within a turn."""
+    async def answer(self, prompt: str) -> InputResult:
+        """Read the answer to a question, also during a turn."""
         ...
 
     def interrupt(self) -> bool:
-        """Ctrl-C, told by a signal: end what is being read; False if nothing is."""
+        """Handle Ctrl-C from a signal: cancel reading; return False if nothing is being read."""
         ...
 
-    async def tell(self, *said: Said) -> None:
-        """Tell something, also within a turn."""
+    async def write(self, *messages: ChatMessage) -> None:
+        """Write messages, also during a turn."""
         ...
 
     def begin_turn(self, *, thinking: bool) -> None:
-        """An answer is awaited."""
+        """Begin a turn: a response is expected."""
         ...
 
     async def show(self, event: AnyEvent) -> None:
         """Show an event of the turn."""
         ...
 
-    async def paint(self) -> None:
-        """Draw the turn, until `end_turn`; run beside it, and not cancelled but with all else."""
+    async def draw(self) -> None:
+        """Draw the turn until `end_turn`; run in a task of its own."""
         ...
 
-    async def hold(self) -> None:
-        """Draw nothing of the turn until `go_on`: a person is asked."""
+    async def pause_drawing(self) -> None:
+        """Pause drawing until `resume_drawing`, while a person is asked."""
         ...
 
-    def go_on(self) -> None:
-        """Draw again."""
+    def resume_drawing(self) -> None:
+        """Resume drawing."""
         ...
 
     def end_turn(self) -> None:
-        """Nothing more comes."""
+        """End the turn."""
         ...

@@ -10,8 +10,8 @@ from typing import Final
 import trio
 
 from agent_actors.cli.chat.formatting import RESULT_LINES, call_text, clean, duration, result_lines
-from agent_actors.cli.chat.input_result import End, Interrupted, Reading, Typed
-from agent_actors.cli.chat.messages import Said
+from agent_actors.cli.chat.input_result import End, InputResult, Interrupted, Typed
+from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.cli.chat.terminal.modes import forget_typed
 from agent_actors.cli.streams import Input, Output
 from agent_actors.domain.events import (
@@ -33,7 +33,7 @@ _MORE: Final = ". "
 _GOES_ON: Final = "\\"
 
 
-class PlainFace:
+class PlainUI:
     """The standard streams."""
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class PlainFace:
         self._streamed = False
         self._calls: dict[str, str] = {}
 
-    async def read(self, default: str = "") -> Reading:
-        """See `Face`; a line that ends with a backslash goes on in the next, at a terminal."""
+    async def read(self, default: str = "") -> InputResult:
+        """See `ChatUI`; a line that ends with a backslash goes on in the next, at a terminal."""
         del default  # which nothing here could change
         lines: list[str] = []
         while True:
@@ -60,21 +60,21 @@ class PlainFace:
             if not goes_on:
                 return Typed("\n".join(lines))
 
-    async def answer(self, prompt: str) -> Reading:
-        """See `Face`."""
+    async def answer(self, prompt: str) -> InputResult:
+        """See `ChatUI`."""
         forget_typed()
         return await self._line(f"{prompt}{_PROMPT}")
 
     def interrupt(self) -> bool:
-        """See `Face`."""
+        """See `ChatUI`."""
         if self._reading is None:
             return False
         self._reading.cancel("Ctrl-C")
         return True
 
-    async def tell(self, *said: Said) -> None:
-        """See `Face`."""
-        for one in said:
+    async def write(self, *messages: ChatMessage) -> None:
+        """See `ChatUI`."""
+        for one in messages:
             if one.kind in ("plain", "heading", "markdown"):
                 await self._notes.end_line()
                 await self._answers.write(f"{one.text}\n")
@@ -82,13 +82,13 @@ class PlainFace:
                 await self._note(f"error: {one.text}" if one.kind == "error" else one.text)
 
     def begin_turn(self, *, thinking: bool) -> None:
-        """See `Face`."""
+        """See `ChatUI`."""
         self._thinking = thinking
         self._streamed = False
         self._calls.clear()
 
     async def show(self, event: AnyEvent) -> None:
-        """See `Face`."""
+        """See `ChatUI`."""
         match event:
             case AssistantDelta(text=text):
                 await self._notes.end_line()
@@ -119,18 +119,18 @@ class PlainFace:
             case _:
                 pass
 
-    async def paint(self) -> None:
-        """See `Face`; all is shown as it comes."""
+    async def draw(self) -> None:
+        """See `ChatUI`; all is shown as it comes."""
 
-    async def hold(self) -> None:
-        """See `Face`."""
+    async def pause_drawing(self) -> None:
+        """See `ChatUI`."""
         await self._end_lines()
 
-    def go_on(self) -> None:
-        """See `Face`."""
+    def resume_drawing(self) -> None:
+        """See `ChatUI`."""
 
     def end_turn(self) -> None:
-        """See `Face`."""
+        """See `ChatUI`."""
 
     async def _show_result(self, result: ToolResult) -> None:
         call = self._calls.pop(result.tool_use_id, clean(result.name))
@@ -140,7 +140,7 @@ class PlainFace:
         for line in result_lines(result.content, RESULT_LINES):
             await self._note(f"  {line}")
 
-    async def _line(self, prompt: str) -> Reading:
+    async def _line(self, prompt: str) -> InputResult:
         await self._end_lines()
         if self._prompts:
             await self._answers.write(prompt)

@@ -1,7 +1,4 @@
-"""What a session's records say to whoever chats in it: the conversation, and where one can go back.
-
-Pure: it is given the records as their store exports them, which can be done at any time.
-"""
+"""The conversation of a session as text, and the prompts that it can be rewound to. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -9,7 +6,7 @@ from typing import Final
 import attrs
 
 from agent_actors.cli.chat.formatting import call_text, clean, result_lines
-from agent_actors.cli.chat.messages import Said
+from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.blocks import ToolResultBlock
 from agent_actors.domain.events import SessionRewind, UserMessage
@@ -22,26 +19,26 @@ _RESULT_LINES: Final = 3
 
 
 @attrs.frozen
-class SessionLook:
-    """A session as its records have it.
+class SessionTranscript:
+    """The state of a session, and its prompts.
 
     Attributes:
-        state: What they add up to.
-        prompts: What the user said that still counts, in order, with its `seq`.
+        state: The state after all records.
+        prompts: The prompts that were not rewound, in order, with their `seq`.
     """
 
     state: SessionState
     prompts: tuple[UserMessage, ...]
 
 
-def look(lines: Iterable[bytes]) -> SessionLook:
+def read_transcript(lines: Iterable[bytes]) -> SessionTranscript:
     """Read a session's records.
 
     Args:
-        lines: Each as its line of JSON, in order.
+        lines: The records as lines of JSON, in order.
 
     Raises:
-        EventError: A line is no event.
+        EventError: A line is not an event.
     """
     state = SessionState()
     trail: Trail[UserMessage] = Trail()
@@ -52,43 +49,43 @@ def look(lines: Iterable[bytes]) -> SessionLook:
             trail.add(state.last_seq, event)
         elif isinstance(event, SessionRewind):
             trail.go_back(state.last_seq, event.to_seq)
-    return SessionLook(state, tuple(trail.counting()))
+    return SessionTranscript(state, tuple(trail.counting()))
 
 
-def told(messages: Messages, most: int | None = None) -> Iterator[Said]:
-    """A conversation, to be shown.
+def transcript_messages(messages: Messages, most: int | None = None) -> Iterator[ChatMessage]:
+    """Convert a conversation to messages of the chat.
 
     Args:
         messages: The conversation.
-        most: The most messages, the last ones; None: all.
+        most: The maximum number of messages, from the end; None: all.
     """
     shown = list(messages)
     if most is not None and len(shown) > most:
-        yield Said(f"... ({len(shown) - most:,} messages before)", "dim")
+        yield ChatMessage(f"... ({len(shown) - most:,} messages before)", "dim")
         shown = shown[-most:]
     for message in shown:
-        yield from _told(message)
+        yield from _message_texts(message)
 
 
-def _told(message: Message) -> Iterator[Said]:
+def _message_texts(message: Message) -> Iterator[ChatMessage]:
     if message.role == "tool":
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
                 lines = result_lines(block.content, _RESULT_LINES)
-                yield Said("\n".join(f"  {line}" for line in lines), "dim")
+                yield ChatMessage("\n".join(f"  {line}" for line in lines), "dim")
         return
-    yield Said("you:" if message.role == "user" else "model:", "heading")
+    yield ChatMessage("you:" if message.role == "user" else "model:", "heading")
     if message.content:
-        yield Said(message.content, "plain" if message.role == "user" else "markdown")
+        yield ChatMessage(message.content, "plain" if message.role == "user" else "markdown")
     for block in message.blocks:
         if block.type in ("image", "file"):
-            yield Said(f"({block.type})", "dim")
+            yield ChatMessage(f"({block.type})", "dim")
     for call in message.tool_calls:
-        yield Said(f"call: {call_text(call.name, call.input)}", "dim")
+        yield ChatMessage(f"call: {call_text(call.name, call.input)}", "dim")
 
 
 def as_markdown(messages: Messages) -> str:
-    """A conversation as a Markdown document."""
+    """Return a conversation as a Markdown document."""
     parts: list[str] = []
     for message in messages:
         if message.role == "user":

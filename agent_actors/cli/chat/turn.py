@@ -1,8 +1,7 @@
-"""One turn of a chat: a run, what of it is shown, the questions it asks, and Ctrl-C.
+"""One turn of a chat: a run, its display, its questions, and Ctrl-C.
 
-A turn always comes to an end of its own: an error of the endpoint, of a tool or of a hook is told
-and the chat goes on. The first Ctrl-C interrupts the run, which ends in order; if that takes long,
-another one ends the program.
+Errors of the endpoint, of tools and of hooks are displayed, and the chat continues. The first
+Ctrl-C interrupts the run, which ends in order. If that takes long, another Ctrl-C ends the program.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +15,7 @@ from agent_actors.actors.question_board import Answer
 from agent_actors.cli.chat.commands import read_choice
 from agent_actors.cli.chat.formatting import clean, on_one_line
 from agent_actors.cli.chat.input_result import Interrupted, Typed
-from agent_actors.cli.chat.messages import Face, Said
+from agent_actors.cli.chat.messages import ChatMessage, ChatUI
 from agent_actors.domain.events import UserQuestion
 from agent_actors.domain.run import Question
 from agent_actors.errors import AgentError, QuestionClosed
@@ -33,11 +32,11 @@ _SOON: Final = 0.5
 # Characters of a question, and of one of its choices, that are shown.
 _QUESTION_SIZE: Final = 4000
 _CHOICE_SIZE: Final = 200
-Pressed: TypeAlias = Literal["interrupts", "waits", "desperate"]
+Pressed: TypeAlias = Literal["interrupts", "waits", "gives_up"]
 
 
 @attrs.frozen
-class Spoken:
+class TurnOutcome:
     """How a turn ended.
 
     Attributes:
@@ -51,17 +50,17 @@ class Spoken:
     interrupted: bool
 
 
-class Turn:
-    """One turn; for one `speak`.
+class ChatTurn:
+    """One turn; call `run` once.
 
     Args:
-        runtime: Where it runs.
-        face: Where it is shown.
+        runtime: The runtime.
+        ui: Displays the turn, and reads answers.
     """
 
-    def __init__(self, runtime: Runtime, face: Face) -> None:
+    def __init__(self, runtime: Runtime, ui: ChatUI) -> None:
         self._runtime = runtime
-        self._face = face
+        self._ui = ui
         self._session_id: str | None = None
         self._presses = 0
         self._pressed = trio.Event()
@@ -71,7 +70,7 @@ class Turn:
         self._seen: set[str] = set()
         self._failure: Exception | None = None
 
-    async def speak(
+    async def run(
         self,
         prompt: str,
         options: AgentOptions,
@@ -79,18 +78,18 @@ class Turn:
         session_id: str | None,
         model: str | None,
         thinking: bool,
-    ) -> Spoken:
-        """Say something, and show what comes of it.
+    ) -> TurnOutcome:
+        """Send a prompt, and display the run.
 
         Args:
-            prompt: What is said.
+            prompt: The prompt.
             options: The agent.
             session_id: The session; None: a new one.
-            model: The model to ask; None: that of the options.
-            thinking: Whether its thoughts are shown.
+            model: The model to use; None: that of the options.
+            thinking: Whether to display thinking.
 
         Raises:
-            OSError: Nobody reads any more.
+            OSError: The output was closed.
 
         Cancellation: safe; the run is ended in order.
         """
@@ -104,57 +103,57 @@ class Turn:
         if isinstance(self._failure, OSError):
             raise self._failure
         if self._failure is not None:
-            await self._face.tell(Said(str(self._failure), "error"))
-        return Spoken(self._session_id, self._failure is not None, self._presses > 0)
+            await self._ui.write(ChatMessage(str(self._failure), "error"))
+        return TurnOutcome(self._session_id, self._failure is not None, self._presses > 0)
 
     def press(self) -> Pressed:
-        """Ctrl-C; the first interrupts, and one after the warning is somebody's who gave up."""
+        """Handle Ctrl-C: the first interrupts, one after the warning means giving up."""
         self._presses += 1
         self._pressed.set()
         if self._presses == 1:
             return "interrupts"
         self._pressed_again.set()
-        return "desperate" if self._warned else "waits"
+        return "gives_up" if self._warned else "waits"
 
     async def _show(self, events: RunStream, *, thinking: bool) -> None:
-        self._face.begin_turn(thinking=thinking)
+        self._ui.begin_turn(thinking=thinking)
         async with trio.open_nursery() as painting:
-            painting.start_soon(self._guarded, self._face.paint, painting.cancel_scope)
+            painting.start_soon(self._guarded, self._ui.draw, painting.cancel_scope)
             try:
-                async with trio.open_nursery() as beside:
-                    beside.start_soon(self._interrupt, events)
-                    for watch in (self._ask_all, self._tell_that_it_ends):
-                        beside.start_soon(self._guarded, watch, painting.cancel_scope)
+                async with trio.open_nursery() as helpers:
+                    helpers.start_soon(self._interrupt, events)
+                    for watch in (self._ask_all, self._warn_if_slow):
+                        helpers.start_soon(self._guarded, watch, painting.cancel_scope)
                     await self._read(events)
-                    beside.cancel_scope.cancel("the turn has ended")
+                    helpers.cancel_scope.cancel("the turn has ended")
             finally:
-                self._face.end_turn()
+                self._ui.end_turn()
 
     async def _read(self, events: RunStream) -> None:
-        # What is raised here would be wrapped in groups on its way.
+        # An exception raised here would be wrapped in exception groups.
         try:
             async for event in events:
                 self._session_id = event.session_id
-                await self._face.show(event)
+                await self._ui.show(event)
                 if isinstance(event, UserQuestion):
                     self._asked.set()
         except (AgentError, OSError) as error:
             self._failure = self._failure or error
 
     async def _guarded(self, work: Callable[[], Awaitable[None]], turn: trio.CancelScope) -> None:
-        # What is raised here would be wrapped in groups on its way, too.
+        # An exception raised here would be wrapped in exception groups, too.
         try:
             await work()
         except OSError as error:
             self._failure = error
-            turn.cancel("nobody reads")
+            turn.cancel("the output was closed")
 
-    async def _tell_that_it_ends(self) -> None:
+    async def _warn_if_slow(self) -> None:
         await self._pressed.wait()
         with trio.move_on_after(_SOON):
             await self._pressed_again.wait()
         self._warned = True
-        await self._face.tell(Said(_STILL_ENDING, "dim"))
+        await self._ui.write(ChatMessage(_STILL_ENDING, "dim"))
 
     async def _interrupt(self, events: RunStream) -> None:
         await self._pressed.wait()
@@ -172,24 +171,24 @@ class Turn:
     async def _ask_open(self) -> None:
         # The oldest first; others may have come meanwhile.
         while True:
-            questions = self._runtime.questions()
+            questions = self._runtime.questions.pending()
             question = next((one for one in questions if one.id not in self._seen), None)
             if question is None or self._presses:
                 return
             self._seen.add(question.id)
-            await self._face.hold()
+            await self._ui.pause_drawing()
             try:
                 await self._ask(question)
             finally:
-                self._face.go_on()
+                self._ui.resume_drawing()
 
     async def _ask(self, question: Question) -> None:
-        if not self._face.can_ask:
+        if not self._ui.can_ask:
             about = on_one_line(question.prompt, _CHOICE_SIZE)
-            await self._face.tell(Said(f"note: nobody is there to be asked: {about}", "dim"))
+            await self._ui.write(ChatMessage(f"note: nobody is there to be asked: {about}", "dim"))
             self._answer(question, PermissionDecision("deny", reason=_NOBODY))
             return
-        await self._face.tell(*_put(question))
+        await self._ui.write(*_question_messages(question))
         said: str | None = None
         broken: OSError | None = None
         async with trio.open_nursery() as nursery:
@@ -203,16 +202,16 @@ class Turn:
             raise broken
         if said is None:
             if not self._presses:
-                await self._face.tell(Said("note: the question is closed", "dim"))
+                await self._ui.write(ChatMessage("note: the question is closed", "dim"))
             return
         self._answer(question, said)
 
     async def _choice(self, question: Question) -> str | None:
-        """What was chosen; None after Ctrl-C."""
+        """Read the choice; None after Ctrl-C."""
         choices = question.choices
         short = "/".join(choices) if _is_permission(question) else ""
         while True:
-            reading = await self._face.answer(short)
+            reading = await self._ui.answer(short)
             match reading:
                 case Interrupted():
                     self.press()
@@ -221,20 +220,20 @@ class Turn:
                     found = read_choice(text, choices)
                     if found is not None:
                         return found
-                    await self._face.tell(Said(_what_to_answer(question), "dim"))
+                    await self._ui.write(ChatMessage(_answer_hint(question), "dim"))
                 case _:
                     return _NO
 
     def _answer(self, question: Question, said: Answer) -> None:
         try:
-            self._runtime.answer(question.id, said)
+            self._runtime.questions.answer(question.id, said)
         except QuestionClosed:
             # Its run ended while the answer was typed; the end is shown.
             return
 
     async def _watch(self, question: Question, asking: trio.CancelScope) -> None:
-        # Nobody tells of the end of a question, which is soon enough seen.
-        while any(one.id == question.id for one in self._runtime.questions()):  # noqa: ASYNC110
+        # Polling suffices: a closed question need not be noticed at once.
+        while any(one.id == question.id for one in self._runtime.questions.pending()):  # noqa: ASYNC110
             await trio.sleep(_LOOK_EVERY)
         asking.cancel("closed")
 
@@ -244,21 +243,21 @@ def _is_permission(question: Question) -> bool:
     return question.tool_name != ASK_USER_QUESTION
 
 
-def _put(question: Question) -> Sequence[Said]:
-    # What a model wrote is bounded, and cannot pass for what the program says.
+def _question_messages(question: Question) -> Sequence[ChatMessage]:
+    # Text of a model is truncated, and marked, so that it does not look like our own.
     if _is_permission(question):
         why = on_one_line(question.reason, _CHOICE_SIZE)
-        asked = Said(on_one_line(question.prompt, _QUESTION_SIZE), "heading")
-        return [Said(""), asked, *([Said(f"  {why}", "dim")] if why else [])]
+        asked = ChatMessage(on_one_line(question.prompt, _QUESTION_SIZE), "heading")
+        return [ChatMessage(""), asked, *([ChatMessage(f"  {why}", "dim")] if why else [])]
     shown = [
-        Said(f"  {number}. {on_one_line(choice, _CHOICE_SIZE)}")
+        ChatMessage(f"  {number}. {on_one_line(choice, _CHOICE_SIZE)}")
         for number, choice in enumerate(question.choices, start=1)
     ]
     asks = clean(question.prompt[:_QUESTION_SIZE])
-    return [Said(""), Said(f"The model asks: {asks}", "heading"), *shown]
+    return [ChatMessage(""), ChatMessage(f"The model asks: {asks}", "heading"), *shown]
 
 
-def _what_to_answer(question: Question) -> str:
+def _answer_hint(question: Question) -> str:
     if not question.choices:
         return "answer with a text, or Ctrl-C to interrupt"
     if _is_permission(question):

@@ -1,5 +1,6 @@
 """`agent-actors doctor`: tries an endpoint for what an agent needs, and tells what it found.
 
-`probes` asks and keeps what came (`capture`); `stream_quirks` and `call_quirks` read the odd ways
-from the bytes, `remedies` says what to set for them, `report` holds it all, and `show` draws it.
+`probes` sends requests, and `capture` records the responses. `stream_quirks` and `call_quirks` find
+quirks in the bytes, `recommendations` says which settings they need, `report` holds the results,
+and `render` prints them.
 """

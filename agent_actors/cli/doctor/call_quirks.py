@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from agent_actors.cli.doctor.findings import Notebook
+from agent_actors.cli.doctor.findings import Findings
 from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 
 # Ids that begin anew with each answer: `find:0`, `functions.find:0`, `call_0`.
@@ -37,11 +37,11 @@ class CallWatch:
     """Watches the calls of one answer.
 
     Args:
-        notes: Where sightings go.
+        notes: Where observed_quirks go.
         known_ids: The ids of calls of earlier answers.
     """
 
-    def __init__(self, notes: Notebook, known_ids: Iterable[str] = ()) -> None:
+    def __init__(self, notes: Findings, known_ids: Iterable[str] = ()) -> None:
         self._notes = notes
         self._known = frozenset(known_ids)
         self._calls: list[_Call] = []

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agent_actors import AgentOptions
 from agent_actors.cli.doctor.capture import CapturingExchange
-from agent_actors.cli.doctor.probe_request import Asker
+from agent_actors.cli.doctor.probe_request import EndpointProbe
 from agent_actors.cli.doctor.probes import Examination
 from agent_actors.cli.doctor.render import show, show_progress
 from agent_actors.cli.doctor.report import Report
@@ -54,8 +54,8 @@ class Doctor:
             make_exchange(target.base_url, connect_timeout=self.options.connect_timeout)
         )
         try:
-            asker = Asker(target, exchange, timeout=self.timeout)
-            self.report = await Examination(asker, self._tell).examine()
+            probe = EndpointProbe(target, exchange, timeout=self.timeout)
+            self.report = await Examination(probe, self._tell).examine()
         finally:
             await exchange.aclose()  # noqa: ASYNC102 - it waits for nobody
         return 0 if self.report.usable else FAILED

@@ -1,6 +1,6 @@
-"""The quirks by number and name, and the notebook in which sightings of them are written.
+"""The names of quirks by number, and the quirks that were observed. Pure.
 
-Pure. The numbers are those of `docs/reference/quirks.md` and of provider profiles.
+The numbers are those of `docs/reference/quirks.md` and of provider profiles.
 """
 
 from collections.abc import Mapping
@@ -66,13 +66,13 @@ _SHOWN: Final = 80
 
 
 @attrs.frozen
-class Sighting:
-    """A quirk that was seen.
+class ObservedQuirk:
+    """A quirk that was observed.
 
     Attributes:
         number: Its number.
-        name: What it is.
-        seen: The beginning of what showed it.
+        name: Its description.
+        seen: The beginning of the data that showed it.
     """
 
     number: int
@@ -81,20 +81,21 @@ class Sighting:
 
 
 @attrs.define(eq=False)
-class Notebook:
-    """Which quirks were seen so far, each by what showed it first."""
+class Findings:
+    """The quirks that were observed so far, each with the data that showed it first."""
 
     _seen: dict[int, str] = attrs.field(factory=dict[int, str], init=False)
 
     def note(self, number: int, seen: object) -> None:
-        """Write a sighting down."""
+        """Add a quirk, unless it was observed before."""
         self._seen.setdefault(number, str(seen)[:_SHOWN])
 
     def __contains__(self, number: int) -> bool:
         return number in self._seen
 
-    def sightings(self) -> tuple[Sighting, ...]:
-        """All of them, by number."""
+    def observed_quirks(self) -> tuple[ObservedQuirk, ...]:
+        """Return the observed quirks, by number."""
         return tuple(
-            Sighting(number, QUIRKS[number], seen) for number, seen in sorted(self._seen.items())
+            ObservedQuirk(number, QUIRKS[number], seen)
+            for number, seen in sorted(self._seen.items())
         )

@@ -14,8 +14,12 @@ import trio
 
 from agent_actors.abc import ModelProvider
 from agent_actors.cli.doctor.capture import MAX_KEPT, Capture, CapturingExchange, Stopwatch
-from agent_actors.cli.doctor.recommendations import Remedy, applied, refused
-from agent_actors.cli.doctor.stream_quirks import Reading, read_answer
+from agent_actors.cli.doctor.recommendations import (
+    Recommendation,
+    apply_recommendation,
+    recommend_after_refusal,
+)
+from agent_actors.cli.doctor.stream_quirks import ResponseFindings, read_answer
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings, ToolSpec
 from agent_actors.domain.urls import public_url
@@ -31,7 +35,7 @@ from agent_actors.providers.base_url import checked_headers, split_base_url
 from agent_actors.providers.openai_chat.client import OpenAIChat
 
 if TYPE_CHECKING:
-    from agent_actors.cli.doctor.findings import Sighting
+    from agent_actors.cli.doctor.findings import ObservedQuirk
     from agent_actors.profiles.dialect import ChatDialect
 
 MAX_TOKENS: Final = 2048
@@ -50,7 +54,7 @@ _BAD_REQUEST: Final = frozenset({400, 422})
 
 
 @attrs.frozen
-class Outcome:
+class ProbeResult:
     """How one request went.
 
     Attributes:
@@ -67,7 +71,7 @@ class Outcome:
     capture: Capture
     watch: Stopwatch
     seconds: float
-    reading: Reading
+    reading: ResponseFindings
 
     @property
     def first_token(self) -> float | None:
@@ -75,7 +79,7 @@ class Outcome:
         return None if self.watch.first is None else self.watch.first - self.watch.started
 
 
-class Asker:
+class EndpointProbe:
     """Asks one endpoint.
 
     Args:
@@ -85,8 +89,8 @@ class Asker:
 
     Attributes:
         dialect: Its ways, with what was learnt of them.
-        remedies: What was learnt.
-        sightings: The quirks that were seen, by number.
+        recommendations: What was learnt.
+        observed_quirks: The quirks that were seen, by number.
         cumulative: True if texts were seen to repeat.
     """
 
@@ -95,8 +99,8 @@ class Asker:
     ) -> None:
         self.target: ResolvedProvider = target
         self.dialect: ChatDialect = target.dialect
-        self.remedies: list[Remedy] = []
-        self.sightings: dict[int, Sighting] = {}
+        self.recommendations: list[Recommendation] = []
+        self.observed_quirks: dict[int, ObservedQuirk] = {}
         self.cumulative: bool = False
         self._exchange = exchange
         self._timeout = timeout
@@ -113,7 +117,7 @@ class Asker:
         *,
         tools: tuple[ToolSpec, ...] = (),
         parallel: bool | None = None,
-    ) -> Outcome:
+    ) -> ProbeResult:
         """Ask, and ask in another way if the endpoint says what it refuses.
 
         Cancellation: closes the connection.
@@ -126,7 +130,9 @@ class Asker:
         self._note(outcome)
         return outcome
 
-    async def ask_wrongly(self, *, model: str | None = None, key: str | None = None) -> Outcome:
+    async def send_invalid(
+        self, *, model: str | None = None, key: str | None = None
+    ) -> ProbeResult:
         """Ask for a model that is none, or by a key that is none.
 
         Cancellation: closes the connection.
@@ -152,10 +158,12 @@ class Asker:
             return await self._exchange.fetch(url, self._headers())
         raise self._late("first_token")
 
-    def learn(self, remedy: Remedy) -> None:
+    def learn(self, recommendation: Recommendation) -> None:
         """From now on ask as this says."""
-        self.dialect = applied(remedy, self.dialect)
-        self.remedies = [one for one in self.remedies if one.name != remedy.name] + [remedy]
+        self.dialect = apply_recommendation(recommendation, self.dialect)
+        self.recommendations = [
+            one for one in self.recommendations if one.name != recommendation.name
+        ] + [recommendation]
 
     def redacted(self, text: str) -> str:
         """The text without the key, which an endpoint may repeat in what it says."""
@@ -167,23 +175,25 @@ class Asker:
         alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
         return re.sub(alone, "(the key)", text)
 
-    def _learn(self, outcome: Outcome) -> bool:
+    def _learn(self, outcome: ProbeResult) -> bool:
         failure = outcome.failure
         if not isinstance(failure, ProviderStatusError) or failure.status not in _BAD_REQUEST:
             return False
-        remedy = refused(failure.body_message, self.dialect)
-        if remedy is None:
+        recommendation = recommend_after_refusal(failure.body_message, self.dialect)
+        if recommendation is None:
             return False
-        self.learn(remedy)
+        self.learn(recommendation)
         return True
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: ProbeResult) -> None:
         self._known_ids.update(outcome.reading.call_ids)
         self.cumulative = self.cumulative or outcome.reading.cumulative
-        for one in outcome.reading.sightings:
-            self.sightings.setdefault(one.number, attrs.evolve(one, seen=self.redacted(one.seen)))
+        for one in outcome.reading.observed_quirks:
+            self.observed_quirks.setdefault(
+                one.number, attrs.evolve(one, seen=self.redacted(one.seen))
+            )
 
-    async def _ask(self, request: ModelRequest, provider: ModelProvider) -> Outcome:
+    async def _ask(self, request: ModelRequest, provider: ModelProvider) -> ProbeResult:
         watch = Stopwatch()
         answer: ModelCompleted | None = None
         failure: ProviderError | None = None
@@ -196,7 +206,9 @@ class Asker:
             failure = self._late("first_token" if watch.first is None else "total")
         capture = self._exchange.last or Capture()
         seconds = trio.current_time() - watch.started
-        return Outcome(answer, failure, capture, watch, seconds, self._reading(capture, failure))
+        return ProbeResult(
+            answer, failure, capture, watch, seconds, self._reading(capture, failure)
+        )
 
     def _late(self, kind: str) -> ProviderDeadlineError:
         return ProviderDeadlineError(
@@ -205,13 +217,13 @@ class Asker:
             seconds=self._timeout,
         )
 
-    def _reading(self, capture: Capture, failure: ProviderError | None) -> Reading:
+    def _reading(self, capture: Capture, failure: ProviderError | None) -> ResponseFindings:
         answered = 200 <= capture.status < 300
         if self.target.profile.protocol != "openai" or not answered:
-            return Reading()
+            return ResponseFindings()
         body = bytes(capture.body)
         if body.lstrip()[:1] == b"<":  # a page is no odd answer, but none at all
-            return Reading()
+            return ResponseFindings()
         broken = isinstance(failure, ProviderDeadlineError | ProviderConnectError)
         ended = not broken and len(body) < MAX_KEPT
         return read_answer(body, known_ids=self._known_ids, ended=ended)

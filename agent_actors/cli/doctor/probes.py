@@ -11,8 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from agent_actors.cli.doctor.capture import Capture
-from agent_actors.cli.doctor.probe_request import Asker, Outcome
-from agent_actors.cli.doctor.recommendations import Remedy, at_home, in_text, seen, slow
+from agent_actors.cli.doctor.probe_request import EndpointProbe, ProbeResult
+from agent_actors.cli.doctor.recommendations import (
+    Recommendation,
+    recommend_profile,
+    recommend_text_calls,
+    seen,
+    slow,
+)
 from agent_actors.cli.doctor.report import CHECKS, Check, Figures, Report, Status
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
@@ -51,15 +57,15 @@ class Examination:
     """One examination of an endpoint.
 
     Args:
-        asker: Asks it.
+        probe: Asks it.
         tell: Told what is tried next.
 
     Attributes:
         checks: What was tried so far.
     """
 
-    def __init__(self, asker: Asker, tell: Callable[[str], None]) -> None:
-        self._asker = asker
+    def __init__(self, probe: EndpointProbe, tell: Callable[[str], None]) -> None:
+        self._probe = probe
         self._tell = tell
         self._figures = Figures()
         self._first_token: float | None = None
@@ -81,7 +87,7 @@ class Examination:
     async def _reach(self) -> bool:
         self._tell("reachable")
         try:
-            capture = await self._asker.models()
+            capture = await self._probe.models()
         except ProviderConnectError as error:
             self._unreachable(error)
             return False
@@ -89,13 +95,13 @@ class Examination:
             # Another path may do better; the plain answer will tell.
             self._put("models", "note", f"not told: {error}")
             return True
-        self._put("reachable", "works", f"HTTP {capture.status} from {self._asker.endpoint}")
-        self._put("models", *_judged_models(capture, self._asker.target.model))
+        self._put("reachable", "works", f"HTTP {capture.status} from {self._probe.endpoint}")
+        self._put("models", *_judged_models(capture, self._probe.target.model))
         return True
 
     async def _plain(self) -> bool:
         self._tell("answer")
-        outcome = await self._asker.ask(Messages().user(_COUNT))
+        outcome = await self._probe.ask(Messages().user(_COUNT))
         answer = outcome.answer
         if outcome.capture.status:
             self._put("reachable", "works", f"HTTP {outcome.capture.status}")
@@ -119,7 +125,7 @@ class Examination:
     async def _tools(self) -> None:
         self._tell("tool call")
         asked = Messages().user(_ONE_CITY)
-        outcome = await self._asker.ask(asked, tools=(_TOOL,))
+        outcome = await self._probe.ask(asked, tools=(_TOOL,))
         outcome = await self._read_in_text(asked, outcome)
         answer = outcome.answer
         if answer is None:
@@ -133,23 +139,23 @@ class Examination:
         await self._result(asked.assistant(answer.blocks), calls)
         await self._parallel()
 
-    async def _read_in_text(self, asked: Messages, outcome: Outcome) -> Outcome:
+    async def _read_in_text(self, asked: Messages, outcome: ProbeResult) -> ProbeResult:
         """The outcome; if calls stand in its text, that of asking again and reading them there."""
         answer = outcome.answer
-        written = any(one.number == 25 for one in outcome.reading.sightings)
+        written = any(one.number == 25 for one in outcome.reading.observed_quirks)
         if answer is None or _calls_of(answer) or not written:
             return outcome
-        remedy = in_text(answer.text, self._asker.dialect)
-        if remedy is None:
+        recommendation = recommend_text_calls(answer.text, self._probe.dialect)
+        if recommendation is None:
             return outcome
-        self._asker.learn(remedy)
-        return await self._asker.ask(asked, tools=(_TOOL,))
+        self._probe.learn(recommendation)
+        return await self._probe.ask(asked, tools=(_TOOL,))
 
     async def _result(self, history: Messages, calls: Sequence[ToolUseBlock]) -> None:
         self._tell("tool result")
         for call in calls:
             history = history.tool(call.id, call.name, _WEATHER)
-        outcome = await self._asker.ask(history, tools=(_TOOL,))
+        outcome = await self._probe.ask(history, tools=(_TOOL,))
         answer = outcome.answer
         if answer is None:
             self._fail("tool result", outcome.failure)
@@ -162,7 +168,7 @@ class Examination:
 
     async def _parallel(self) -> None:
         self._tell("parallel calls")
-        outcome = await self._asker.ask(Messages().user(_TWO_CITIES), tools=(_TOOL,), parallel=True)
+        outcome = await self._probe.ask(Messages().user(_TWO_CITIES), tools=(_TOOL,), parallel=True)
         if outcome.answer is None:
             self._put("parallel calls", "note", self._said(outcome.failure))
             return
@@ -174,7 +180,7 @@ class Examination:
 
     async def _wrong_model(self) -> None:
         self._tell("wrong model")
-        outcome = await self._asker.ask_wrongly(model=_NO_MODEL)
+        outcome = await self._probe.send_invalid(model=_NO_MODEL)
         failure = outcome.failure
         if isinstance(failure, ProviderStatusError):
             self._put("wrong model", "works", self._said(failure))
@@ -185,7 +191,7 @@ class Examination:
 
     async def _wrong_key(self) -> None:
         self._tell("wrong key")
-        outcome = await self._asker.ask_wrongly(key=_NO_KEY)
+        outcome = await self._probe.send_invalid(key=_NO_KEY)
         failure = outcome.failure
         if isinstance(failure, ProviderStatusError) and failure.status in {401, 403}:
             self._put("wrong key", "works", self._said(failure))
@@ -197,14 +203,14 @@ class Examination:
     # What is made of it.
 
     def _put(self, name: str, status: Status, told: str) -> None:
-        self.checks[name] = Check(name, status, _short(self._asker.redacted(told)))
+        self.checks[name] = Check(name, status, _short(self._probe.redacted(told)))
 
     def _fail(self, name: str, failure: ProviderError | None) -> None:
         self._put(name, "fails", self._said(failure))
 
     def _unreachable(self, failure: ProviderError | None) -> None:
         # A server without TLS waits for a request that never comes, and says nothing of it.
-        secure = self._asker.target.base_url.startswith("https:")
+        secure = self._probe.target.base_url.startswith("https:")
         doubt = "; does it really speak https?" if secure else ""
         self._put("reachable", "fails", f"{self._said(failure)}{doubt}")
 
@@ -213,27 +219,27 @@ class Examination:
         return str(failure).removeprefix(f"{failure.endpoint}: ")
 
     def _report(self) -> Report:
-        asker = self._asker
-        target = asker.target
+        probe = self._probe
+        target = probe.target
         checks = tuple(self.checks.get(name, Check(name, "untried", "")) for name in CHECKS)
         return Report(
-            endpoint=asker.endpoint,
+            endpoint=probe.endpoint,
             provider=target.profile.name,
             protocol=target.profile.protocol,
             model=target.model,
             checks=checks,
             figures=self._figures,
-            sightings=tuple(one for _, one in sorted(asker.sightings.items())),
+            observed_quirks=tuple(one for _, one in sorted(probe.observed_quirks.items())),
             expected=target.profile.quirks,
-            remedies=tuple(self._remedies()),
+            recommendations=tuple(self._recommendations()),
         )
 
-    def _remedies(self) -> list[Remedy]:
-        asker = self._asker
-        known = seen(asker.sightings, asker.dialect, cumulative=asker.cumulative)
-        named = asker.target.profile is not OPENAI_COMPATIBLE
-        home = [] if named else at_home(asker.target.base_url, builtin_profiles())
-        return [*home, *asker.remedies, *known, *slow(self._first_token)]
+    def _recommendations(self) -> list[Recommendation]:
+        probe = self._probe
+        known = seen(probe.observed_quirks, probe.dialect, cumulative=probe.cumulative)
+        named = probe.target.profile is not OPENAI_COMPATIBLE
+        home = [] if named else recommend_profile(probe.target.base_url, builtin_profiles())
+        return [*home, *probe.recommendations, *known, *slow(self._first_token)]
 
 
 def _calls_of(answer: ModelCompleted) -> list[ToolUseBlock]:
@@ -275,10 +281,10 @@ def _names_in(body: bytes) -> list[str] | None:
     return names
 
 
-def _judged_stream(outcome: Outcome) -> tuple[Status, str]:
+def _judged_stream(outcome: ProbeResult) -> tuple[Status, str]:
     pieces, reads = outcome.watch.pieces, outcome.capture.reads
     told = f"{pieces} pieces in {reads} reads over {outcome.seconds:.2f} s"
-    if any(one.number == 47 for one in outcome.reading.sightings):
+    if any(one.number == 47 for one in outcome.reading.observed_quirks):
         return "note", "a stream was asked for, and one document came"
     if pieces < 3:
         return "note", f"the answer comes nearly whole: {told}"
@@ -295,7 +301,7 @@ def _judged_usage(answer: ModelCompleted) -> tuple[Status, str]:
     return "works", told
 
 
-def _judged_reasoning(outcome: Outcome, answer: ModelCompleted) -> tuple[Status, str]:
+def _judged_reasoning(outcome: ProbeResult, answer: ModelCompleted) -> tuple[Status, str]:
     thoughts = sum(len(block.thinking) for block in answer.blocks if block.type == "thinking")
     field = outcome.reading.reasoning_field
     if thoughts:
@@ -315,7 +321,7 @@ def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelCompleted) -> tuple
     return "works", shown
 
 
-def _figures_of(outcome: Outcome, answer: ModelCompleted) -> Figures:
+def _figures_of(outcome: ProbeResult, answer: ModelCompleted) -> Figures:
     watch = outcome.watch
     span = watch.last - watch.first if watch.first is not None else 0.0
     tokens = 0 if answer.usage.estimated else answer.usage.output_tokens

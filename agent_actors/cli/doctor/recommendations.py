@@ -1,6 +1,6 @@
-"""What to set for an endpoint, read from what it refused and from what it was seen to do.
+"""Recommended settings for an endpoint, from what it refused and from its quirks. Pure.
 
-Pure. A remedy is a field of a provider profile or an option of an agent, with its value and the
+A recommendation is a field of a provider profile or an option of an agent, with a value and the
 reason for it.
 """
 
@@ -14,7 +14,7 @@ import attrs
 from agent_actors.profiles.dialect import ChatDialect, TextToolCalls
 from agent_actors.profiles.profile import ProviderProfile
 
-Place: TypeAlias = Literal["profile", "option"]
+SettingKind: TypeAlias = Literal["profile", "option"]
 
 _OTHER_FIELD: Final[Mapping[str, str]] = {
     "max_tokens": "max_completion_tokens",
@@ -29,53 +29,55 @@ _SLOW: Final = 60.0
 
 
 @attrs.frozen
-class Remedy:
-    """A thing to set.
+class Recommendation:
+    """A recommended setting.
 
     Attributes:
-        place: A field of the endpoint's profile, or an option of the agent.
-        name: What is set.
-        value: To what.
-        why: Why.
+        place: `profile` for a field of the provider profile, `option` for an option of the agent.
+        name: The name of the field or option.
+        value: The recommended value.
+        why: The reason.
     """
 
-    place: Place
+    place: SettingKind
     name: str
     value: str | bool | float | tuple[str, ...]
     why: str
 
 
-def refused(message: str, dialect: ChatDialect) -> Remedy | None:
-    """What to change after a request was refused with this message; None if it does not tell."""
-    told = message.lower()
+def recommend_after_refusal(message: str, dialect: ChatDialect) -> Recommendation | None:
+    """Return the setting to change after a refusal; None if the message does not name one."""
+    message = message.lower()
     current = dialect.max_tokens_field
-    if _names(current, told):
+    if _names(current, message):
         other = _OTHER_FIELD.get(current, "max_tokens")
         return _profile("max_tokens_field", other, f"{current} is refused")
-    if dialect.include_usage and (_names("stream_options", told) or "include_usage" in told):
+    if dialect.include_usage and (_names("stream_options", message) or "include_usage" in message):
         return _profile("include_usage", False, "the question for token counts is refused")
-    if _names("reasoning_content", told):
+    if _names("reasoning_content", message):
         return _echo(dialect)
-    if not dialect.short_call_ids and "id" in told and _NINE.search(told):
+    if not dialect.short_call_ids and "id" in message and _NINE.search(message):
         return _profile("short_call_ids", True, "longer ids of calls are refused")
     for field in _DISPENSABLE:
-        if _names(field, told) and field not in dialect.refuses:
+        if _names(field, message) and field not in dialect.refuses:
             fields = tuple(sorted((*dialect.refuses, field)))
             return _profile("refuses", fields, f"{field} is refused")
     return None
 
 
-def in_text(text: str, dialect: ChatDialect) -> Remedy | None:
-    """What to change after calls were written into this text; None if the dialect knows of it."""
+def recommend_text_calls(text: str, dialect: ChatDialect) -> Recommendation | None:
+    """Return the setting for calls that are written as text; None if the dialect has it."""
     kind: TextToolCalls = "harmony" if _HARMONY.search(text) else "tags"
     if dialect.text_tool_calls == kind:
         return None
     return _profile("text_tool_calls", kind, "the model writes its calls into the text")
 
 
-def seen(numbers: Collection[int], dialect: ChatDialect, *, cumulative: bool) -> list[Remedy]:
-    """What to set for quirks that were seen, beyond what is found out on the way."""
-    found: list[Remedy] = []
+def seen(
+    numbers: Collection[int], dialect: ChatDialect, *, cumulative: bool
+) -> list[Recommendation]:
+    """Return settings for observed quirks, in addition to those found by refusals."""
+    found: list[Recommendation] = []
     if cumulative and not dialect.cumulative:
         found.append(_profile("cumulative", True, "each piece repeats all the text so far"))
     if 23 in numbers and not dialect.short_call_ids:
@@ -85,45 +87,51 @@ def seen(numbers: Collection[int], dialect: ChatDialect, *, cumulative: bool) ->
     return found
 
 
-def slow(first_token: float | None) -> list[Remedy]:
-    """What to set for an endpoint that takes this many seconds to its first token."""
+def slow(first_token: float | None) -> list[Recommendation]:
+    """Return settings for an endpoint that needs this many seconds to its first token."""
     if first_token is None or first_token < _SLOW:
         return []
     seconds = float(round(3 * first_token))
-    return [Remedy("option", "first_token_timeout", seconds, "the first token takes its time")]
+    return [
+        Recommendation("option", "first_token_timeout", seconds, "the first token takes its time")
+    ]
 
 
-def at_home(base_url: str, profiles: Mapping[str, ProviderProfile]) -> list[Remedy]:
-    """The profile whose endpoint this is, for whoever named none."""
+def recommend_profile(
+    base_url: str, profiles: Mapping[str, ProviderProfile]
+) -> list[Recommendation]:
+    """Return the profile of this endpoint, if there is one."""
     where = _place(base_url)
     for name, profile in profiles.items():
         if profile.base_url and _place(profile.base_url) == where:
-            return [Remedy("option", "provider", name, "there is a profile of this endpoint")]
+            return [
+                Recommendation("option", "provider", name, "there is a profile of this endpoint")
+            ]
     return []
 
 
-def applied(remedy: Remedy, dialect: ChatDialect) -> ChatDialect:
-    """The dialect with what a remedy for the profile sets."""
-    match remedy.name:
+def apply_recommendation(recommendation: Recommendation, dialect: ChatDialect) -> ChatDialect:
+    """Return the dialect with a recommendation for the profile applied."""
+    match recommendation.name:
         case "max_tokens_field":
-            return attrs.evolve(dialect, max_tokens_field=str(remedy.value))
+            return attrs.evolve(dialect, max_tokens_field=str(recommendation.value))
         case "include_usage":
-            return attrs.evolve(dialect, include_usage=bool(remedy.value))
+            return attrs.evolve(dialect, include_usage=bool(recommendation.value))
         case "echo_reasoning":
-            return attrs.evolve(dialect, echo_reasoning=str(remedy.value))
+            return attrs.evolve(dialect, echo_reasoning=str(recommendation.value))
         case "short_call_ids":
-            return attrs.evolve(dialect, short_call_ids=bool(remedy.value))
+            return attrs.evolve(dialect, short_call_ids=bool(recommendation.value))
         case "text_tool_calls":
-            return attrs.evolve(dialect, text_tool_calls=cast(TextToolCalls, remedy.value))
+            return attrs.evolve(dialect, text_tool_calls=cast(TextToolCalls, recommendation.value))
         case _:
-            return attrs.evolve(dialect, refuses=cast("tuple[str, ...]", remedy.value))
+            return attrs.evolve(dialect, refuses=cast("tuple[str, ...]", recommendation.value))
 
 
-def _profile(name: str, value: str | bool | tuple[str, ...], why: str) -> Remedy:
-    return Remedy("profile", name, value, why)
+def _profile(name: str, value: str | bool | tuple[str, ...], why: str) -> Recommendation:
+    return Recommendation("profile", name, value, why)
 
 
-def _echo(dialect: ChatDialect) -> Remedy:
+def _echo(dialect: ChatDialect) -> Recommendation:
     if dialect.echo_reasoning:
         return _profile("echo_reasoning", "", "thoughts that are sent back are refused")
     return _profile("echo_reasoning", "reasoning_content", "it wants its thoughts back")

@@ -57,13 +57,13 @@ def lines(report: Report) -> Iterator[str]:
     yield f"{visible(report.model)} at {report.endpoint} ({report.provider}, {report.protocol})"
     for check in report.checks:
         needed = "*" if check.needed else " "
-        yield f"{check.status:8}{needed} {check.name:15} {visible(check.told)}".rstrip()
+        yield f"{check.status:8}{needed} {check.name:15} {visible(check.detail)}".rstrip()
     for name, value in _figures(report.figures):
         yield f"figure    {name}: {value}"
-    for one in report.sightings:
+    for one in report.observed_quirks:
         yield f"quirk     {_numbered(report, one.number)} {one.name}: {visible(one.seen)}"
-    for remedy in report.remedies:
-        yield f"set       {remedy.place} {remedy.name} = {toml(remedy.value)}: {remedy.why}"
+    for item in report.recommendations:
+        yield f"set       {item.place} {item.name} = {toml(item.value)}: {item.why}"
     yield from profile_text(report).splitlines()
     yield verdict(report)
 
@@ -83,16 +83,16 @@ def _draw(console: Console, report: Report) -> None:
     figures = list(_figures(report.figures))
     if figures:
         console.print(_grid(*figures))
-    if report.sightings:
+    if report.observed_quirks:
         table = Table("no.", "quirk", "seen", title="quirks seen", title_justify="left")
-        for one in report.sightings:
+        for one in report.observed_quirks:
             table.add_row(_numbered(report, one.number), one.name, Text(visible(one.seen)))
         console.print(table)
-    if report.remedies:
+    if report.recommendations:
         table = Table("where", "set", "why", title="to set", title_justify="left")
-        for remedy in report.remedies:
-            setting = Text(f"{remedy.name} = {toml(remedy.value)}")
-            table.add_row(remedy.place, setting, remedy.why)
+        for recommendation in report.recommendations:
+            setting = Text(f"{recommendation.name} = {toml(recommendation.value)}")
+            table.add_row(recommendation.place, setting, recommendation.why)
         console.print(table)
     if text := profile_text(report):
         console.print(Text(f"\n{text}\n"))
@@ -103,7 +103,9 @@ def _checks(checks: tuple[Check, ...]) -> Table:
     table = Table("", "check", "needed", "found")
     for check in checks:
         status = Text(check.status, style=_COLOURS[check.status])
-        table.add_row(status, check.name, "yes" if check.needed else "", Text(visible(check.told)))
+        table.add_row(
+            status, check.name, "yes" if check.needed else "", Text(visible(check.detail))
+        )
     return table
 
 

@@ -9,8 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from agent_actors.cli.doctor.findings import Sighting
-from agent_actors.cli.doctor.recommendations import Remedy
+from agent_actors.cli.doctor.findings import ObservedQuirk
+from agent_actors.cli.doctor.recommendations import Recommendation
 from agent_actors.domain.json import JsonObject, JsonValue
 
 # `note`: it works or is not there, and either way somebody should know.
@@ -47,7 +47,7 @@ class Check:
 
     name: str
     status: Status
-    told: str
+    detail: str
 
     @property
     def needed(self) -> bool:
@@ -85,9 +85,9 @@ class Report:
         model: The model that was asked.
         checks: What was tried, in order.
         figures: How fast it was.
-        sightings: The quirks that were seen, by number.
+        observed_quirks: The quirks that were seen, by number.
         expected: The quirks that its profile knows of.
-        remedies: What to set.
+        recommendations: What to set.
     """
 
     endpoint: str
@@ -96,9 +96,9 @@ class Report:
     model: str
     checks: tuple[Check, ...]
     figures: Figures
-    sightings: tuple[Sighting, ...]
+    observed_quirks: tuple[ObservedQuirk, ...]
     expected: tuple[int, ...]
-    remedies: tuple[Remedy, ...]
+    recommendations: tuple[Recommendation, ...]
 
     @property
     def usable(self) -> bool:
@@ -115,23 +115,27 @@ class Report:
             "model": self.model,
             "usable": self.usable,
             "checks": [
-                {"name": c.name, "status": c.status, "needed": c.needed, "told": c.told}
+                {"name": c.name, "status": c.status, "needed": c.needed, "told": c.detail}
                 for c in self.checks
             ],
             "figures": attrs.asdict(self.figures),
             "quirks": [
-                {"number": s.number, "name": s.name, "seen": s.seen} for s in self.sightings
+                {"number": s.number, "name": s.name, "seen": s.seen} for s in self.observed_quirks
             ],
             "set": [
                 {"place": r.place, "name": r.name, "value": _plain(r.value), "why": r.why}
-                for r in self.remedies
+                for r in self.recommendations
             ],
         }
 
 
 def profile_text(report: Report) -> str:
     """The table to put into a file of profiles; empty if nothing is to be set there."""
-    fields = [remedy for remedy in report.remedies if remedy.place == "profile"]
+    fields = [
+        recommendation
+        for recommendation in report.recommendations
+        if recommendation.place == "profile"
+    ]
     if not fields:
         return ""
     known = report.provider != "openai-compatible"

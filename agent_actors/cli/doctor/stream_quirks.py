@@ -1,7 +1,7 @@
-"""The odd ways of one answer of chat completions, read from its bytes.
+"""Finds quirks in the bytes of one chat completions response. Pure.
 
-Pure: the body in, sightings out. It reads the raw lines itself, since what is odd about them is
-what a decoder exists to hide. Whatever it cannot make sense of it passes over.
+It parses the raw lines itself, since the decoder of the provider hides quirks. It skips what it
+cannot parse.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Final, cast
 import attrs
 
 from agent_actors.cli.doctor.call_quirks import CallWatch
-from agent_actors.cli.doctor.findings import Notebook, Sighting
+from agent_actors.cli.doctor.findings import Findings, ObservedQuirk
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonObject, JsonValue, nests_deeper
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -31,25 +31,27 @@ _OFTEN: Final = 2
 
 
 @attrs.frozen
-class Reading:
+class ResponseFindings:
     """What was seen in one answer.
 
     Attributes:
-        sightings: The quirks, by number.
+        observed_quirks: The quirks, by number.
         call_ids: The ids of its calls.
         reasoning_field: Under which name thoughts came; empty: there were none.
         events: How many events of the stream held data.
         cumulative: True if texts repeat those before them.
     """
 
-    sightings: tuple[Sighting, ...] = ()
+    observed_quirks: tuple[ObservedQuirk, ...] = ()
     call_ids: tuple[str, ...] = ()
     reasoning_field: str = ""
     events: int = 0
     cumulative: bool = False
 
 
-def read_answer(body: bytes, *, known_ids: Iterable[str] = (), ended: bool = True) -> Reading:
+def read_answer(
+    body: bytes, *, known_ids: Iterable[str] = (), ended: bool = True
+) -> ResponseFindings:
     """Look at an answer that was asked for as a stream.
 
     Args:
@@ -57,7 +59,7 @@ def read_answer(body: bytes, *, known_ids: Iterable[str] = (), ended: bool = Tru
         known_ids: The ids of calls of earlier answers.
         ended: Whether the endpoint ended it. If it broke off, how it ends says nothing.
     """
-    notes = Notebook()
+    notes = Findings()
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     if text.lstrip()[:1] in {"{", "["}:
         return _read_document(text.lstrip(), notes, known_ids)
@@ -68,8 +70,8 @@ def read_answer(body: bytes, *, known_ids: Iterable[str] = (), ended: bool = Tru
     for event in data:
         watch.take(_loaded(event))
     watch.close(done=done, ended=ended)
-    return Reading(
-        notes.sightings(),
+    return ResponseFindings(
+        notes.observed_quirks(),
         tuple(watch.calls.ids),
         watch.reasoning_field,
         len(data),
@@ -77,15 +79,15 @@ def read_answer(body: bytes, *, known_ids: Iterable[str] = (), ended: bool = Tru
     )
 
 
-def _read_document(text: str, notes: Notebook, known_ids: Iterable[str]) -> Reading:
-    inside = Notebook()
+def _read_document(text: str, notes: Findings, known_ids: Iterable[str]) -> ResponseFindings:
+    inside = Findings()
     watch = _Watch(inside, CallWatch(inside, known_ids))
     watch.document(_loaded(text))
     notes.note(47, text)
-    for one in inside.sightings():
+    for one in inside.observed_quirks():
         if one.number in _IN_DOCUMENTS:
             notes.note(one.number, one.seen)
-    return Reading(notes.sightings(), tuple(watch.calls.ids), watch.reasoning_field)
+    return ResponseFindings(notes.observed_quirks(), tuple(watch.calls.ids), watch.reasoning_field)
 
 
 def _loaded(text: str) -> object:
@@ -97,7 +99,7 @@ def _loaded(text: str) -> object:
         return _JUNK
 
 
-def _events(text: str, notes: Notebook) -> Iterator[str]:
+def _events(text: str, notes: Findings) -> Iterator[str]:
     """The data of each event; what is odd about the lines is noted on the way."""
     if "\r" in text:
         notes.note(44, "CR LF" if "\r\n" in text else "CR")
@@ -118,7 +120,7 @@ def _events(text: str, notes: Notebook) -> Iterator[str]:
             data.append(line.removeprefix("data:").removeprefix(" "))
 
 
-def _note_line(line: str, notes: Notebook) -> None:
+def _note_line(line: str, notes: Findings) -> None:
     if line.startswith(":"):
         notes.note(42, line)
     elif line.startswith("error:"):
@@ -130,7 +132,7 @@ def _note_line(line: str, notes: Notebook) -> None:
 class _Watch:
     """Watches the chunks of one answer."""
 
-    def __init__(self, notes: Notebook, calls: CallWatch) -> None:
+    def __init__(self, notes: Findings, calls: CallWatch) -> None:
         self.calls = calls
         self.reasoning_field: str = ""
         self.cumulative: bool = False

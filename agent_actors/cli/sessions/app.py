@@ -42,7 +42,7 @@ async def list_sessions(
         after: Go on behind a page; its last line tells with what.
         json: Print one JSON object, and nothing else.
     """
-    return await work.at_desk(store, work.list_job(where, order, limit, after), as_json=json)
+    return await work.run_job(store, work.list_job(where, order, limit, after), as_json=json)
 
 
 @app.command
@@ -54,7 +54,7 @@ async def show(session: str, /, *, store: _Store = "", json: _Flag = False) -> i
         store: The store: a file, or a directory of plain files.
         json: Print one JSON object, and nothing else.
     """
-    return await work.at_desk(store, work.show_job(session), as_json=json)
+    return await work.run_job(store, work.show_job(session), as_json=json)
 
 
 @app.command
@@ -76,7 +76,7 @@ async def tail(
         follow: Go on with those that come, until Ctrl-C; another process may write them.
         json: Print each as the JSON that it is.
     """
-    return await work.at_desk(store, work.tail_job(session, lines, follow=follow), as_json=json)
+    return await work.run_job(store, work.tail_job(session, lines, follow=follow), as_json=json)
 
 
 @app.command
@@ -96,7 +96,7 @@ async def export(
         messages: Write its conversation instead, as OpenAI's chat completions have it.
         json: It is JSON anyway.
     """
-    return await work.at_desk(store, work.export_job(session, messages=messages), as_json=json)
+    return await work.run_job(store, work.export_job(session, messages=messages), as_json=json)
 
 
 @app.command(name="import")
@@ -116,7 +116,7 @@ async def import_session(
         session: The id to give it; by default that of the records, or a new one.
         json: Print one JSON object, and nothing else.
     """
-    return await work.at_desk(store, work.import_job(file, session), as_json=json, make=True)
+    return await work.run_job(store, work.import_job(file, session), as_json=json, make=True)
 
 
 @app.command
@@ -138,7 +138,7 @@ async def fork(
         new: The id of the new session; by default one is made.
         json: Print one JSON object, and nothing else.
     """
-    return await work.at_desk(store, work.fork_job(session, at, new), as_json=json)
+    return await work.run_job(store, work.fork_job(session, at, new), as_json=json)
 
 
 @app.command
@@ -153,7 +153,7 @@ async def rewind(
         store: The store: a file, or a directory of plain files.
         json: Print one JSON object, and nothing else.
     """
-    return await work.at_desk(store, work.rewind_job(session, to), as_json=json)
+    return await work.run_job(store, work.rewind_job(session, to), as_json=json)
 
 
 @app.command
@@ -165,7 +165,7 @@ async def delete(*sessions: str, store: _Store = "", json: _Flag = False) -> int
         store: The store: a file, or a directory of plain files.
         json: Print a line of JSON for each, and nothing else.
     """
-    return await work.at_desk(store, work.delete_job(sessions), as_json=json)
+    return await work.run_job(store, work.delete_job(sessions), as_json=json)
 
 
 @app.command
@@ -180,7 +180,7 @@ async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
         store: The store: a file, or a directory of plain files.
         json: Print one JSON object, and nothing else.
     """
-    return await work.at_desk(store, work.check_job(sessions), as_json=json)
+    return await work.run_job(store, work.check_job(sessions), as_json=json)
 
 
 @app.command
@@ -196,4 +196,4 @@ async def repair(session: str, /, *sessions: str, store: _Store = "", json: _Fla
         store: The store: a file, or a directory of plain files.
         json: Print a line of JSON for each, and nothing else.
     """
-    return await work.at_desk(store, work.repair_job((session, *sessions)), as_json=json)
+    return await work.run_job(store, work.repair_job((session, *sessions)), as_json=json)

@@ -1,7 +1,6 @@
-"""What each command does: opens the store, asks the runtime, and writes what it said.
+"""The work of each `sessions` command: open the store, call `runtime.sessions`, write the result.
 
-Every session that is changed is taken as a run takes it, so that a program which uses it at the
-time is left alone and the command refused.
+A command that changes a session fails if another program uses the session.
 """
 
 import json
@@ -17,48 +16,48 @@ from agent_actors import open_runtime
 from agent_actors.cli.outcome import complete
 from agent_actors.cli.sessions.render import (
     damage_as_json,
-    faults_in_words,
+    faults_as_text,
     page_as_json,
-    page_in_words,
-    record_in_words,
+    page_as_text,
+    record_as_text,
     repair_as_json,
-    repair_in_words,
+    repair_as_text,
     snapshot_as_json,
-    snapshot_in_words,
+    snapshot_as_text,
 )
 from agent_actors.cli.streams import Output, read_all
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionStoreError, SessionUnknown
-from agent_actors.runtime.sessions.admin import Sessions
+from agent_actors.runtime.sessions.api import SessionAPI
 from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"
-# Sessions of a page, where all are wanted.
+# Sessions per page, when all sessions are listed.
 _PAGE: Final = 1000
 # Seconds between looks for new records of a session that another process may write.
 FOLLOW_EVERY: Final = 0.5
 
-Job: TypeAlias = Callable[["Desk"], Awaitable[int]]
+Job: TypeAlias = Callable[["JobContext"], Awaitable[int]]
 
 
 @attrs.frozen
-class Desk:
-    """Where a command works.
+class JobContext:
+    """What a command works with.
 
     Attributes:
-        sessions: The store's sessions.
-        out: Where to write.
-        as_json: Whether JSON is wanted.
+        sessions: The sessions of the store.
+        out: The output.
+        as_json: Whether to write JSON.
     """
 
-    sessions: Sessions
+    sessions: SessionAPI
     out: Output
     as_json: bool
 
-    async def say(self, text: str, data: Mapping[str, object]) -> int:
-        """Write what came of it, in words or as JSON."""
+    async def write(self, text: str, data: Mapping[str, object]) -> int:
+        """Write a result, as text or as JSON."""
         if self.as_json:
             await self.out.write_bytes(json.dumps(data).encode() + b"\n")
         else:
@@ -66,7 +65,7 @@ class Desk:
         return 0
 
 
-async def at_desk(store: str, job: Job, *, as_json: bool, make: bool = False) -> int:
+async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) -> int:
     """Open the store of a command, and do its work.
 
     Args:
@@ -84,7 +83,7 @@ async def at_desk(store: str, job: Job, *, as_json: bool, make: bool = False) ->
         # Looking deletes nothing, however old it is.
         opened = open_store(path, cleanup_period_days=math.inf)
         async with open_runtime(store=opened) as runtime:
-            return await job(Desk(runtime.sessions, Output(sys.stdout), as_json))
+            return await job(JobContext(runtime.sessions, Output(sys.stdout), as_json))
 
     return await complete(work)
 
@@ -100,10 +99,10 @@ async def _path_of(store: str, *, make: bool) -> str:
 def list_job(where: Sequence[str], order: SessionOrder, limit: int, after: str | None) -> Job:
     """A page of the sessions."""
 
-    async def job(desk: Desk) -> int:
+    async def job(context: JobContext) -> int:
         wanted = dict(map(_condition, where))
-        page = await desk.sessions.list(where=wanted, order=order, limit=limit, after=after)
-        return await desk.say(page_in_words(page), page_as_json(page))
+        page = await context.sessions.list(where=wanted, order=order, limit=limit, after=after)
+        return await context.write(page_as_text(page), page_as_json(page))
 
     return job
 
@@ -124,12 +123,14 @@ def _condition(text: str) -> tuple[str, JsonScalar]:
 def show_job(session_id: str) -> Job:
     """One session: what is known of it, and its conversation."""
 
-    async def job(desk: Desk) -> int:
-        info = await desk.sessions.info(session_id)
-        snapshot = await desk.sessions.snapshot(session_id)
+    async def job(context: JobContext) -> int:
+        info = await context.sessions.info(session_id)
+        snapshot = await context.sessions.snapshot(session_id)
         if info is None or snapshot is None:
             raise SessionUnknown(session_id)
-        return await desk.say(snapshot_in_words(info, snapshot), snapshot_as_json(info, snapshot))
+        return await context.write(
+            snapshot_as_text(info, snapshot), snapshot_as_json(info, snapshot)
+        )
 
     return job
 
@@ -137,17 +138,17 @@ def show_job(session_id: str) -> Job:
 def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
     """The last records of a session, and those that come."""
 
-    async def job(desk: Desk) -> int:
-        info = await desk.sessions.info(session_id)
+    async def job(context: JobContext) -> int:
+        info = await context.sessions.info(session_id)
         if info is None:
             raise SessionUnknown(session_id)
         seen = max(info.last_seq - count, 0)
         while True:
-            for record in await desk.sessions.records(session_id, after_seq=seen):
-                if desk.as_json:
-                    await desk.out.write_bytes(encode_event(record) + b"\n")
+            for record in await context.sessions.records(session_id, after_seq=seen):
+                if context.as_json:
+                    await context.out.write_bytes(encode_event(record) + b"\n")
                 else:
-                    await desk.out.write(record_in_words(record) + "\n")
+                    await context.out.write(record_as_text(record) + "\n")
                 seen += 1
             if not follow:
                 return 0
@@ -159,12 +160,12 @@ def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
 def export_job(session_id: str, *, messages: bool) -> Job:
     """A session as JSON lines of records, or as a list of OpenAI's messages."""
 
-    async def job(desk: Desk) -> int:
+    async def job(context: JobContext) -> int:
         if messages:
-            text = json.dumps(await desk.sessions.export_messages(session_id))
+            text = json.dumps(await context.sessions.export_messages(session_id))
         else:
-            text = "\n".join(await desk.sessions.export(session_id))
-        await desk.out.write_bytes(text.encode() + b"\n")
+            text = "\n".join(await context.sessions.export(session_id))
+        await context.out.write_bytes(text.encode() + b"\n")
         return 0
 
     return job
@@ -173,16 +174,16 @@ def export_job(session_id: str, *, messages: bool) -> Job:
 def import_job(path: str, session_id: str | None) -> Job:
     """A session of a file that was exported, of either form."""
 
-    async def job(desk: Desk) -> int:
+    async def job(context: JobContext) -> int:
         if path == FROM_STDIN:
             text = await read_all(sys.stdin)
         else:
             text = await trio.Path(path).read_text(encoding="utf-8")
         if text.lstrip().startswith("["):
-            made = await desk.sessions.import_messages(_messages(text), session_id=session_id)
+            made = await context.sessions.import_messages(_messages(text), session_id=session_id)
         else:
-            made = await desk.sessions.import_records(text.split("\n"), session_id=session_id)
-        return await desk.say(f"imported {made}", {"session_id": made})
+            made = await context.sessions.import_records(text.split("\n"), session_id=session_id)
+        return await context.write(f"imported {made}", {"session_id": made})
 
     return job
 
@@ -202,9 +203,9 @@ def _messages(text: str) -> list[Mapping[str, object]]:
 def fork_job(session_id: str, at_seq: int | None, new_id: str | None) -> Job:
     """Another session with the records of this one."""
 
-    async def job(desk: Desk) -> int:
-        made = await desk.sessions.fork(session_id, at_seq, new_id=new_id)
-        return await desk.say(f"forked {session_id} as {made}", {"session_id": made})
+    async def job(context: JobContext) -> int:
+        made = await context.sessions.fork(session_id, at_seq, new_id=new_id)
+        return await context.write(f"forked {session_id} as {made}", {"session_id": made})
 
     return job
 
@@ -212,10 +213,10 @@ def fork_job(session_id: str, at_seq: int | None, new_id: str | None) -> Job:
 def rewind_job(session_id: str, to_seq: int) -> Job:
     """A session back to what it was after a record."""
 
-    async def job(desk: Desk) -> int:
-        messages = await desk.sessions.rewind(session_id, to_seq)
+    async def job(context: JobContext) -> int:
+        messages = await context.sessions.rewind(session_id, to_seq)
         told = f"{session_id} is back at record {to_seq}: {len(messages)} messages"
-        return await desk.say(
+        return await context.write(
             told, {"session_id": session_id, "to_seq": to_seq, "messages": len(messages)}
         )
 
@@ -225,11 +226,13 @@ def rewind_job(session_id: str, to_seq: int) -> Job:
 def delete_job(session_ids: Sequence[str]) -> Job:
     """Sessions, gone for good."""
 
-    async def job(desk: Desk) -> int:
+    async def job(context: JobContext) -> int:
         for session_id in session_ids:
-            if not await desk.sessions.delete(session_id):
+            if not await context.sessions.delete(session_id):
                 raise SessionUnknown(session_id)
-            await desk.say(f"deleted {session_id}", {"session_id": session_id, "deleted": True})
+            await context.write(
+                f"deleted {session_id}", {"session_id": session_id, "deleted": True}
+            )
         return 0
 
     return job
@@ -238,37 +241,37 @@ def delete_job(session_ids: Sequence[str]) -> Job:
 def check_job(session_ids: Sequence[str]) -> Job:
     """Whether sessions are valid: these, or all."""
 
-    async def job(desk: Desk) -> int:
-        names = session_ids or await _all(desk.sessions)
+    async def job(context: JobContext) -> int:
+        names = session_ids or await _all(context.sessions)
         faults: dict[str, Sequence[str]] = {}
         damage: dict[str, object] = {}
         for name in names:
             try:
-                faults[name] = await desk.sessions.check(name)
-                found = await desk.sessions.damage(name)
+                faults[name] = await context.sessions.check(name)
+                found = await context.sessions.damage(name)
             except SessionStoreError as error:  # the others are checked all the same
                 faults[name], found = (str(error),), ()
             if found:
                 damage[name] = [damage_as_json(one) for one in found]
-        await desk.say(faults_in_words(faults), {"faults": faults, "damage": damage})
+        await context.write(faults_as_text(faults), {"faults": faults, "damage": damage})
         return 1 if any(faults.values()) else 0
 
     return job
 
 
 def repair_job(session_ids: Sequence[str]) -> Job:
-    """Sessions whose stored records are damaged, made readable."""
+    """Make the damaged logs of sessions readable."""
 
-    async def job(desk: Desk) -> int:
+    async def job(context: JobContext) -> int:
         for session_id in session_ids:
-            found = await desk.sessions.repair(session_id)
-            await desk.say(repair_in_words(found), repair_as_json(found))
+            found = await context.sessions.repair(session_id)
+            await context.write(repair_as_text(found), repair_as_json(found))
         return 0
 
     return job
 
 
-async def _all(sessions: Sessions) -> Sequence[str]:
+async def _all(sessions: SessionAPI) -> Sequence[str]:
     names: list[str] = []
     after: str | None = None
     while True:

@@ -45,7 +45,7 @@ _SHOWN: Final = 100
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 
-def page_in_words(page: SessionPage) -> str:
+def page_as_text(page: SessionPage) -> str:
     """A listing: a line for each session, and how to see more."""
     if not page.sessions:
         return "no sessions\n"
@@ -79,7 +79,7 @@ def info_as_json(info: SessionInfo) -> JsonObject:
     }
 
 
-def snapshot_in_words(info: SessionInfo, snapshot: SessionSnapshot) -> str:
+def snapshot_as_text(info: SessionInfo, snapshot: SessionSnapshot) -> str:
     """A session as a page."""
     usage = snapshot.usage
     facts: dict[str, str] = {
@@ -131,7 +131,7 @@ def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject
     }
 
 
-def record_in_words(record: AnyEvent) -> str:
+def record_as_text(record: AnyEvent) -> str:
     """A record as a line."""
     text = visible(_content(record))
     if len(text) > _SHOWN:
@@ -139,7 +139,7 @@ def record_in_words(record: AnyEvent) -> str:
     return f"{record.seq or 0:>6}  {_time(record.ts)}  {visible(record.type):<18} {text}".rstrip()
 
 
-def faults_in_words(faults: Mapping[str, Sequence[str]]) -> str:
+def faults_as_text(faults: Mapping[str, Sequence[str]]) -> str:
     """What was found in sessions: a line for each problem, and how many are valid."""
     lines = [f"{visible(name)}: {visible(one)}" for name, found in faults.items() for one in found]
     valid = sum(not found for found in faults.values())
@@ -152,7 +152,7 @@ def damage_as_json(damage: Damage) -> JsonObject:
     return {"seq": damage.seq, "offset": damage.offset, "reason": damage.reason}
 
 
-def repair_in_words(repair: LogRepair) -> str:
+def repair_as_text(repair: LogRepair) -> str:
     """What was repaired in a session: a line for each problem, and where the old log is."""
     name = visible(repair.session_id)
     if not repair.damage:

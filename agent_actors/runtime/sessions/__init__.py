@@ -1,1 +1,1 @@
-"""`runtime.sessions`: list, read, change and control sessions."""
+"""Sessions of a runtime: list, read and change them, and control the runs that hold them."""

@@ -1,37 +1,43 @@
-"""One commit on a session that no run has: held for its length, by the same gate as a run's.
+"""Changes of sessions that no run holds: one lease and one commit each.
 
-So that no two writers meet, and every record is on file before it is shown. No task is started.
+The lease comes from the same session gate as that of a run, so a session never has two writers.
+Records are published to subscribers after they are committed. No task is started here.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, cast
 
-from agent_actors.actors.session_gate import OnBusy
-from agent_actors.codec.events import checked_fields
-from agent_actors.domain.events import Event, EventBuilder, EventScope
-from agent_actors.errors import InvalidEventError
-from agent_actors.runtime.lifecycle import Actors
+import attrs
+
+from agent_actors.actors.hook_bus import HookBus
+from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
+from agent_actors.actors.session_log import SessionLog
+from agent_actors.codec.events import checked_fields, encode_event
+from agent_actors.domain.events import AnyEvent, Event, EventBuilder, EventScope, Notification
+from agent_actors.domain.ids import Ids
+from agent_actors.domain.json import JsonObject
+from agent_actors.errors import InvalidEventError, SessionExists
 from agent_actors.sessions import SessionState
 
-_NOWHERE: Final = EventScope("", "", "")
+_NO_SCOPE: Final = EventScope("", "", "")
 
 
-def validated(draft: EventBuilder) -> EventBuilder:
-    """The draft as its event will be read back, sharing nothing with what the caller passed.
+def validated(builder: EventBuilder) -> EventBuilder:
+    """Return a builder of the event as it will be decoded, independent of the caller's objects.
 
-    A caller of Python may have put anything into an event. What could not be read back would make
-    its session unreadable, so that it is refused before it is recorded.
+    Untyped code may pass any value in an event. An event that cannot be decoded would make its
+    session unreadable, so it is refused before it is recorded.
 
     Raises:
-        InvalidEventError: The event could not be read back; says which field, and why.
+        InvalidEventError: The event could not be decoded; names the field and the reason.
     """
     try:
-        event = draft(_NOWHERE, "", 0.0, seq=None)
+        event = builder(_NO_SCOPE, "", 0.0, seq=None)
     except TypeError as error:
         raise InvalidEventError(
             "expected an event without its header, such as functools.partial(Notification, "
-            f"text=...); got {draft!r:.80}, and {error}"
+            f"text=...); got {builder!r:.80}, and {error}"
         ) from error
     if not isinstance(cast(object, event), Event):
         raise InvalidEventError(f"expected a draft that makes an event; it made {event!r:.80}")
@@ -39,38 +45,112 @@ def validated(draft: EventBuilder) -> EventBuilder:
     return partial(cls, **fields)
 
 
-async def committed(
-    actors: Actors,
-    scope: EventScope,
-    make: Callable[[SessionState], Sequence[EventBuilder]],
-    *,
-    on_busy: OnBusy = "reject",
-) -> SessionState:
-    """Commit records on a session, all or none; then show them.
+@attrs.frozen(eq=False)
+class SessionTransactions:
+    """Takes sessions for the length of one change, and commits it."""
 
-    Args:
-        actors: Who keeps it.
-        scope: Whose records they are.
-        make: Makes them, of the session as it stands; none: nothing is written. What it raises is
-            raised, and nothing is written.
-        on_busy: What to do while a run holds the session.
+    _gate: SessionGate
+    _log: SessionLog
+    _bus: HookBus
+    _ids: Ids
+    _wall_clock: Callable[[], float]
 
-    Returns:
-        The session, for reading and at once: it goes on changing.
+    def hold(self, session_id: str) -> Lease:
+        """Take a session, without waiting; leaving the lease's `with` block releases it.
 
-    Raises:
-        InvalidEventError: A record could not be read back; nothing is written.
-        SessionBusy: It is held.
-        SessionStoreError, SessionFenced: As `OpenSession.append`.
+        Raises:
+            SessionBusy: A run holds the session.
+        """
+        return self._gate.acquire_nowait(session_id, self._ids.new())
 
-    Cancellation: safe; the records are written or they are not.
-    """
-    run_id = scope.run_id or actors.ids.new()
-    lease = await actors.gate.acquire(scope.session_id, run_id, on_busy=on_busy)
-    with lease, await actors.log.open(lease) as session:
-        drafts = [validated(draft) for draft in make(session.state)]
-        if drafts:
-            events = await session.append(scope, drafts)
-            if actors.bus.has_subscribers:
-                actors.bus.publish_nowait(events)
-        return session.state
+    async def commit(
+        self,
+        scope: EventScope,
+        make: Callable[[SessionState], Sequence[EventBuilder]],
+        *,
+        on_busy: OnBusy = "reject",
+    ) -> SessionState:
+        """Commit records on a session, all or none, and then publish them.
+
+        Args:
+            scope: The session, run and request of the records; an empty run id is filled in for
+                the lease.
+            make: Returns the records, given the state of the session. If it returns none, or
+                raises, nothing is written.
+            on_busy: What to do if a run holds the session.
+
+        Returns:
+            The state of the session. Read it at once: later commits change it.
+
+        Raises:
+            InvalidEventError: A record could not be decoded; nothing is written.
+            SessionBusy: A run holds the session.
+            SessionStoreError, SessionFenced: See `OpenSession.append`.
+            Exception: What `make` raises.
+
+        Cancellation: safe; the records are written or they are not.
+        """
+        run_id = scope.run_id or self._ids.new()
+        lease = await self._gate.acquire(scope.session_id, run_id, on_busy=on_busy)
+        with lease, await self._log.open(lease) as session:
+            drafts = [validated(draft) for draft in make(session.state)]
+            if drafts:
+                events = await session.append(scope, drafts)
+                if self._bus.has_subscribers:
+                    self._bus.publish_nowait(events)
+            return session.state
+
+    async def create(
+        self,
+        session_id: str,
+        records: Sequence[AnyEvent],
+        lines: Sequence[bytes],
+        *,
+        note: str,
+        metadata: JsonObject,
+    ) -> None:
+        """Create a session from existing records, in one commit.
+
+        Args:
+            session_id: The session to create.
+            records: Its records, at least one.
+            lines: The same records as they are stored.
+            note: The text of the `notification` record that follows them.
+            metadata: The metadata of the session; `notification` holds it too.
+
+        Raises:
+            SessionExists: A session with this id exists.
+            SessionBusy: A run holds it.
+            SessionStoreError, SessionFenced: See `OpenSession.append`.
+
+        Cancellation: safe; the session is created completely or not at all.
+        """
+        with self.hold(session_id) as lease, await self._log.open(lease) as session:
+            if session.state.last_seq:
+                raise SessionExists(session_id)
+            # The new session counts as written now, so that cleaning up old sessions keeps it.
+            ts = max(self._wall_clock(), records[-1].ts)
+            scope = EventScope(session_id, lease.run_id, lease.run_id)
+            event_id, seq = self._ids.new(), len(lines) + 1
+            last = Notification(scope, event_id, ts, note, metadata or None, seq=seq)
+            session.note(metadata)
+            await session.append_lines([*records, last], [*lines, encode_event(last)])
+
+    async def delete(self, lease: Lease) -> None:
+        """Delete the session of a lease from memory and from the store.
+
+        Raises:
+            SessionBusy: Another process holds the session.
+            SessionStoreError: The store failed; the session may be deleted.
+
+        Cancellation: safe; the session is deleted or it is not.
+        """
+        await self._log.delete(lease)
+
+    def read_anew(self, session_id: str) -> None:
+        """Read a session that was changed in the store again, when it is used next."""
+        self._log.read_anew(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Drop a session from memory that was deleted from the store."""
+        self._log.forget(session_id)

@@ -1,4 +1,4 @@
-"""What an endpoint sends for a turn: the bytes of a clean answer, in either protocol.
+"""Render the response body of an endpoint without quirks, in either protocol.
 
 Example:
     `body_of([say("Hello"), usage(3, 1)], "messages")`
@@ -12,24 +12,24 @@ from agent_actors.testing.script import Turn, steps_of
 
 
 def body_of(turn: Turn, protocol: Protocol = "chat", *, stream: bool = True) -> bytes:
-    """The body of an answer that says this turn.
+    """Return the body of a response that contains a turn.
 
-    Pauses and the like are left out. Calls without an id get `call_0_<slot>`.
+    Pauses and similar steps are skipped. Calls without an id get `call_0_<slot>`.
 
     Args:
-        turn: What is said.
+        turn: The turn.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        stream: Whether it is a stream of events, or one JSON document.
+        stream: True for a stream of events, False for one JSON document.
     """
-    asked = _asked(stream=stream)
+    request_body = _request_body(stream=stream)
     path = "/v1/messages" if protocol == "messages" else "/v1/chat/completions"
-    request = EndpointRequest(0, 0, "POST", path, {}, asked, b"")
+    request = EndpointRequest(0, 0, "POST", path, {}, request_body, b"")
     make = render_messages if protocol == "messages" else render
     segments = make(reply(*steps_of(turn)), request)
     return b"".join(segment for segment in segments if isinstance(segment, bytes))
 
 
-def _asked(*, stream: bool) -> JsonObject:
-    """What the request says that both protocols look at."""
+def _request_body(*, stream: bool) -> JsonObject:
+    """Return the fields of a request that both protocols use."""
     options: JsonObject = {"include_usage": True}
     return {"model": "scripted", "stream": stream, "stream_options": options, "messages": []}

@@ -25,7 +25,7 @@ from agent_actors.testing.conformance.quirks import (
 from agent_actors.testing.script import Call, Say, Step
 
 KNOWN_CALL_ID: Final = "call_before"
-"""An id that an earlier turn of the session had; the law reads every answer as if it did."""
+"""The id of a call in an earlier turn of the session; checks parse every response with it."""
 
 _IDS: Final[frozenset[Hidden]] = frozenset({"ids"})
 _RAW: Final[frozenset[Hidden]] = frozenset({"raw"})

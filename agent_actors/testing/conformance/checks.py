@@ -1,20 +1,18 @@
-"""The law of decoding: the same turn in, the same blocks out, whatever the quirks and the split.
+"""Conformance checks of response parsers: one turn gives the same blocks, however it is sent.
 
-Owns the check that this library's readers of answers are held to, for anybody's turns and captures:
+- `assembled` parses a body, and returns its blocks.
+- `check_turn` compares them with the turn that the endpoint sent.
+- `check_capture` needs no turn: it parses a captured body in one read, byte by byte, cut at every
+  position and cut at random positions, and requires the same result every time.
 
-- `assembled` reads a body and gives its blocks;
-- `check_law` holds them against the turn that was said;
-- `check_capture` needs no turn: it reads a captured body whole, cut at every single place, byte by
-  byte and in random pieces, and wants the same every time.
-
-It drives the reader of the provider itself, without a runtime, a socket or a clock, so that an
-example costs about a millisecond. What is wrong is an `AssertionError` that says what was expected,
-what came, and the fewest cuts that show it.
+The checks call the parser of the provider directly, without a runtime, a socket or a clock, so that
+an example takes about a millisecond. A failed check raises an `AssertionError` with the expected
+and the actual result, and the fewest cuts that reproduce it.
 
 Example:
     ```python
     check_capture(Path("answer.sse").read_bytes(), dialect=ChatDialect(cumulative=True))
-    check_law("Hello!", Path("hello.sse").read_bytes())
+    check_turn("Hello!", Path("hello.sse").read_bytes())
     ```
 """
 
@@ -69,35 +67,36 @@ QUIRKS: Final[dict[Protocol, QuirkBook]] = {"chat": CHAT_QUIRKS, "messages": MES
 """The quirks of each protocol."""
 
 ENDPOINT: Final = "captured"
-"""What errors call the endpoint."""
+"""The name of the endpoint in error messages."""
 
-EVERY_PLACE_BYTES: Final = 4096
-"""Bytes up to which a capture is cut at every single place: the readings take a second or so."""
+EVERY_POSITION_BYTES: Final = 4096
+"""Bytes up to which a capture is cut at every position, which takes about a second."""
 
 RANDOM_SPLITS: Final = 50
-"""Random splits that a capture is read under, beside the others."""
+"""How many random splits of a capture are tried, in addition to the others."""
 
 _CONTEXT: Final = 24
-"""Bytes that are shown on each side of a cut."""
+"""Bytes that error messages show on each side of a cut."""
 
-_MOST_CUTS: Final = 16
-_PLAIN: Final = ChatDialect()
+# Of a random split.
+_MAX_CUTS: Final = 16
+_DEFAULT_DIALECT: Final = ChatDialect()
 _REQUEST: Final = ModelRequest(Messages().user("Hello?"), ModelSettings("scripted"))
-# Every turn is read as if an earlier one had a call of this id.
+# Every turn is parsed as if an earlier one had a call with this id.
 _LATER_REQUEST: Final = attrs.evolve(_REQUEST, known_call_ids=frozenset({KNOWN_CALL_ID}))
 
 
 @attrs.frozen
 class Reading:
-    """What a body came to.
+    """The result of parsing a body.
 
     Attributes:
-        blocks: The blocks of the answer; none if it failed.
-        finish_reason: How it ended.
-        usage: What it used.
-        text: The text that a reader saw.
-        thinking: The thoughts that a reader saw.
-        error: What failed, as the name of the error and its message; empty if nothing did.
+        blocks: The blocks of the response; none if it failed.
+        finish_reason: Why the response ended.
+        usage: The tokens that it used.
+        text: The text that was streamed.
+        thinking: The thinking that was streamed.
+        error: The name and the message of the error; empty if there was none.
     """
 
     blocks: tuple[AssistantBlock, ...] = ()
@@ -108,20 +107,20 @@ class Reading:
     error: str = ""
 
 
-def pieces(body: bytes, split: Iterable[int]) -> list[bytes]:
-    """The body as the reads in which it comes.
+def split_body(body: bytes, split: Iterable[int]) -> list[bytes]:
+    """Cut a body into the chunks in which it is read.
 
     Args:
         body: The body.
-        split: The places where it is cut, in bytes from its beginning, in any order.
+        split: The positions of the cuts, in bytes from the beginning, in any order.
 
     Raises:
-        ValueError: A place is not inside the body.
+        ValueError: A position is not inside the body.
     """
-    places = sorted(set(split))
-    if places and not 0 <= places[0] <= places[-1] <= len(body):
-        raise ValueError(f"a body of {len(body)} bytes cannot be cut at {places}")
-    return [body[a:b] for a, b in pairwise([0, *places, len(body)])]
+    positions = sorted(set(split))
+    if positions and not 0 <= positions[0] <= positions[-1] <= len(body):
+        raise ValueError(f"a body of {len(body)} bytes cannot be cut at {positions}")
+    return [body[start:end] for start, end in pairwise([0, *positions, len(body)])]
 
 
 def read_body(
@@ -131,16 +130,16 @@ def read_body(
     dialect: ChatDialect | None = None,
     split: Iterable[int] = (),
 ) -> Reading:
-    """Read an answer, failed or not.
+    """Parse a response, also one that fails.
 
     Args:
-        body: The body of an answer with status 200.
+        body: The body of a response with status 200.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        dialect: The ways of the endpoint; for `chat` only.
-        split: The places where the body is cut, in bytes from its beginning.
+        dialect: The dialect of the endpoint; for `chat` only.
+        split: The positions where the body is cut, in bytes from its beginning.
 
     Raises:
-        ValueError: A place is not inside the body.
+        ValueError: A position is not inside the body.
     """
     return _reading(body, split, _reader(protocol, dialect))
 
@@ -152,22 +151,22 @@ def assembled(
     dialect: ChatDialect | None = None,
     split: Iterable[int] = (),
 ) -> tuple[AssistantBlock, ...]:
-    """The blocks of an answer, as a session's history would hold them.
+    """Parse a response, and return its blocks as they would be in the history of a session.
 
     Args:
-        body: The body of an answer with status 200.
+        body: The body of a response with status 200.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        dialect: The ways of the endpoint; for `chat` only.
-        split: The places where the body is cut, in bytes from its beginning.
+        dialect: The dialect of the endpoint; for `chat` only.
+        split: The positions where the body is cut, in bytes from its beginning.
 
     Raises:
-        ProviderError: It is no answer, or tells of an error.
-        ValueError: A place is not inside the body.
+        ProviderError: The body is not a response, or contains an error.
+        ValueError: A position is not inside the body.
     """
-    return _read(_reader(protocol, dialect), pieces(body, split), []).blocks
+    return _read(_reader(protocol, dialect), split_body(body, split), []).blocks
 
 
-def check_law(
+def check_turn(
     turn: Turn,
     body: bytes,
     split: Iterable[int] = (),
@@ -176,41 +175,46 @@ def check_law(
     dialect: ChatDialect | None = None,
     quirks: Iterable[str] = (),
 ) -> None:
-    """Hold an answer against the turn that was said.
+    """Check that a response contains a turn.
 
-    Compared are the blocks; what a reader saw of text and thoughts; the reason for the end; the
-    counts, if the turn tells any; and the ids of the calls to which the turn gives one. All ids
-    must differ from each other and from those of earlier turns.
+    Compares the blocks, the streamed text and thinking, the finish reason, the usage (if the turn
+    has one), and the ids of the calls (if the turn sets them). All ids must differ from each other
+    and from those of earlier turns.
 
     Args:
-        turn: What was said, as `agent_actors.testing` puts it.
-        body: The body of the answer.
-        split: The places where the body is cut, in bytes from its beginning.
+        turn: The turn that the endpoint sent, as a script of `agent_actors.testing`.
+        body: The body of the response.
+        split: The positions where the body is cut, in bytes from its beginning.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        dialect: The ways of the endpoint; for `chat` only. None: what the quirks want.
-        quirks: Names of quirks: what they hide is not compared, and the error or the fault that
-            they make is demanded.
+        dialect: The dialect of the endpoint; for `chat` only. None: the dialect for the quirks.
+        quirks: Names of quirks: what they hide is not compared, and the error or the invalid call
+            that they cause is required.
 
     Raises:
-        AssertionError: The law does not hold; the message shows the fewest of these cuts with which
-            it does not.
-        ValueError: A quirk is unknown, a place is not inside the body, or the turn never ends.
+        AssertionError: The response differs from the turn; the message shows the fewest of these
+            cuts that reproduce it.
+        ValueError: A quirk is unknown, a position is not inside the body, or the turn never ends.
     """
     chosen = frozenset(quirks)
     traits = QUIRKS[protocol].traits(chosen)
     expected = _expected(turn, protocol, traits)
 
-    def wrong(places: Iterable[int]) -> str:
+    def difference(positions: Iterable[int]) -> str:
         reader = _reader(protocol, dialect or traits.dialect, _LATER_REQUEST)
-        return expected.against(_reading(body, places, reader))
+        return expected.difference(_reading(body, positions, reader))
 
-    places = sorted(set(split))
-    if wrong(places):
-        fewest = _fewest(places, lambda some: bool(wrong(some)))
-        which = f" with {', '.join(sorted(chosen))}" if chosen else ""
+    positions = sorted(set(split))
+    if difference(positions):
+        fewest = _fewest(positions, lambda some: bool(difference(some)))
+        with_quirks = f" with {', '.join(sorted(chosen))}" if chosen else ""
         raise AssertionError(
-            f"the answer{which} is not what was said: {wrong(fewest)}\n{_cuts(body, fewest)}"
+            f"the response{with_quirks} differs from the turn: {difference(fewest)}\n"
+            f"{_describe_cuts(body, fewest)}"
         )
+
+
+check_law = check_turn
+"""The former name of `check_turn`."""
 
 
 def check_capture(
@@ -221,44 +225,44 @@ def check_capture(
     random_splits: int = RANDOM_SPLITS,
     seed: int = 0,
 ) -> Reading:
-    """Read a captured answer under many splits, and want the same of each.
+    """Parse a captured response under many splits, and check that the result is always the same.
 
-    It is read whole, byte by byte, cut in two at every place (of a body of more than
-    `EVERY_PLACE_BYTES`: at that many places, evenly), and in random pieces. The same blocks,
-    reason, counts and shown texts must come, or the same error. What was shown before an error may
-    differ.
+    The body is parsed in one read, byte by byte, cut in two at every position (of a body of more
+    than `EVERY_POSITION_BYTES`: at that many positions, evenly spaced), and cut at random
+    positions. Blocks, finish reason, usage and streamed text must be equal, or the error must be.
+    The text that was streamed before an error may differ.
 
     Args:
-        body: The body of an answer with status 200, as it came.
+        body: The body of a response with status 200, as it was received.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        dialect: The ways of the endpoint; for `chat` only.
+        dialect: The dialect of the endpoint; for `chat` only.
         random_splits: How many random splits to try.
-        seed: Makes them: the same seed, the same splits.
+        seed: The seed of the random splits.
 
     Returns:
-        What the body came to: look at it, since an answer that is always misread the same way is
-        none that this function can find.
+        The result of parsing. Check it: this function cannot detect a response that is always
+        parsed in the same wrong way.
 
     Raises:
         AssertionError: Two splits differ; the message shows both results and the fewest cuts.
     """
 
     def read(split: Iterable[int]) -> Reading:
-        found = _reading(body, split, _reader(protocol, dialect))
-        return Reading(error=found.error) if found.error else found
+        reading = _reading(body, split, _reader(protocol, dialect))
+        return Reading(error=reading.error) if reading.error else reading
 
-    whole = read(())
-    for places in _splits(len(body), random_splits, seed):
-        if read(places) != whole:
-            fewest = _fewest(places, lambda some: read(some) != whole)
+    uncut = read(())
+    for positions in _splits(len(body), random_splits, seed):
+        if read(positions) != uncut:
+            fewest = _fewest(positions, lambda some: read(some) != uncut)
             raise AssertionError(
-                f"how the answer is split changes it: whole it is {whole}, but {read(fewest)}\n"
-                f"{_cuts(body, fewest)}"
+                f"the split changes the response: expected {uncut}, got {read(fewest)}\n"
+                f"{_describe_cuts(body, fewest)}"
             )
-    return whole
+    return uncut
 
 
-# ---- reading ----
+# ---- parsing ----
 
 
 def _reader(
@@ -266,45 +270,45 @@ def _reader(
 ) -> ChatReader | MessagesReader:
     if protocol == "messages":
         return MessagesReader(request, endpoint=ENDPOINT)
-    return ChatReader(request, endpoint=ENDPOINT, dialect=dialect or _PLAIN)
+    return ChatReader(request, endpoint=ENDPOINT, dialect=dialect or _DEFAULT_DIALECT)
 
 
 def _reading(body: bytes, split: Iterable[int], reader: ChatReader | MessagesReader) -> Reading:
-    shown: list[ModelDelta] = []
-    reads = pieces(body, split)
+    deltas: list[ModelDelta] = []
+    chunks = split_body(body, split)
     error = ""
-    answer = ModelCompleted((), "unknown")
+    response = ModelCompleted((), "unknown")
     try:
-        answer = _read(reader, reads, shown)
+        response = _read(reader, chunks, deltas)
     except ProviderError as failure:
         error = f"{type(failure).__name__}: {failure}"
     return Reading(
-        answer.blocks,
-        answer.finish_reason,
-        answer.usage,
-        "".join(delta.text for delta in shown if isinstance(delta, TextDelta)),
-        "".join(delta.text for delta in shown if isinstance(delta, ThinkingDelta)),
+        response.blocks,
+        response.finish_reason,
+        response.usage,
+        "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)),
+        "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)),
         error,
     )
 
 
 def _read(
-    reader: ChatReader | MessagesReader, reads: Iterable[bytes], shown: list[ModelDelta]
+    reader: ChatReader | MessagesReader, chunks: Iterable[bytes], deltas: list[ModelDelta]
 ) -> ModelCompleted:
-    for data in reads:
-        shown += reader.feed(data)
+    for chunk in chunks:
+        deltas += reader.feed(chunk)
         if reader.done:
             break
-    shown += reader.close()
+    deltas += reader.close()
     return reader.finish()
 
 
-# ---- what is expected ----
+# ---- the expected result ----
 
 
 @attrs.frozen
 class _Expected:
-    """What an answer must come to; see `check_law`."""
+    """The result that a response must have; see `check_turn`."""
 
     blocks: list[object]
     reason: FinishReason
@@ -314,67 +318,67 @@ class _Expected:
     traits: Traits
     ids: tuple[str | None, ...]
 
-    def against(self, reading: Reading) -> str:
-        """What is wrong; empty if nothing is."""
+    def difference(self, reading: Reading) -> str:
+        """Describe how a result differs; empty if it does not."""
         if self.traits.outcome == "error":
-            return self._failed(reading)
+            return self._error_difference(reading)
         if not self.blocks and "reason" in self.traits.hides:
-            return ""  # nothing at all was said, not even that it ended: an error, or nothing
+            return ""  # an empty response without an end may be an error, or empty
         if reading.error:
             return f"it failed: {reading.error}"
-        found: list[tuple[str, object, object]] = [
-            ("blocks", self.blocks, [_told(one, self.traits.hides) for one in reading.blocks]),
-            ("shown text", self.text, reading.text),
-            ("shown thoughts", self.thinking, reading.thinking),
+        blocks = [_comparable(block, self.traits.hides) for block in reading.blocks]
+        pairs: list[tuple[str, object, object]] = [
+            ("blocks", self.blocks, blocks),
+            ("streamed text", self.text, reading.text),
+            ("streamed thinking", self.thinking, reading.thinking),
         ]
         if "reason" not in self.traits.hides:
-            found.append(("reason", self.reason, reading.finish_reason))
+            pairs.append(("reason", self.reason, reading.finish_reason))
         if "usage" not in self.traits.hides and self.usage.total_tokens:
-            found.append(("usage", self.usage, reading.usage))
-        wrong = [f"{what}: expected {a!r}, got {b!r}" for what, a, b in found if a != b]
-        return "; ".join(wrong) or self._ids(reading.blocks)
+            pairs.append(("usage", self.usage, reading.usage))
+        different = [f"{name}: expected {a!r}, got {b!r}" for name, a, b in pairs if a != b]
+        return "; ".join(different) or self._id_difference(reading.blocks)
 
-    def _failed(self, reading: Reading) -> str:
+    def _error_difference(self, reading: Reading) -> str:
         if "ProviderInBandError" not in reading.error or ERROR_MESSAGE not in reading.error:
             return f"expected the endpoint's error, got {reading.error or reading!r}"
         if not (self.text.startswith(reading.text) and self.thinking.startswith(reading.thinking)):
-            return f"what was shown before the error was never said: {reading!r}"
+            return f"the text before the error is not in the turn: {reading!r}"
         return ""
 
-    def _ids(self, blocks: Iterable[AssistantBlock]) -> str:
-        ids = [one.id for one in blocks if isinstance(one, ToolUseBlock | ToolUseError)]
+    def _id_difference(self, blocks: Iterable[AssistantBlock]) -> str:
+        ids = [block.id for block in blocks if isinstance(block, ToolUseBlock | ToolUseError)]
         if len(set(ids)) < len(ids) or not all(ids) or KNOWN_CALL_ID in ids:
-            return f"ids of calls must be there, and not be used before, got {ids}"
+            return f"ids of calls must be unique and not empty, got {ids}"
         if "ids" in self.traits.hides:
             return ""
-        kept = all(want in {None, "", got} for want, got in zip(self.ids, ids, strict=True))
-        return "" if kept else f"ids: expected {list(self.ids)}, got {ids}"
+        equal = all(want in {None, "", got} for want, got in zip(self.ids, ids, strict=True))
+        return "" if equal else f"ids: expected {list(self.ids)}, got {ids}"
 
 
 def _expected(turn: Turn, protocol: Protocol, traits: Traits) -> _Expected:
     steps = steps_of(turn)
-    answer = finished(steps, call_id="call_{}".format)
-    blocks = list(answer.blocks)
+    response = finished(steps, call_id="call_{}".format)
+    blocks = list(response.blocks)
     if protocol == "chat":
         blocks = _joined(blocks)
-    calls = [one for one in blocks if isinstance(one, ToolUseBlock | ToolUseError)]
-    told = [_told(one, traits.hides, traits.extra) for one in blocks]
-    if answer.refused:  # none of its calls may run
-        told = [
+    calls = [block for block in blocks if isinstance(block, ToolUseBlock | ToolUseError)]
+    comparable = [_comparable(block, traits.hides, traits.extra) for block in blocks]
+    if response.refused:  # none of its calls may run
+        comparable = [
             ("fault", block.name) if isinstance(block, ToolUseBlock) else one
-            for block, one in zip(blocks, told, strict=True)
+            for block, one in zip(blocks, comparable, strict=True)
         ]
     if traits.outcome == "fault" and calls:
-        at = blocks.index(calls[-1])
-        told[at] = ("fault", calls[-1].name)
-    reason = answer.finish_reason
+        comparable[blocks.index(calls[-1])] = ("fault", calls[-1].name)
+    reason = response.finish_reason
     if reason in {"stop", "tool_calls"}:
         reason = "tool_calls" if calls else "stop"
     used = any(isinstance(step, Used) for step in steps)
     return _Expected(
-        told,
+        comparable,
         reason,
-        answer.usage if used else Usage(),
+        response.usage if used else Usage(),
         "".join(step.text for step in steps if isinstance(step, Say)),
         "".join(step.text for step in steps if isinstance(step, Think)),
         traits,
@@ -383,18 +387,21 @@ def _expected(turn: Turn, protocol: Protocol, traits: Traits) -> _Expected:
 
 
 def _joined(blocks: Iterable[AssistantBlock]) -> list[AssistantBlock]:
-    """The blocks as they can be told over chat completions: no seals, thoughts in a row are one."""
-    found: list[AssistantBlock] = []
+    """Return the blocks as chat completions send them.
+
+    Thinking has no signatures there, and adjacent thinking blocks are one.
+    """
+    joined: list[AssistantBlock] = []
     for block in blocks:
         if not isinstance(block, ThinkingBlock):
-            found.append(block)
+            joined.append(block)
             continue
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if isinstance(last, ThinkingBlock):
-            found[-1] = ThinkingBlock(last.thinking + block.thinking)
+            joined[-1] = ThinkingBlock(last.thinking + block.thinking)
         else:
-            found.append(ThinkingBlock(block.thinking))
-    return found
+            joined.append(ThinkingBlock(block.thinking))
+    return joined
 
 
 def _ids_of(steps: Iterable[Step]) -> Iterator[str | None]:
@@ -405,12 +412,12 @@ def _ids_of(steps: Iterable[Step]) -> Iterator[str | None]:
             yield from (call.id for call in step.calls)
 
 
-def _told(
+def _comparable(
     block: AssistantBlock,
     hides: AbstractSet[Hidden],
     extra: Mapping[str, JsonValue] | None = None,
 ) -> object:
-    """A block without what cannot be compared; calls get this `extra` if it is given."""
+    """Return the parts of a block to compare; calls get `extra`, unless it is empty."""
     if isinstance(block, ToolUseBlock):
         raw = "" if "raw" in hides else block.raw_arguments
         return ("call", block.name, block.input, raw, dict(extra or block.extra))
@@ -423,36 +430,36 @@ def _told(
 
 
 def _splits(size: int, random_splits: int, seed: int) -> Iterator[Sequence[int]]:
-    step = max(1, -(-size // EVERY_PLACE_BYTES))
-    yield from ([place] for place in range(1, size, step))
+    step = max(1, -(-size // EVERY_POSITION_BYTES))
+    yield from ([position] for position in range(1, size, step))
     yield range(1, size)
     source = random.Random(seed)
     for _ in range(random_splits if size > 1 else 0):
-        yield sorted(source.sample(range(1, size), min(size - 1, source.randint(2, _MOST_CUTS))))
+        yield sorted(source.sample(range(1, size), min(size - 1, source.randint(2, _MAX_CUTS))))
 
 
-def _fewest(places: Sequence[int], fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
-    """As few of these places as still fail: halves first, then one by one."""
-    kept = list(places)
-    size = len(kept)
+def _fewest(positions: Sequence[int], fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
+    """Remove positions as long as the check fails: halves first, then one by one."""
+    fewest = list(positions)
+    size = len(fewest)
     while size:
-        at = 0
-        while at < len(kept):
-            fewer = [*kept[:at], *kept[at + size :]]
+        index = 0
+        while index < len(fewest):
+            fewer = [*fewest[:index], *fewest[index + size :]]
             if fails(fewer):
-                kept = fewer
+                fewest = fewer
             else:
-                at += size
+                index += size
         size //= 2
-    return kept
+    return fewest
 
 
-def _cuts(body: bytes, places: Sequence[int]) -> str:
-    """The cuts, with what stands on both sides."""
-    if not places:
+def _describe_cuts(body: bytes, positions: Sequence[int]) -> str:
+    """Describe the cuts, with the bytes on both sides."""
+    if not positions:
         return f"({len(body)} bytes, in one read)"
-    shown = [
-        f"{place}: {body[max(place - _CONTEXT, 0) : place]!r} | {body[place : place + _CONTEXT]!r}"
-        for place in places
+    cuts = [
+        f"{at}: {body[max(at - _CONTEXT, 0) : at]!r} | {body[at : at + _CONTEXT]!r}"
+        for at in positions
     ]
-    return f"({len(body)} bytes, cut at {'; '.join(shown)})"
+    return f"({len(body)} bytes, cut at {'; '.join(cuts)})"

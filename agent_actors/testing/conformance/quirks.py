@@ -1,18 +1,15 @@
-"""Quirks of endpoints as values: what each is, how a clean answer is rendered with it.
+"""Quirks of endpoints as values, and how a response is rendered with them.
 
-Owns what both protocols have in common: the `Quirk`, the book that holds a protocol's quirks
-together with the pairs that do not go together, and the way from a logical turn to the bytes of an
-odd endpoint. It knows no protocol: the books stand in `quirks_chat` and `quirks_messages`, which
-bring the clean events and the changes of them.
+`Quirk` and `QuirkBook` are independent of the protocol. The books of the two protocols are in
+`quirks_chat` and `quirks_messages`, with the clean events and the functions that change them.
 
-A turn is rendered in these steps: each quirk bends the turn to the nearest that it can say
-(`shape`); the clean events of that turn are made; each quirk changes the events (`change`), then
-what is written of them (`write`), always in the order of the book, whatever order they are named
-in. So a mix of quirks is one thing only.
+A turn is rendered in these steps. Each quirk changes the turn to the nearest one that it can
+express (`shape`). The clean events of that turn are made. Each quirk changes the events (`change`),
+and then their text (`write`). Quirks are applied in the order of the book, so a set of quirks has
+one meaning.
 
-Whoever reads the body must find the blocks of the turn, but for what a quirk hides on purpose
-(`hides`), and must find an error or a call that cannot run where a quirk makes one (`outcome`).
-`agent_actors.testing.conformance.checks` checks it.
+A parser must find the blocks of the turn, except what a quirk hides on purpose (`hides`), or the
+error or the invalid call that a quirk causes (`outcome`). `conformance/checks.py` checks that.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,16 +29,16 @@ Events: TypeAlias = list[JsonObject]
 Frames: TypeAlias = list[bytes]
 Steps: TypeAlias = tuple[Step, ...]
 
-# What an answer with a quirk comes to: the blocks of the turn; an error that the endpoint tells of;
-# or the blocks, of which the last call cannot be carried out.
+# The result of parsing a response with a quirk: the blocks of the turn (`same`), an error that the
+# endpoint reports (`error`), or the blocks with an invalid last call (`fault`).
 Outcome: TypeAlias = Literal["same", "error", "fault"]
 
-# What nobody can find in an answer with a quirk: the ids of calls, what was used, why it ended, or
-# the text of arguments (what they say is always compared).
+# What a response with a quirk does not contain: the ids of calls, the usage, the finish reason, or
+# the text of arguments as it was (their value is always compared).
 Hidden: TypeAlias = Literal["ids", "usage", "reason", "raw"]
 
 ERROR_MESSAGE: Final = "the model gave up"
-"""What an endpoint says whose quirk is to fail."""
+"""The message of errors that quirks cause."""
 
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("same", "fault", "error")
 _NO_EXTRA: Final[Mapping[str, JsonValue]] = MappingProxyType({})
@@ -61,21 +58,21 @@ def _same_steps(steps: Steps) -> Steps:
 
 @attrs.frozen(kw_only=True)
 class Quirk:
-    """One thing that endpoints do in their own way.
+    """A deviation of an endpoint from the protocol.
 
     Attributes:
-        name: Unique in its book.
-        about: What the endpoint does, in a sentence.
-        number: Its number in the catalogue of quirks seen; 0: it is one small step from one seen.
-        change: What it does to the events of a stream.
-        write: What it does to their text, one event a frame.
-        shape: Bends a turn to the nearest that the endpoint can say.
-        turns: Which turns those are, in words; empty: all.
-        hides: What cannot be found in the answer.
-        outcome: What the answer comes to.
-        extra: What each call's block keeps to be sent back.
-        dialect: What the reader must be told of the endpoint; None: nothing.
-        whole: True if there is no stream but one document.
+        name: The name, unique in its book.
+        about: A sentence about what the endpoint does.
+        number: Its number in the catalogue of observed quirks; 0: a variation of an observed one.
+        change: Changes the events of a stream.
+        write: Changes the text of the events, one event per frame.
+        shape: Changes a turn to the nearest one that the endpoint can express.
+        turns: A description of those turns; empty: all turns.
+        hides: What the response does not contain.
+        outcome: The result of parsing the response.
+        extra: Additional fields that the block of each call keeps, to be sent back.
+        dialect: The dialect that the parser needs; None: the default.
+        whole: True if the response is one document instead of a stream.
     """
 
     name: str
@@ -94,13 +91,13 @@ class Quirk:
 
 @attrs.frozen
 class Traits:
-    """What a mix of quirks comes to for whoever reads the answer.
+    """What a parser can expect of a response with a set of quirks.
 
     Attributes:
-        hides: What cannot be found in it.
-        outcome: What it comes to.
-        extra: What each call's block keeps to be sent back.
-        dialect: What the reader must be told of the endpoint; None: nothing.
+        hides: What the response does not contain.
+        outcome: The result of parsing it.
+        extra: Additional fields that the block of each call keeps, to be sent back.
+        dialect: The dialect that the parser needs; None: the default.
     """
 
     hides: frozenset[Hidden] = frozenset()
@@ -111,14 +108,14 @@ class Traits:
 
 @attrs.frozen
 class DistortedTurn:
-    """A turn as an odd endpoint sends it.
+    """A turn as an endpoint with quirks sends it.
 
     Attributes:
-        turn: What is said: the turn that was asked for, bent to what the quirks can say.
-        quirks: How the endpoint is odd.
-        body: The body of its answer.
-        protocol: Which protocol it speaks.
-        traits: What the quirks come to.
+        turn: The turn, changed to what the quirks can express.
+        quirks: The names of the quirks.
+        body: The body of the response.
+        protocol: The protocol of the response.
+        traits: What a parser can expect.
     """
 
     turn: Steps
@@ -130,31 +127,31 @@ class DistortedTurn:
 
 @attrs.frozen
 class Exclusion:
-    """Quirks that do not go together, since they lose what the turn was or say two things of one.
+    """Quirks that cannot be combined, since the turn would be lost or contradictory.
 
     Attributes:
-        reason: Why.
-        groups: Any two names out of different groups.
+        reason: The reason.
+        groups: Groups of names; names of different groups cannot be combined.
     """
 
     reason: str
     groups: tuple[tuple[str, ...], ...]
 
     def pairs(self) -> Iterator[frozenset[str]]:
-        """Each of the pairs."""
+        """Yield every pair of names that cannot be combined."""
         for left, right in combinations(self.groups, 2):
-            for one, other in product(left, right):
-                if one != other:
-                    yield frozenset((one, other))
+            for first, second in product(left, right):
+                if first != second:
+                    yield frozenset((first, second))
 
 
 def one_of(reason: str, names: Iterable[str]) -> Exclusion:
-    """Of these at most one."""
+    """Exclude any two of these quirks."""
     return Exclusion(reason, tuple((name,) for name in names))
 
 
 def apart(reason: str, these: Iterable[str], those: Iterable[str]) -> Exclusion:
-    """None of these with any of those."""
+    """Exclude the quirks of one group with those of the other."""
     return Exclusion(reason, (tuple(these), tuple(those)))
 
 
@@ -165,10 +162,10 @@ class QuirkBook:
     Attributes:
         protocol: The protocol.
         quirks: The quirks by their names, in the order in which they are applied.
-        exclusions: Which of them do not go together.
-        events: The clean events of a turn.
-        frames: The events as they are written, and what ends the stream.
-        document: The turn as one document.
+        exclusions: The quirks that cannot be combined.
+        events: Returns the clean events of a turn.
+        frames: Returns the text of the events, and the end of the stream.
+        document: Returns the turn as one document.
     """
 
     protocol: Protocol
@@ -180,30 +177,32 @@ class QuirkBook:
 
     @cached_property
     def excluded(self) -> Mapping[frozenset[str], str]:
-        """Each pair that does not go together, and why."""
-        return {pair: one.reason for one in self.exclusions for pair in one.pairs()}
+        """The pairs that cannot be combined, with the reason."""
+        return {
+            pair: exclusion.reason for exclusion in self.exclusions for pair in exclusion.pairs()
+        }
 
     def compatible(self, names: Iterable[str]) -> frozenset[str]:
-        """As many of these quirks as go together, the first ones first."""
-        kept: list[str] = []
+        """Return as many of these quirks as can be combined, preferring the first ones."""
+        compatible: list[str] = []
         for name in names:
-            if all(frozenset((name, other)) not in self.excluded for other in kept):
-                kept.append(name)
-        return frozenset(kept)
+            if all(frozenset((name, other)) not in self.excluded for other in compatible):
+                compatible.append(name)
+        return frozenset(compatible)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Every pair of quirks that go together."""
+        """Return every pair of quirks that can be combined."""
         return [
             pair for pair in combinations(self.quirks, 2) if frozenset(pair) not in self.excluded
         ]
 
     def distorted(self, turn: Turn, names: Iterable[str] = ()) -> DistortedTurn:
-        """The turn as an endpoint with these quirks sends it.
+        """Return the turn as an endpoint with these quirks sends it.
 
-        Calls without an id get `call_0_<slot>`. Pauses and the like are left out.
+        Calls without an id get `call_0_<slot>`. Pauses and similar steps are skipped.
 
         Args:
-            turn: What is said.
+            turn: The turn.
             names: Names of quirks; their order does not matter.
 
         Raises:
@@ -219,7 +218,7 @@ class QuirkBook:
         return DistortedTurn(steps, names, body, self.protocol, _traits_of(chosen))
 
     def traits(self, names: Iterable[str]) -> Traits:
-        """What these quirks come to.
+        """Return what a parser can expect of these quirks.
 
         Raises:
             ValueError: A quirk is unknown, or a pair of them is excluded.
@@ -233,7 +232,7 @@ class QuirkBook:
             )
         for pair, reason in self.excluded.items():
             if pair <= names:
-                raise ValueError(f"{' and '.join(sorted(pair))} do not go together: {reason}")
+                raise ValueError(f"{' and '.join(sorted(pair))} cannot be combined: {reason}")
         return [quirk for name, quirk in self.quirks.items() if name in names]
 
     def _body(self, steps: Steps, chosen: Sequence[Quirk]) -> bytes:
@@ -250,45 +249,45 @@ class QuirkBook:
 
 
 def book_of(quirks: Iterable[Quirk]) -> Mapping[str, Quirk]:
-    """Quirks by name, in their order.
+    """Return quirks by name, in their order.
 
     Raises:
-        ValueError: Two have one name.
+        ValueError: Two quirks have the same name.
     """
     named: dict[str, Quirk] = {}
     for quirk in quirks:
         if quirk.name in named:
-            raise ValueError(f"two quirks are called {quirk.name!r}")
+            raise ValueError(f"two quirks have the name {quirk.name!r}")
         named[quirk.name] = quirk
     return MappingProxyType(named)
 
 
-# ---- turns that an endpoint can say ----
+# ---- turns that an endpoint can express ----
 
 
 def in_order(steps: Steps) -> Steps:
-    """The steps without calls whose fragments come in turns."""
-    found: list[Step] = []
+    """Return the steps with interleaved calls one after the other."""
+    ordered: list[Step] = []
     for step in steps:
-        found += step.calls if isinstance(step, Interleave) else (step,)
-    return tuple(found)
+        ordered += step.calls if isinstance(step, Interleave) else (step,)
+    return tuple(ordered)
 
 
 def map_calls(steps: Steps, change: Callable[[int, Call], Call]) -> Steps:
-    """The steps with each call changed; `change` gets its place among the calls, too."""
-    place = 0
-    found: list[Step] = []
+    """Return the steps with each call changed; `change` gets the index of the call, too."""
+    index = 0
+    changed: list[Step] = []
     for step in steps:
         if isinstance(step, Call):
-            found.append(change(place, step))
-            place += 1
+            changed.append(change(index, step))
+            index += 1
         elif isinstance(step, Interleave):
-            calls = tuple(change(place + at, one) for at, one in enumerate(step.calls))
-            place += len(calls)
-            found.append(Interleave(calls))
+            calls = tuple(change(index + slot, call) for slot, call in enumerate(step.calls))
+            index += len(calls)
+            changed.append(Interleave(calls))
         else:
-            found.append(step)
-    return tuple(found)
+            changed.append(step)
+    return tuple(changed)
 
 
 def without_calls(steps: Steps) -> Steps:
@@ -305,7 +304,7 @@ def without_calls(steps: Steps) -> Steps:
 def _with_ids(steps: Steps) -> Steps:
     return map_calls(
         steps,
-        lambda place, call: attrs.evolve(call, id=f"call_0_{place}") if call.id is None else call,
+        lambda index, call: attrs.evolve(call, id=f"call_0_{index}") if call.id is None else call,
     )
 
 
@@ -320,17 +319,17 @@ def _traits_of(chosen: Sequence[Quirk]) -> Traits:
 
 
 def _dialect_of(chosen: Iterable[Quirk]) -> ChatDialect | None:
-    """What all these quirks want the reader to be told, in one."""
+    """Merge the dialects that these quirks need."""
     dialect: ChatDialect | None = None
-    plain = ChatDialect()
+    default = ChatDialect()
     for quirk in chosen:
         if quirk.dialect is None:
             continue
         fields = [field.name for field in attrs.fields(ChatDialect)]
-        told = {
+        changes = {
             name: getattr(quirk.dialect, name)
             for name in fields
-            if getattr(quirk.dialect, name) != getattr(plain, name)
+            if getattr(quirk.dialect, name) != getattr(default, name)
         }
-        dialect = attrs.evolve(dialect or plain, **told)
+        dialect = attrs.evolve(dialect or default, **changes)
     return dialect

@@ -1,4 +1,4 @@
-"""The loop of a chat, in a face that a test speaks through."""
+"""The loop of a chat, in a ui that a test speaks through."""
 
 import json
 import math
@@ -10,30 +10,30 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, Tool, ToolResultBlock, open_runtime, tool
-from agent_actors.cli.chat.input_result import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.input_result import End, InputResult, Interrupted, Typed
 from agent_actors.cli.chat.loop import Chat, ChatPlan
-from agent_actors.cli.chat.messages import Said
+from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.cli.chat.tools import demo_tools
 from agent_actors.domain.events import AnyEvent
 from agent_actors.errors import SessionStoreError
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.runtime.current import runtime_around
+from agent_actors.runtime.runtime import find_open_runtime
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, hang, say
 from agent_actors.tools.ask import ask_user_question
 
 
 @attrs.define(eq=False)
-class FakeFace:
-    """Says what it is told to say.
+class FakeUI:
+    """Says what it is messages to say.
 
     An answer that is None never comes, and one that is a number is a yes after so many seconds.
     """
 
-    lines: Sequence[str | Reading]
-    answers: Sequence[str | float | Reading | Exception | None] = ()
+    lines: Sequence[str | InputResult]
+    answers: Sequence[str | float | InputResult | Exception | None] = ()
     can_ask: bool = True
-    told: list[Said] = attrs.field(factory=list[Said])
+    messages: list[ChatMessage] = attrs.field(factory=list[ChatMessage])
     defaults: list[str] = attrs.field(factory=list[str])
     events: list[AnyEvent] = attrs.field(factory=list[AnyEvent])
     asking: int = 0
@@ -43,9 +43,9 @@ class FakeFace:
 
     @property
     def texts(self) -> list[str]:
-        return [said.text for said in self.told]
+        return [said.text for said in self.messages]
 
-    async def read(self, default: str = "") -> Reading:
+    async def read(self, default: str = "") -> InputResult:
         self.defaults.append(default)
         await trio.lowlevel.checkpoint()
         if not self.lines:
@@ -53,7 +53,7 @@ class FakeFace:
         line, *self.lines = self.lines
         return Typed(line) if isinstance(line, str) else line
 
-    async def answer(self, prompt: str) -> Reading:
+    async def answer(self, prompt: str) -> InputResult:
         del prompt
         assert self.held
         self.asking += 1
@@ -72,30 +72,30 @@ class FakeFace:
     def interrupt(self) -> bool:
         return False
 
-    async def tell(self, *said: Said) -> None:
+    async def write(self, *messages: ChatMessage) -> None:
         await trio.lowlevel.checkpoint()
         if self.broken and self.held:
             raise BrokenPipeError
-        self.told += said
+        self.messages += messages
 
     def begin_turn(self, *, thinking: bool) -> None:
         self._ended = trio.Event()
-        self.told.append(Said(f"turn, thinking={thinking}"))
+        self.messages.append(ChatMessage(f"turn, thinking={thinking}"))
 
     async def show(self, event: AnyEvent) -> None:
         await trio.lowlevel.checkpoint()
         self.events.append(event)
 
-    async def paint(self) -> None:
+    async def draw(self) -> None:
         if self.broken and not self.answers:
             raise BrokenPipeError
         await self._ended.wait()
 
-    async def hold(self) -> None:
+    async def pause_drawing(self) -> None:
         await trio.lowlevel.checkpoint()
         self.held = True
 
-    def go_on(self) -> None:
+    def resume_drawing(self) -> None:
         self.held = False
 
     def end_turn(self) -> None:
@@ -111,7 +111,7 @@ class Held:
 
 
 async def hold(
-    face: FakeFace,
+    ui: FakeUI,
     turns: Sequence[Turn] = (),
     *,
     tools: Sequence[Tool] = (),
@@ -135,49 +135,51 @@ async def hold(
         session_id=session_id,
     )
     async with open_runtime(store=plan.store) as runtime:
-        return Held(await Chat(plan, runtime, face, lambda: None).hold(), model)
+        return Held(await Chat(plan, runtime, ui, lambda: None).run(), model)
 
 
 async def test_commands_tell_what_they_look_at() -> None:
     lines = ["/help", "/tools", "/history", "one", "/history 1", "/tokens", "/history x", "/quit"]
-    face = FakeFace(lines)
-    assert (await hold(face, ["First."], tools=demo_tools())).status == 0
+    ui = FakeUI(lines)
+    assert (await hold(ui, ["First."], tools=demo_tools())).status == 0
 
-    texts = face.texts
+    texts = ui.texts
     assert any(text.startswith("/rewind [N]") for text in texts)
     assert any(text.startswith("Enter sends;") for text in texts)
     assert "take_note: Keep a note for later in this chat. (adds here, asks first)" in texts
     assert "nothing was said yet" in texts
     assert texts[-5:-2] == ["... (1 messages before)", "model:", "First."]
     assert texts[-2].startswith("this session: ")
-    assert face.told[-1] == Said("/history: expected a number of at least 1; got 'x'", "error")
+    assert ui.messages[-1] == ChatMessage(
+        "/history: expected a number of at least 1; got 'x'", "error"
+    )
 
 
 async def test_what_was_changed_holds_for_the_next_turn() -> None:
     lines = ["/model", "/model other", "/thinking maybe", "/thinking", "one", "", "/tolls"]
-    face = FakeFace(lines)
-    held = await hold(face, ["First."])
+    ui = FakeUI(lines)
+    held = await hold(ui, ["First."])
 
-    assert face.texts[1:6] == [
+    assert ui.texts[1:6] == [
         "model: scripted",
         "model: other",
         "/thinking: expected on or off; got 'maybe'",
         "thoughts are shown",
         "turn, thinking=True",
     ]
-    assert face.texts[6].startswith("there is no command /tolls; did you mean /tools?")
+    assert ui.texts[6].startswith("there is no command /tolls; did you mean /tools?")
     assert held.model.requests[0].settings.model == "other"
 
 
 async def test_prompts_are_taken_back_one_by_one() -> None:
     lines = ["/rewind", "one", "two", "/rewind 2", "/rewind x", "three"]
-    face = FakeFace(lines)
-    held = await hold(face, ["First.", "Second.", "Third."])
+    ui = FakeUI(lines)
+    held = await hold(ui, ["First.", "Second.", "Third."])
 
-    assert face.defaults == ["", "", "", "", "one", "", ""]
-    assert Said("/rewind: 1 prompts cannot be taken back; nothing was said yet", "error") in (
-        face.told
-    )
+    assert ui.defaults == ["", "", "", "", "one", "", ""]
+    assert ChatMessage(
+        "/rewind: 1 prompts cannot be taken back; nothing was said yet", "error"
+    ) in (ui.messages)
     assert [m.content for m in held.model.requests[2].messages] == ["three"]
 
 
@@ -192,11 +194,11 @@ async def test_a_conversation_is_saved_to_a_new_file_only(tmp_path: Path) -> Non
         f"/save {target}.txt",
         f"/save {tmp_path}/none/talk.md",
     ]
-    face = FakeFace(lines)
-    await hold(face, ["First \u202e."])
+    ui = FakeUI(lines)
+    await hold(ui, ["First \u202e."])
 
-    assert face.texts[1] == "/save: nothing was said yet"
-    assert face.texts[3:] == [
+    assert ui.texts[1] == "/save: nothing was said yet"
+    assert ui.texts[3:] == [
         f"2 messages written to {target}.md",
         f"2 messages written to {target}.json",
         f"/save: {target}.md: File exists",
@@ -221,27 +223,27 @@ class FailingStore(MemoryStore):
 
 
 async def test_a_store_that_fails_is_told_and_the_chat_goes_on() -> None:
-    face = FakeFace(["/tokens", "/model"], can_ask=False)
-    assert (await hold(face, store=FailingStore(), session_id="s")).status == 1
-    failed, model = face.told
+    ui = FakeUI(["/tokens", "/model"], can_ask=False)
+    assert (await hold(ui, store=FailingStore(), session_id="s")).status == 1
+    failed, model = ui.messages
     assert failed.kind == "error"
     assert "the disk is full" in failed.text
     assert model.text == "model: scripted"
 
 
 async def test_ctrl_c_leaves_only_when_it_was_pressed_twice() -> None:
-    face = FakeFace([Interrupted(dropped=True), Interrupted(), "/model", Interrupted()])
-    face.lines = [*face.lines, Interrupted(dropped=True), Interrupted(), Interrupted(), "never"]
-    await hold(face)
-    assert face.lines == ["never"]
-    assert face.texts.count("Ctrl-C again leaves") == 3
+    ui = FakeUI([Interrupted(dropped=True), Interrupted(), "/model", Interrupted()])
+    ui.lines = [*ui.lines, Interrupted(dropped=True), Interrupted(), Interrupted(), "never"]
+    await hold(ui)
+    assert ui.lines == ["never"]
+    assert ui.texts.count("Ctrl-C again leaves") == 3
 
 
 async def test_how_to_go_on_is_told_at_the_end_and_at_the_beginning() -> None:
-    face = FakeFace(["one"])
-    await hold(face, ["First."], store_path="x.db", session_id="tea")
-    assert face.texts[1] == "session tea is new"
-    assert face.texts[-1] == "to go on: agent-actors chat --session tea --store x.db"
+    ui = FakeUI(["one"])
+    await hold(ui, ["First."], store_path="x.db", session_id="tea")
+    assert ui.texts[1] == "session tea is new"
+    assert ui.texts[-1] == "to go on: agent-actors chat --session tea --store x.db"
 
 
 # Questions.
@@ -261,20 +263,20 @@ def results(held: Held) -> list[object]:
 
 async def test_the_models_own_questions_say_that_they_are_its_own() -> None:
     turns = [asks("Allow rm?\x1b[2J", "yes", "session", "always", "no"), asks("Name?"), "So."]
-    face = FakeFace(["go"], ["maybe", "2", "", " Ada "])
-    held = await hold(face, turns, tools=[ask_user_question])
+    ui = FakeUI(["go"], ["maybe", "2", "", " Ada "])
+    held = await hold(ui, turns, tools=[ask_user_question])
 
-    assert "The model asks: Allow rm?\N{REPLACEMENT CHARACTER}[2J" in face.texts
-    assert "  2. session" in face.texts
-    assert "answer with a number, or with the beginning of a choice" in face.texts
-    assert "answer with a text, or Ctrl-C to interrupt" in face.texts
+    assert "The model asks: Allow rm?\N{REPLACEMENT CHARACTER}[2J" in ui.texts
+    assert "  2. session" in ui.texts
+    assert "answer with a number, or with the beginning of a choice" in ui.texts
+    assert "answer with a text, or Ctrl-C to interrupt" in ui.texts
     assert results(held) == ["session", "Ada"]
 
 
 async def test_the_end_of_the_input_is_a_no() -> None:
     calls = [call("take_note", {"text": "x"})]
-    face = FakeFace(["go"], [End()])
-    held = await hold(face, [calls, "So."], tools=demo_tools())
+    ui = FakeUI(["go"], [End()])
+    held = await hold(ui, [calls, "So."], tools=demo_tools())
     assert results(held) == ["the call was not permitted: a person said no"]
 
 
@@ -292,10 +294,10 @@ async def test_a_question_that_is_over_is_put_away(
     del autojump_clock
 
     calls = [call("take_note", {"text": "x"}), *([call("last", {})] if goes_on else [])]
-    face = FakeFace(["go", "/model"], [None])
-    held = await hold(face, [calls, "So."], tools=[*demo_tools(), last], question_timeout=5)
-    assert ("note: the question is closed" in face.texts) == goes_on
-    assert face.texts[-1] == "model: scripted"
+    ui = FakeUI(["go", "/model"], [None])
+    held = await hold(ui, [calls, "So."], tools=[*demo_tools(), last], question_timeout=5)
+    assert ("note: the question is closed" in ui.texts) == goes_on
+    assert ui.texts[-1] == "model: scripted"
     assert results(held)[0] == "the call was not permitted: nobody answered within 5 s"
 
 
@@ -305,10 +307,10 @@ async def test_an_answer_that_comes_too_late_changes_nothing(
     del autojump_clock
     calls = [call("take_note", {"text": "x"}), call("last", {})]
     # Between the end of the question and the next look at it.
-    face = FakeFace(["go"], [5.15])
+    ui = FakeUI(["go"], [5.15])
     tools = [*demo_tools(), last]
-    held = await hold(face, [calls, "So."], tools=tools, question_timeout=5.1)
-    assert "note: the question is closed" not in face.texts
+    held = await hold(ui, [calls, "So."], tools=tools, question_timeout=5.1)
+    assert "note: the question is closed" not in ui.texts
     assert results(held)[:1] == ["the call was not permitted: nobody answered within 5.1 s"]
 
 
@@ -324,13 +326,13 @@ async def test_questions_of_runs_that_tools_start_are_asked_too(
         options = AgentOptions(
             model="inner", provider=inner, tools=demo_tools(), permissions="default"
         )
-        runtime = runtime_around()
+        runtime = find_open_runtime()
         assert runtime is not None
         return (await runtime.run("do it", options)).text
 
-    face = FakeFace(["go"], ["y"])
-    held = await hold(face, [[call("delegate", {})], "So."], tools=[delegate])
-    assert face.asking == 1
+    ui = FakeUI(["go"], ["y"])
+    held = await hold(ui, [[call("delegate", {})], "So."], tools=[delegate])
+    assert ui.asking == 1
     assert results(held) == ["Inner."]
 
 
@@ -354,27 +356,27 @@ async def test_the_first_ctrl_c_interrupts_and_one_after_the_warning_despairs(
             with trio.CancelScope(shield=True):
                 await stubborn.wait()
 
-    face = FakeFace(["go", "/model"])
+    ui = FakeUI(["go", "/model"])
     model = ScriptedModel([[call("hold_on", {})]])
     options = AgentOptions(model="scripted", provider=model, tools=[hold_on])
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
         plan = ChatPlan(options=options, store=store)
-        chat = Chat(plan, runtime, face, lambda: despaired.append(True))
+        chat = Chat(plan, runtime, ui, lambda: despaired.append(True))
         assert not chat.interrupt()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(chat.hold)
+            nursery.start_soon(chat.run)
             await begun.wait()
             assert chat.interrupt()
             assert chat.interrupt()
             await trio.testing.wait_all_tasks_blocked()
-            assert "still ending; Ctrl-C once more ends the program at once" in face.texts
+            assert "still ending; Ctrl-C once more ends the program at once" in ui.texts
             assert despaired == []
             assert chat.interrupt()
             assert len(despaired) == 1
             stubborn.set()
 
-    assert face.texts[-1] == "model: scripted"
+    assert ui.texts[-1] == "model: scripted"
 
 
 @pytest.mark.parametrize("answers", [(), ("y",), (BrokenPipeError(),)])
@@ -383,7 +385,7 @@ async def test_a_stream_that_nobody_reads_ends_the_chat_with_its_error(
 ) -> None:
     del autojump_clock
     turn: Turn = [call("take_note", {"text": "x"})] if answers else [say("One "), hang()]
-    face = FakeFace(["go", "never"], answers, broken=answers in ((), ("y",)))
+    ui = FakeUI(["go", "never"], answers, broken=answers in ((), ("y",)))
     with pytest.raises(BrokenPipeError):
-        await hold(face, [turn], tools=demo_tools())
-    assert face.lines == ["never"]
+        await hold(ui, [turn], tools=demo_tools())
+    assert ui.lines == ["never"]

@@ -22,15 +22,15 @@ async def test_each_line_gets_its_answer_and_nothing_else_is_on_stdout() -> None
 
 async def test_commands_answer_too_and_two_slashes_say_one() -> None:
     lines = b"/model other\n//model\n/tokens\n/history 1\n/rewind\n/history\n/quit\nnever\n"
-    async with ScriptedEndpoint(["Said."]) as endpoint:
+    async with ScriptedEndpoint(["ChatMessage."]) as endpoint:
         ended = await agent_actors("chat", *at(endpoint), stdin=lines)
 
     assert ended.status == 0
     head, *rest = ended.out.splitlines()
     assert head == "model: other"
-    assert rest[0] == "Said."
+    assert rest[0] == "ChatMessage."
     assert rest[1].startswith("this session: ")
-    assert rest[2:] == ["model:", "Said."]
+    assert rest[2:] == ["model:", "ChatMessage."]
     assert ended.err.splitlines() == [
         "... (1 messages before)",
         "taken back to before: /model",

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from agent_actors.cli.chat.plain_view import PlainFace
+from agent_actors.cli.chat.plain_view import PlainUI
 from agent_actors.domain.blocks import TextBlock
 from agent_actors.domain.events import (
     AssistantDelta,
@@ -28,9 +28,9 @@ HEAD = (EventScope("session", "run", "request"), "id", 0.0)
 
 @attrs.frozen
 class Streams:
-    """A face on files, and what was written there."""
+    """A ui on files, and what was written there."""
 
-    face: PlainFace
+    ui: PlainUI
     out: Path
     err: Path
 
@@ -47,25 +47,25 @@ def streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Stream
         patched.setattr(sys, "stdin", nothing)
         patched.setattr(sys, "stdout", to_out)
         patched.setattr(sys, "stderr", to_err)
-        yield Streams(PlainFace(), out, err)
+        yield Streams(PlainUI(), out, err)
 
 
 async def test_what_was_withheld_comes_whole_and_what_was_shown_comes_once(
     streams: Streams,
 ) -> None:
-    face = streams.face
-    face.begin_turn(thinking=False)
+    ui = streams.ui
+    ui.begin_turn(thinking=False)
     whole = AssistantMessage(*HEAD, blocks=(TextBlock("Withheld."),))
-    await face.show(whole)
-    await face.show(AssistantDelta(*HEAD, text="Shown."))
-    await face.show(attrs.evolve(whole, blocks=(TextBlock("Shown."),)))
+    await ui.show(whole)
+    await ui.show(AssistantDelta(*HEAD, text="Shown."))
+    await ui.show(attrs.evolve(whole, blocks=(TextBlock("Shown."),)))
     assert streams.out.read_text() == "Withheld.\nShown.\n"
     assert streams.err.read_text() == ""
 
 
 async def test_what_is_odd_is_a_note(streams: Streams) -> None:
-    face = streams.face
-    face.begin_turn(thinking=False)
+    ui = streams.ui
+    ui.begin_turn(thinking=False)
     for event in (
         AssistantDelta(*HEAD, text="Hal"),
         AttemptRestarted(*HEAD, attempt=2, reason="reset"),
@@ -77,7 +77,7 @@ async def test_what_is_odd_is_a_note(streams: Streams) -> None:
             *HEAD, text="", stop_reason="length", usage=Usage(), iterations=1, duration=0.0
         ),
     ):
-        await face.show(event)
+        await ui.show(event)
     assert streams.out.read_text() == "Hal\n"
     assert streams.err.read_text().splitlines() == [
         "note: the answer begins anew: reset",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from agent_actors import AgentOptions, Tool, open_runtime
-from agent_actors.cli.chat.messages import Said
+from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.cli.chat.tools import demo_tools
-from agent_actors.cli.chat.transcript import as_markdown, look, told
+from agent_actors.cli.chat.transcript import as_markdown, read_transcript, transcript_messages
 from agent_actors.domain.blocks import ImageBlock, TextBlock
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import EventError
@@ -25,16 +25,16 @@ async def test_what_was_taken_back_is_told_by_neither_history_nor_prompts() -> N
     async with open_runtime(store=store) as runtime:
         for prompt in ("one", "two"):
             await runtime.run(prompt, options(model), session_id="s")
-        seen = look(await store.export("s"))
+        seen = read_transcript(await store.export("s"))
         assert [prompt.text for prompt in seen.prompts] == ["one", "two"]
         seq = seen.prompts[1].seq
         assert seq is not None
         await runtime.sessions.rewind("s", seq - 1)
-        assert [m.content for m in look(await store.export("s")).state.history()] == [
+        assert [m.content for m in read_transcript(await store.export("s")).state.history()] == [
             *("one", "First."),
         ]
         await runtime.run("three", options(model), session_id="s")
-        seen = look(await store.export("s"))
+        seen = read_transcript(await store.export("s"))
 
     assert [prompt.text for prompt in seen.prompts] == ["one", "three"]
     assert [m.content for m in model.requests[2].messages] == ["one", "First.", "three"]
@@ -45,19 +45,22 @@ async def test_a_conversation_is_told_with_calls_and_the_beginning_of_results() 
     model = ScriptedModel([[call("calculate", {"formula": "6*7"})], "**42**, \x1b[2J."])
     async with open_runtime(store=store) as runtime:
         await runtime.run("What?", options(model, tools=demo_tools()), session_id="s")
-        messages = look(await store.export("s")).state.history()
+        messages = read_transcript(await store.export("s")).state.history()
 
-    lines = list(told(messages))
+    lines = list(transcript_messages(messages))
     assert lines == [
-        Said("you:", "heading"),
-        Said("What?"),
-        Said("model:", "heading"),
-        Said('call: calculate(formula="6*7")', "dim"),
-        Said("  42", "dim"),
-        Said("model:", "heading"),
-        Said("**42**, \x1b[2J.", "markdown"),
+        ChatMessage("you:", "heading"),
+        ChatMessage("What?"),
+        ChatMessage("model:", "heading"),
+        ChatMessage('call: calculate(formula="6*7")', "dim"),
+        ChatMessage("  42", "dim"),
+        ChatMessage("model:", "heading"),
+        ChatMessage("**42**, \x1b[2J.", "markdown"),
     ]
-    assert list(told(messages, 1)) == [Said("... (3 messages before)", "dim"), *lines[-2:]]
+    assert list(transcript_messages(messages, 1)) == [
+        ChatMessage("... (3 messages before)", "dim"),
+        *lines[-2:],
+    ]
     assert as_markdown(messages) == (
         "## You\n\nWhat?\n\n"
         '## Model\n\n- call: `calculate(formula="6*7")`\n\n'
@@ -67,13 +70,13 @@ async def test_a_conversation_is_told_with_calls_and_the_beginning_of_results() 
 
 
 def test_nothing_is_told_of_an_empty_session_and_of_a_broken_one_an_error() -> None:
-    assert look(()).prompts == ()
-    assert list(told(Messages())) == []
+    assert read_transcript(()).prompts == ()
+    assert list(transcript_messages(Messages())) == []
     with pytest.raises(EventError):
-        look([b"{"])
+        read_transcript([b"{"])
 
 
 def test_images_are_told_of() -> None:
     picture = ImageBlock.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
     messages = Messages([Message("user", (TextBlock("This:"), picture))])
-    assert [said.text for said in told(messages)] == ["you:", "This:", "(image)"]
+    assert [said.text for said in transcript_messages(messages)] == ["you:", "This:", "(image)"]

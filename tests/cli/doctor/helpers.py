@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from agent_actors.cli.doctor.capture import CapturingExchange
-from agent_actors.cli.doctor.probe_request import Asker
+from agent_actors.cli.doctor.probe_request import EndpointProbe
 from agent_actors.cli.doctor.probes import Examination
 from agent_actors.cli.doctor.report import Check, Report
 from agent_actors.profiles.profile import ProviderProfile
@@ -91,7 +91,9 @@ async def examined(
     exchange = CapturingExchange(make_exchange(base_url, connect_timeout=connect_timeout))
     try:
         with trio.fail_after(PATIENCE):
-            return await Examination(Asker(target, exchange, timeout=timeout), tell).examine()
+            return await Examination(
+                EndpointProbe(target, exchange, timeout=timeout), tell
+            ).examine()
     finally:
         await exchange.aclose()
 

@@ -51,8 +51,8 @@ async def test_an_endpoint_that_does_all_works_in_all() -> None:
 
     assert statuses(report) == dict.fromkeys(CHECKS, "works")
     assert report.usable
-    assert (report.sightings, report.remedies) == ((), ())
-    told = {name: check.told for name, check in checks_of(report).items()}
+    assert (report.observed_quirks, report.recommendations) == ((), ())
+    told = {name: check.detail for name, check in checks_of(report).items()}
     assert told["models"] == "1 listed, scripted among them"
     assert told["answer"] == "one, two, three, four, five."
     assert told["usage"] == "7 tokens in, 9 out"
@@ -72,7 +72,7 @@ async def test_anthropics_protocol_is_examined_too() -> None:
         report = await examined(endpoint.base_url, profile=builtin_profiles()["anthropic"])
 
     assert report.usable
-    assert (report.protocol, report.sightings) == ("anthropic", ())
+    assert (report.protocol, report.observed_quirks) == ("anthropic", ())
     assert set(statuses(report).values()) == {"works"}
     listing = endpoint.requests[0]
     assert (listing.path, listing.headers["x-api-key"]) == ("/v1/models", KEY)
@@ -103,7 +103,7 @@ async def test_a_quirk_is_seen_by_its_number_and_does_no_harm(name: str) -> None
 
     # One wants tools of different names, and so finds none that it was offered.
     assert report.usable == (name != "id_is_name")
-    found = {one.number for one in report.sightings}
+    found = {one.number for one in report.observed_quirks}
     # Two of them need more than these answers: a call without parameters, and a character beyond
     # the Basic Multilingual Plane; and one is an id that the doctor does not know from before.
     rare = {"arguments_empty", "arguments_absent", "arguments_null", "split_characters", "id_known"}
@@ -129,7 +129,7 @@ async def test_what_is_refused_is_left_out_and_told() -> None:
         report = await examined(endpoint.base_url)
 
     assert report.usable
-    assert {one.name: one.value for one in report.remedies} == {
+    assert {one.name: one.value for one in report.recommendations} == {
         "max_tokens_field": "max_completion_tokens",
         "include_usage": False,
         "refuses": ("parallel_tool_calls", "temperature"),
@@ -152,7 +152,7 @@ async def test_thoughts_that_must_come_back_and_short_ids_are_found_out() -> Non
         report = await examined(endpoint.base_url)
 
     assert report.usable
-    assert {one.name: one.value for one in report.remedies} == {
+    assert {one.name: one.value for one in report.recommendations} == {
         "echo_reasoning": "reasoning_content",
         "short_call_ids": True,
     }
@@ -180,8 +180,8 @@ async def test_calls_in_the_text_are_read_once_that_is_known(written: str, kind:
         report = await examined(endpoint.base_url)
 
     assert report.usable
-    assert {one.name: one.value for one in report.remedies} == {"text_tool_calls": kind}
-    assert [one.number for one in report.sightings] == [25]
+    assert {one.name: one.value for one in report.recommendations} == {"text_tool_calls": kind}
+    assert [one.number for one in report.observed_quirks] == [25]
 
 
 async def test_text_that_repeats_itself_is_a_field_to_set() -> None:
@@ -191,7 +191,7 @@ async def test_text_that_repeats_itself_is_a_field_to_set() -> None:
     async with ScriptedEndpoint(partial(good, render=render)) as endpoint:
         report = await examined(endpoint.base_url)
 
-    assert {one.name: one.value for one in report.remedies} == {"cumulative": True}
+    assert {one.name: one.value for one in report.recommendations} == {"cumulative": True}
 
 
 async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
@@ -209,7 +209,7 @@ async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
         "untried",
     )
     assert found["wrong key"] == "works"
-    assert "but: It is sunny in Paris." in checks_of(report)["tool call"].told
+    assert "but: It is sunny in Paris." in checks_of(report)["tool call"].detail
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str
 
     assert not report.usable
     assert statuses(report)["tool call"] == "fails"
-    assert told in checks_of(report)["tool call"].told
+    assert told in checks_of(report)["tool call"].detail
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_what_becomes_of_a_result(last: Reply, state: str, told: str) -> N
 
     check = checks_of(report)["tool result"]
     assert (check.status, report.usable) == (state, state == "works")
-    assert told in check.told
+    assert told in check.detail
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
 
     check = checks_of(report)["parallel calls"]
     assert (check.status, report.usable) == ("note", True)
-    assert told in check.told
+    assert told in check.detail
 
 
 async def test_whoever_takes_any_name_and_any_key_is_told_of() -> None:
@@ -279,7 +279,7 @@ async def test_whoever_takes_any_name_and_any_key_is_told_of() -> None:
 
     found = checks_of(report)
     assert (found["wrong model"].status, found["wrong key"].status) == ("note", "note")
-    assert found["wrong key"].told == "any key is taken"
+    assert found["wrong key"].detail == "any key is taken"
 
 
 async def test_refusals_that_are_none_are_told_of() -> None:
@@ -293,9 +293,9 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         report = await examined(endpoint.base_url)
 
     found = checks_of(report)
-    assert "no plain refusal, but expected an event stream" in found["wrong model"].told
+    assert "no plain refusal, but expected an event stream" in found["wrong model"].detail
     # What an endpoint repeats of the key is not shown.
-    assert found["wrong key"].told == "no plain refusal, but HTTP 500: no (the key)"
+    assert found["wrong key"].detail == "no plain refusal, but HTTP 500: no (the key)"
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ async def test_without_a_plain_answer_there_is_nothing_else_to_try(
 
     check = checks_of(report)["answer"]
     assert (check.status, report.usable) == ("fails", False)
-    assert told in check.told
+    assert told in check.detail
 
 
 @pytest.mark.parametrize("answer", [status(400, {"message": "no tools here"}), status(500)])
@@ -329,7 +329,7 @@ async def test_whoever_refuses_tools_is_told_of(answer: Reply) -> None:
     async with ScriptedEndpoint(script) as endpoint:
         report = await examined(endpoint.base_url)
 
-    assert f"HTTP {answer.status}" in checks_of(report)["tool call"].told
+    assert f"HTTP {answer.status}" in checks_of(report)["tool call"].detail
     assert not report.usable
 
 
@@ -355,7 +355,7 @@ async def test_calls_in_the_text_of_a_dialect_that_knows_them_are_not_asked_for_
     async with ScriptedEndpoint(script) as endpoint:
         report = await examined(endpoint.base_url, profile=profile)
 
-    assert (report.usable, report.remedies) == (False, ())
+    assert (report.usable, report.recommendations) == (False, ())
     assert len([one for one in endpoint.requests if one.tool_names]) == 1
 
 
@@ -374,7 +374,7 @@ async def test_an_answer_that_comes_at_once_or_as_a_document_is_noted() -> None:
             return render if not request.tool_names else good(request)
 
         async with ScriptedEndpoint(script) as endpoint:
-            return checks_of(await examined(endpoint.base_url))["streaming"].told
+            return checks_of(await examined(endpoint.base_url))["streaming"].detail
 
     assert "held back" in await told(reply(*PLAIN))
     assert "nearly whole" in await told(reply("One, two."))
@@ -409,10 +409,10 @@ async def test_the_profile_of_an_endpoint_is_proposed_to_whoever_named_none(
         unnamed = await examined(endpoint.base_url)
         named = await examined(endpoint.base_url, profile=there)
 
-    assert [(one.place, one.name, one.value) for one in unnamed.remedies] == [
+    assert [(one.place, one.name, one.value) for one in unnamed.recommendations] == [
         ("option", "provider", "vllm")
     ]
-    assert named.remedies == ()
+    assert named.recommendations == ()
     assert named.expected == there.quirks
 
 
@@ -425,4 +425,4 @@ async def test_calls_of_later_answers_are_known_from_earlier_ones() -> None:
     async with ScriptedEndpoint(script) as endpoint:
         report = await examined(endpoint.base_url)
 
-    assert [one.number for one in report.sightings] == [22]
+    assert [one.number for one in report.observed_quirks] == [22]

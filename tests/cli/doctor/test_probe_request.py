@@ -3,7 +3,7 @@
 import pytest
 
 from agent_actors.cli.doctor.capture import CapturingExchange
-from agent_actors.cli.doctor.probe_request import Asker
+from agent_actors.cli.doctor.probe_request import EndpointProbe
 from agent_actors.profiles.resolve import OPENAI_COMPATIBLE, resolve
 from agent_actors.testing import Reply, ScriptedEndpoint, disconnect, hang, reply
 from agent_actors.transport.backends.select import make_exchange
@@ -25,7 +25,7 @@ async def test_a_key_is_not_told_and_no_word_is_taken_for_one(
     exchange = CapturingExchange(make_exchange("http://localhost"))
     try:
         target = resolve(OPENAI_COMPATIBLE, {}, base_url="http://localhost", api_key=key)
-        assert Asker(target, exchange, timeout=1).redacted(text).startswith(told)
+        assert EndpointProbe(target, exchange, timeout=1).redacted(text).startswith(told)
     finally:
         await exchange.aclose()
 
@@ -36,4 +36,4 @@ async def test_how_an_answer_ends_is_not_told_of_one_that_broke_off(answer: Repl
         report = await examined(endpoint.base_url, timeout=0.2)
         await endpoint.wait_closed()
 
-    assert report.sightings == ()
+    assert report.observed_quirks == ()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.cli.doctor.findings import QUIRKS, Notebook, Sighting
+from agent_actors.cli.doctor.findings import QUIRKS, Findings, ObservedQuirk
 from agent_actors.cli.doctor.stream_quirks import read_answer
 from agent_actors.profiles.profile import LAST_QUIRK
 from agent_actors.testing import call, say, think
@@ -24,7 +24,7 @@ TURN = (
 
 
 def numbers(body: bytes, *known_ids: str) -> list[int]:
-    return [one.number for one in read_answer(body, known_ids=known_ids).sightings]
+    return [one.number for one in read_answer(body, known_ids=known_ids).observed_quirks]
 
 
 def test_each_number_of_the_catalogue_has_a_name() -> None:
@@ -35,7 +35,7 @@ def test_each_number_of_the_catalogue_has_a_name() -> None:
 def test_a_clean_answer_has_no_quirk() -> None:
     reading = read_answer(CHAT_QUIRKS.distorted(TURN).body)
 
-    assert reading.sightings == ()
+    assert reading.observed_quirks == ()
     assert reading.call_ids == ("call_0_0", "call_0_1", "call_0_2")
     assert reading.reasoning_field == "reasoning_content"
     assert reading.events == 17
@@ -123,13 +123,13 @@ def test_fragments_of_any_shape_are_looked_at(fragments: list[object]) -> None:
 
 
 def test_what_was_seen_first_is_kept_in_short() -> None:
-    notes = Notebook()
+    notes = Findings()
     notes.note(3, "x" * 500)
     notes.note(3, "y")
     notes.note(1, ["seen"])
-    assert notes.sightings() == (
-        Sighting(1, QUIRKS[1], "['seen']"),
-        Sighting(3, QUIRKS[3], "x" * 80),
+    assert notes.observed_quirks() == (
+        ObservedQuirk(1, QUIRKS[1], "['seen']"),
+        ObservedQuirk(3, QUIRKS[3], "x" * 80),
     )
     assert (1 in notes, 2 in notes) == (True, False)
 

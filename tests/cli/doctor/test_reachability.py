@@ -13,7 +13,7 @@ async def test_a_bare_port_is_not_reachable() -> None:
     found = statuses(report)
     assert found.pop("reachable") == "fails"
     assert set(found.values()) == {"untried"}
-    assert "could not connect" in checks_of(report)["reachable"].told
+    assert "could not connect" in checks_of(report)["reachable"].detail
     assert not report.usable
 
 
@@ -23,7 +23,7 @@ async def test_tls_where_there_is_none_is_told() -> None:
         report = await examined(https, connect_timeout=0.2)
 
     assert statuses(report)["reachable"] == "fails"
-    assert checks_of(report)["reachable"].told.endswith("; does it really speak https?")
+    assert checks_of(report)["reachable"].detail.endswith("; does it really speak https?")
     assert not report.usable
 
 
@@ -56,7 +56,7 @@ async def test_what_is_no_list_of_models_is_a_note(head: str, content: bytes, to
 
     check = checks_of(report)["models"]
     assert check.status == "note"
-    assert told in check.told
+    assert told in check.detail
     assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("works", "fails")
 
 
@@ -84,14 +84,14 @@ async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> No
         report = await examined(endpoint.base_url, timeout=0.2)
         await endpoint.wait_closed()
 
-    assert f"waited 0.2 s {told}" in checks_of(report)["answer"].told
+    assert f"waited 0.2 s {told}" in checks_of(report)["answer"].detail
 
 
 async def test_a_list_that_never_comes_is_a_note() -> None:
     async with answering("", nothing=True, hold=True) as base_url:
         report = await examined(base_url, timeout=0.1)
 
-    assert checks_of(report)["models"].told.endswith(
+    assert checks_of(report)["models"].detail.endswith(
         "waited 0.1 s for the first token (option first_token_timeout)"
     )
     assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("fails", "fails")

@@ -1,13 +1,15 @@
 """What to set is read from what was refused and from what was seen."""
 
+from typing import cast
+
 import pytest
 
 from agent_actors.cli.doctor.recommendations import (
-    Remedy,
-    applied,
-    at_home,
-    in_text,
-    refused,
+    Recommendation,
+    apply_recommendation,
+    recommend_after_refusal,
+    recommend_profile,
+    recommend_text_calls,
     seen,
     slow,
 )
@@ -51,12 +53,17 @@ ECHOING = ChatDialect(echo_reasoning="reasoning_content")
 def test_a_refusal_says_what_to_set(
     message: str, dialect: ChatDialect, name: str, value: object
 ) -> None:
-    remedy = refused(message, dialect)
+    recommendation = recommend_after_refusal(message, dialect)
 
-    assert remedy is not None
-    assert (remedy.place, remedy.name, remedy.value) == ("profile", name, value)
-    changed = applied(remedy, dialect)
-    assert getattr(changed, name) == (frozenset(remedy.value) if name == "refuses" else value)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    assert recommendation is not None
+    assert (recommendation.place, recommendation.name, recommendation.value) == (
+        "profile",
+        name,
+        value,
+    )
+    changed = apply_recommendation(recommendation, dialect)
+    expected = frozenset(cast("tuple[str, ...]", value)) if name == "refuses" else value
+    assert getattr(changed, name) == expected
     assert changed != dialect
 
 
@@ -72,34 +79,38 @@ def test_a_refusal_says_what_to_set(
     ],
 )
 def test_other_refusals_say_nothing(message: str, dialect: ChatDialect) -> None:
-    assert refused(message, dialect) is None
+    assert recommend_after_refusal(message, dialect) is None
 
 
 def test_calls_in_the_text_tell_how_they_are_marked() -> None:
-    tags = in_text("<tool_call>{}", PLAIN)
-    harmony = in_text("commentary to=functions.f {}", PLAIN)
+    tags = recommend_text_calls("<tool_call>{}", PLAIN)
+    harmony = recommend_text_calls("commentary to=functions.f {}", PLAIN)
 
     assert tags is not None
     assert harmony is not None
-    assert applied(tags, PLAIN).text_tool_calls == "tags"
-    assert applied(harmony, PLAIN).text_tool_calls == "harmony"
-    assert in_text("<tool_call>{}", ChatDialect(text_tool_calls="tags")) is None
+    assert apply_recommendation(tags, PLAIN).text_tool_calls == "tags"
+    assert apply_recommendation(harmony, PLAIN).text_tool_calls == "harmony"
+    assert recommend_text_calls("<tool_call>{}", ChatDialect(text_tool_calls="tags")) is None
 
 
 def test_what_was_seen_tells_what_to_set_unless_it_is_set() -> None:
     both = seen({23, 41}, PLAIN, cumulative=True)
 
-    assert [remedy.name for remedy in both] == ["cumulative", "short_call_ids"]
+    assert [recommendation.name for recommendation in both] == ["cumulative", "short_call_ids"]
     # Text that repeats itself in another way is found out without being told.
-    assert [remedy.name for remedy in seen({41}, PLAIN, cumulative=False)] == []
+    assert [recommendation.name for recommendation in seen({41}, PLAIN, cumulative=False)] == []
     known = ChatDialect(cumulative=True, short_call_ids=True)
     assert seen({23, 41}, known, cumulative=True) == []
 
 
 def test_a_slow_first_token_wants_a_longer_deadline() -> None:
     assert slow(None) == slow(3.0) == []
-    (remedy,) = slow(70.2)
-    assert (remedy.place, remedy.name, remedy.value) == ("option", "first_token_timeout", 211.0)
+    (recommendation,) = slow(70.2)
+    assert (recommendation.place, recommendation.name, recommendation.value) == (
+        "option",
+        "first_token_timeout",
+        211.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,15 +123,17 @@ def test_a_slow_first_token_wants_a_longer_deadline() -> None:
     ],
 )
 def test_an_endpoint_is_known_by_its_place(url: str, name: str) -> None:
-    assert [remedy.value for remedy in at_home(url, builtin_profiles())] == [name]
+    assert [
+        recommendation.value for recommendation in recommend_profile(url, builtin_profiles())
+    ] == [name]
 
 
 def test_an_unknown_place_has_no_profile() -> None:
-    assert at_home("http://box:11434/v1", builtin_profiles()) == []
+    assert recommend_profile("http://box:11434/v1", builtin_profiles()) == []
     # One that has no place of its own is nobody's.
-    assert at_home("", {"azure": builtin_profiles()["azure"]}) == []
+    assert recommend_profile("", {"azure": builtin_profiles()["azure"]}) == []
 
 
 def test_echoing_is_applied() -> None:
-    remedy = Remedy("profile", "echo_reasoning", "reasoning", "because")
-    assert applied(remedy, PLAIN).echo_reasoning == "reasoning"
+    recommendation = Recommendation("profile", "echo_reasoning", "reasoning", "because")
+    assert apply_recommendation(recommendation, PLAIN).echo_reasoning == "reasoning"

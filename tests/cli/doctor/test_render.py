@@ -10,8 +10,8 @@ import trio
 import trio.testing
 from rich.console import Console
 
-from agent_actors.cli.doctor.findings import Sighting
-from agent_actors.cli.doctor.recommendations import Remedy
+from agent_actors.cli.doctor.findings import ObservedQuirk
+from agent_actors.cli.doctor.recommendations import Recommendation
 from agent_actors.cli.doctor.render import lines, show, show_progress
 from agent_actors.cli.doctor.report import Check, Figures, Report, profile_text, toml
 
@@ -29,20 +29,20 @@ REPORT = Report(
         Check("wrong key", "untried", ""),
     ),
     figures=Figures(12.34, 5, 3, 100.0, 50.0),
-    sightings=(Sighting(2, "two", '{"a": 1}'), Sighting(41, "forty-one", "x")),
+    observed_quirks=(ObservedQuirk(2, "two", '{"a": 1}'), ObservedQuirk(41, "forty-one", "x")),
     expected=(2,),
-    remedies=(
-        Remedy("option", "first_token_timeout", 200.0, "slow"),
-        Remedy("profile", "cumulative", True, "it repeats"),
-        Remedy("profile", "refuses", ("seed", "top_p"), "refused"),
+    recommendations=(
+        Recommendation("option", "first_token_timeout", 200.0, "slow"),
+        Recommendation("profile", "cumulative", True, "it repeats"),
+        Recommendation("profile", "refuses", ("seed", "top_p"), "refused"),
     ),
 )
 BROKEN = attrs.evolve(
     REPORT,
     checks=(Check("reachable", "works", ""), Check("answer", "fails", "HTTP 500")),
     figures=Figures(),
-    sightings=(),
-    remedies=(),
+    observed_quirks=(),
+    recommendations=(),
 )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from agent_actors.errors import (
 )
 from agent_actors.events import AnyEvent, Event
 from agent_actors.hooks import SessionEndEvent
+from agent_actors.runtime import wiring
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.run.helpers import check_history, check_quiet
@@ -41,8 +43,26 @@ from tests.run.hooks.helpers import USE, asked
 from tests.runtime.sessions.helpers import STORES, contents, talk, talker
 
 
+class Clock:
+    """The wall clock of the runtime; `days` sets it forward."""
+
+    days: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.days * 86_400
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(wiring, "wall_clock", clock)
+    return clock
+
+
 @pytest.fixture(params=STORES)
-async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+async def runtime(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+) -> AsyncIterator[Runtime]:
     async with open_runtime(store=STORES[request.param](tmp_path / "store")) as runtime:
         yield runtime
         check_quiet(runtime)
@@ -297,9 +317,9 @@ async def test_a_deleted_session_has_ended_for_its_hooks() -> None:
     assert reasons == ["deleted"]
 
 
-async def test_old_sessions_are_deleted_and_begin_anew(runtime: Runtime) -> None:
+async def test_old_sessions_are_deleted_and_begin_anew(runtime: Runtime, clock: Clock) -> None:
     await talk(runtime, "One.", session_id="old")
-    pass_days(runtime, 3)
+    clock.days = 3
     await talk(runtime, "One.", session_id="new")
     assert await runtime.sessions.prune(2) == ("old",)
     assert runtime.history("old") is None
@@ -309,20 +329,17 @@ async def test_old_sessions_are_deleted_and_begin_anew(runtime: Runtime) -> None
         await runtime.sessions.prune(0)
 
 
-async def test_what_was_forked_or_imported_is_as_old_as_that(runtime: Runtime) -> None:
+async def test_what_was_forked_or_imported_is_as_old_as_that(
+    runtime: Runtime, clock: Clock
+) -> None:
     await talk(runtime, "One.")
     lines = await runtime.sessions.export("s")
-    pass_days(runtime, 3)
+    clock.days = 3
     fork = await runtime.sessions.fork("s")
     copy = await runtime.sessions.import_records(lines, session_id="copy")
     assert await runtime.sessions.prune(2) == ("s",)
     for name in (fork, copy):
         assert await contents(runtime, name) == ["Go.", "One."]
-
-
-def pass_days(runtime: Runtime, days: float) -> None:
-    now = runtime._actors.wall_clock
-    runtime._actors.wall_clock = runtime._actors.log._wall_clock = lambda: now() + days * 86_400
 
 
 # Exporting and importing.
@@ -370,7 +387,7 @@ async def test_what_this_version_does_not_know_survives_import_run_fork_and_expo
 
 
 BAD: dict[str, tuple[list[str], str]] = {
-    "nothing": ([], "there are none"),
+    "nothing": ([], "got none"),
     "no JSON": (["{"], "expected the JSON of a record"),
     "no session": (['{"type":"notification"}'], "session_id"),
     "a gap": (['{"type":"x","session_id":"t","seq":2}'], "record 1 has the number 2"),

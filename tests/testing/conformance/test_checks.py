@@ -15,14 +15,14 @@ from agent_actors.testing import (
     body_of,
     call,
     check_capture,
-    check_law,
+    check_turn,
     finish,
     hang,
     say,
     think,
     usage,
 )
-from agent_actors.testing.conformance.checks import QUIRKS, pieces, read_body
+from agent_actors.testing.conformance import QUIRKS, read_body, split_body
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import Step, Turn
 
@@ -39,7 +39,7 @@ BODY = body_of(TURN)
 def broken(turn: Turn, body: bytes = BODY, split: Sequence[int] = (), **more: str) -> str:
     quirks = [more["quirk"]] if "quirk" in more else []
     with pytest.raises(AssertionError) as caught:
-        check_law(turn, body, split, quirks=quirks)
+        check_turn(turn, body, split, quirks=quirks)
     return str(caught.value)
 
 
@@ -69,7 +69,7 @@ def test_the_blocks_of_an_answer_are_those_of_its_turn(protocol: Protocol) -> No
         ToolUseBlock("a", "find", {"q": 1}, '{"q":1}'),
         ToolUseBlock("b", "now", {}, "{}"),
     )
-    check_law(TURN, body, [7], protocol=protocol)
+    check_turn(TURN, body, [7], protocol=protocol)
 
 
 def test_what_is_no_answer_is_raised() -> None:
@@ -80,7 +80,7 @@ def test_what_is_no_answer_is_raised() -> None:
 
 
 def test_a_body_is_cut_only_within_itself() -> None:
-    assert pieces(b"abc", [2, 0, 2]) == [b"", b"ab", b"c"]
+    assert split_body(b"abc", [2, 0, 2]) == [b"", b"ab", b"c"]
     for places in ([4], [-1, 2]):
         with pytest.raises(ValueError, match="cannot be cut"):
             assembled(b"abc", split=places)
@@ -88,15 +88,15 @@ def test_a_body_is_cut_only_within_itself() -> None:
 
 def test_a_turn_that_never_ends_has_no_law() -> None:
     with pytest.raises(ValueError, match="hangs"):
-        check_law([say("Hi"), hang()], BODY)
+        check_turn([say("Hi"), hang()], BODY)
 
 
 @pytest.mark.parametrize(
     ("turn", "wrong"),
     [
         ([*TURN, say("more")], "blocks: expected"),
-        ([think("Hm"), *TURN[1:]], "shown thoughts: expected 'Hm', got 'Hm.'"),
-        ([TURN[0], say("Hello"), *TURN[2:]], "shown text: expected 'Hello', got 'Hello!'"),
+        ([think("Hm"), *TURN[1:]], "streamed thinking: expected 'Hm', got 'Hm.'"),
+        ([TURN[0], say("Hello"), *TURN[2:]], "streamed text: expected 'Hello', got 'Hello!'"),
         ([*TURN, finish("length")], "reason: expected 'length', got 'tool_calls'"),
         ([*TURN, usage(3, 5)], "usage: expected Usage(input_tokens=3, output_tokens=5"),
         ([*TURN[:3], call("now", id="c")], "ids: expected ['a', 'c'], got ['a', 'b']"),
@@ -109,9 +109,9 @@ def test_whatever_differs_from_the_turn_is_told(turn: list[Step], wrong: str) ->
 
 
 def test_ids_that_nobody_knows_are_not_compared_but_must_be_fit() -> None:
-    check_law([*TURN[:2], call("find", {"q": 1}), call("now", id="")], BODY)
-    check_law(call("f"), BODY_WITHOUT_ID, quirks=["no_ids"])
-    check_law(
+    check_turn([*TURN[:2], call("find", {"q": 1}), call("now", id="")], BODY)
+    check_turn(call("f"), BODY_WITHOUT_ID, quirks=["no_ids"])
+    check_turn(
         call("f", id="call_before"), body_of(call("f", id="call_before")), quirks=["id_known"]
     )
 
@@ -127,7 +127,7 @@ def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Repeating)
     told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
-    assert "ids of calls must be there, and not be used before, got ['a', 'a']" in told
+    assert "ids of calls must be unique and not empty, got ['a', 'a']" in told
 
 
 def test_a_failure_is_told() -> None:
@@ -139,8 +139,8 @@ def test_a_quirk_that_fails_must_fail() -> None:
     other = b'data: {"error":"something else"}\n\n'
     assert "got 'ProviderInBandError" in broken("Hi", other, quirk="error_chunk")
     found = QUIRKS["chat"].distorted("Hi", ["error_chunk"])
-    assert "never said" in broken("Hello", found.body, quirk="error_chunk")
-    check_law("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
+    assert "is not in the turn" in broken("Hello", found.body, quirk="error_chunk")
+    check_turn("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
 
 
 def test_a_quirk_that_spoils_the_last_call_must_spoil_it() -> None:
@@ -148,13 +148,13 @@ def test_a_quirk_that_spoils_the_last_call_must_spoil_it() -> None:
 
 
 def test_an_answer_of_which_nothing_can_be_found_may_be_one_or_none() -> None:
-    check_law([], b"data: [DONE]\n\n", quirks=["no_reason"])
-    check_law([], body_of([]), quirks=["no_reason"])
+    check_turn([], b"data: [DONE]\n\n", quirks=["no_reason"])
+    check_turn([], body_of([]), quirks=["no_reason"])
 
 
 def test_extras_that_no_quirk_brings_are_told() -> None:
     found = QUIRKS["chat"].distorted(TURN, ["extra_content"])
-    check_law(found.turn, found.body, quirks=found.quirks)
+    check_turn(found.turn, found.body, quirks=found.quirks)
     assert "thought_signature" in broken(TURN, found.body)
     assert "blocks" in broken(TURN, quirk="extra_content")
 
@@ -163,9 +163,9 @@ def test_the_fewest_cuts_that_break_the_law_are_shown(monkeypatch: pytest.Monkey
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
     told = broken(TURN, split=[1, 30, 90, at, at + 50])
-    assert "shown text: expected 'Hello!', got ''" in told
+    assert "streamed text: expected 'Hello!', got ''" in told
     assert told.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
-    check_law(TURN, BODY, [1, 30, 90])
+    check_turn(TURN, BODY, [1, 30, 90])
 
 
 def test_a_law_that_breaks_without_a_cut_shows_none() -> None:
@@ -195,7 +195,7 @@ def test_a_capture_may_need_to_be_told_of_its_endpoint() -> None:
 
 def test_a_capture_that_depends_on_its_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
-    with pytest.raises(AssertionError, match="how the answer is split changes it") as caught:
+    with pytest.raises(AssertionError, match="the split changes the response") as caught:
         check_capture(BODY)
     assert str(caught.value).count(" | ") == 1
 
@@ -207,7 +207,7 @@ def test_a_capture_that_fails_at_some_split_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_large_capture_is_cut_at_places_all_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.conformance.checks.EVERY_PLACE_BYTES", 16)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.EVERY_POSITION_BYTES", 16)
     read: list[int] = []
 
     class Counting(AnswerReader):

@@ -1,4 +1,4 @@
-"""Reading a line from a person at a terminal, with an editor that knows keys, history and commands.
+"""Read a line at a terminal, with an editor that has keys, history and completion of commands.
 
 prompt_toolkit runs on asyncio, and here runs trio. Each line is therefore read in a thread of its
 own, with an event loop of its own that ends with the line: no loop runs while an answer streams,
@@ -23,7 +23,7 @@ from prompt_toolkit.styles import Style
 
 from agent_actors.cli.chat.commands import Name
 from agent_actors.cli.chat.input_history import InputHistory
-from agent_actors.cli.chat.input_result import End, Interrupted, Reading, Typed
+from agent_actors.cli.chat.input_result import End, InputResult, Interrupted, Typed
 from agent_actors.cli.chat.terminal.modes import forget_typed, modes_kept
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Editor:
         self._answers: PromptSession[str] = _session(None)
         self._reading: _Thread | None = None
 
-    async def read(self, prompt: str, *, default: str = "") -> Reading:
+    async def read(self, prompt: str, *, default: str = "") -> InputResult:
         """Read something to say, or a command.
 
         Args:
@@ -78,7 +78,7 @@ class Editor:
         """
         return await self._read(self._lines, prompt, default)
 
-    async def answer(self, prompt: str) -> Reading:
+    async def answer(self, prompt: str) -> InputResult:
         """Read an answer to a question; what was typed before it was asked does not count.
 
         Args:
@@ -96,7 +96,7 @@ class Editor:
         self._reading.stop(_CtrlC)
         return True
 
-    async def _read(self, session: "PromptSession[str]", prompt: str, default: str) -> Reading:
+    async def _read(self, session: "PromptSession[str]", prompt: str, default: str) -> InputResult:
         assert self._reading is None, "one line is read at a time"
         reading = self._reading = _Thread(session)
         try:
@@ -116,9 +116,9 @@ class _Thread:
         self._wake: Callable[[Callable[[], None]], object] | None = None
         self._stop: type[Exception] | None = None
 
-    async def run(self, prompt: str, default: str) -> Reading:
+    async def run(self, prompt: str, default: str) -> InputResult:
         done = trio.Event()
-        outcome: list[Reading] = []
+        outcome: list[InputResult] = []
 
         async def read() -> None:
             try:
@@ -145,7 +145,7 @@ class _Thread:
                     with suppress(RuntimeError):  # the loop was closed just now
                         self._wake(self._exit)
 
-    def _read(self, prompt: str, default: str) -> Reading:
+    def _read(self, prompt: str, default: str) -> InputResult:
         message: StyleAndTextTuples = [("class:prompt", prompt)]
         try:
             return Typed(

@@ -7,8 +7,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from agent_actors.cli.chat.formatting import clean
-from agent_actors.cli.chat.input_result import Reading
-from agent_actors.cli.chat.messages import Kind, Said
+from agent_actors.cli.chat.input_result import InputResult
+from agent_actors.cli.chat.messages import ChatMessage, Kind
 from agent_actors.cli.chat.terminal.editor import Editor
 from agent_actors.cli.chat.terminal.markdown import Block
 from agent_actors.cli.chat.terminal.screen import Screen
@@ -32,7 +32,7 @@ _STYLES: Final[dict[Kind, str]] = {
 }
 
 
-class RichFace:
+class RichUI:
     """A terminal.
 
     Args:
@@ -52,36 +52,36 @@ class RichFace:
         # One picture at a time: what is told within a turn is drawn by another task.
         self._pen = trio.Lock()
 
-    async def read(self, default: str = "") -> Reading:
-        """See `Face`."""
+    async def read(self, default: str = "") -> InputResult:
+        """See `ChatUI`."""
         return await self._editor.read(_PROMPT, default=default)
 
-    async def answer(self, prompt: str) -> Reading:
-        """See `Face`."""
+    async def answer(self, prompt: str) -> InputResult:
+        """See `ChatUI`."""
         return await self._editor.answer(f"{prompt}{_PROMPT}")
 
     def interrupt(self) -> bool:
-        """See `Face`."""
+        """See `ChatUI`."""
         return self._editor.interrupt()
 
-    async def tell(self, *said: Said) -> None:
-        """See `Face`."""
-        await self._draw([_shown(one) for one in said])
+    async def write(self, *messages: ChatMessage) -> None:
+        """See `ChatUI`."""
+        await self._draw([_shown(one) for one in messages])
 
     def begin_turn(self, *, thinking: bool) -> None:
-        """See `Face`."""
+        """See `ChatUI`."""
         self._view = TurnView(thinking=thinking, since=trio.current_time())
         self._woken, self._ended = trio.Event(), trio.Event()
         self._held = False
 
     async def show(self, event: AnyEvent) -> None:
-        """See `Face`."""
+        """See `ChatUI`."""
         assert self._view is not None
         self._view.feed(event, trio.current_time())
         self._woken.set()
 
-    async def paint(self) -> None:
-        """See `Face`."""
+    async def draw(self) -> None:
+        """See `ChatUI`."""
         while not self._ended.is_set():
             began = trio.current_time()
             if not self._held:
@@ -97,18 +97,18 @@ class RichFace:
         await self._draw([])
         self._view = None
 
-    async def hold(self) -> None:
-        """See `Face`."""
+    async def pause_drawing(self) -> None:
+        """See `ChatUI`."""
         self._held = True
         await self._draw([])
 
-    def go_on(self) -> None:
-        """See `Face`."""
+    def resume_drawing(self) -> None:
+        """See `ChatUI`."""
         self._held = False
         self._woken.set()
 
     def end_turn(self) -> None:
-        """See `Face`."""
+        """See `ChatUI`."""
         self._ended.set()
         self._woken.set()
 
@@ -123,7 +123,7 @@ class RichFace:
             await self._screen.draw([*finished, *told], live)
 
 
-def _shown(said: Said) -> RenderableType:
+def _shown(said: ChatMessage) -> RenderableType:
     text = clean(said.text)
     if said.kind == "markdown":
         return Block(text)

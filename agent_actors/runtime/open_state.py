@@ -1,0 +1,66 @@
+"""Whether a runtime accepts work: opened, in this trio run, and not closing."""
+
+from collections.abc import Callable
+
+import trio
+
+from agent_actors.errors import RuntimeClosed, RuntimeFailure
+from agent_actors.runtime.current import require_trio
+
+
+class OpenState:
+    """Tracks where a runtime was opened, and refuses calls that cannot work there.
+
+    Args:
+        is_closing: Returns True as soon as the runtime has begun to close.
+    """
+
+    def __init__(self, is_closing: Callable[[], bool]) -> None:
+        self._is_closing = is_closing
+        # Set on opening: a runtime may be constructed before there is a trio run.
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if the runtime accepts new work from the current code."""
+        return (
+            self._token is not None
+            and trio.lowlevel.in_trio_run()
+            and self._token is trio.lowlevel.current_trio_token()
+            and not self._is_closing()
+        )
+
+    def open(self) -> None:
+        """Bind the runtime to the current trio run.
+
+        Raises:
+            RuntimeFailure: It was opened before.
+            RuntimeError: trio is not running.
+        """
+        if self._token is not None:
+            raise RuntimeFailure("a runtime can be opened only once; call open_runtime() again")
+        self._token = require_trio()
+
+    def check_opened(self) -> None:
+        """Check that the runtime was opened in this trio run; it may be closing or closed.
+
+        Raises:
+            RuntimeFailure: It was not opened, or in another trio run.
+        """
+        if self._token is None:
+            raise RuntimeFailure(
+                "the runtime is not open; use `async with open_runtime() as runtime:`"
+            )
+        if self._token is not trio.lowlevel.current_trio_token():
+            raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
+
+    def check_open(self) -> None:
+        """Check that the runtime accepts new work.
+
+        Raises:
+            RuntimeClosed: It is closing or closed.
+            RuntimeFailure: It was not opened, or in another trio run.
+        """
+        self.check_opened()
+        if self._is_closing():
+            raise RuntimeClosed

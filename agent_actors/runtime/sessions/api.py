@@ -1,0 +1,621 @@
+# size: one public object; most lines are docstrings of its methods
+"""`runtime.sessions`: list, read, change, import and export sessions.
+
+Every change takes the session as a run does, and is one commit: it happens completely or not at
+all. Records are never removed from a log: going back is a record as well.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from agent_actors.abc import LogRepair, RepairableStore
+from agent_actors.codec.events import readable_line
+from agent_actors.codec.openai_messages import (
+    MessageDict,
+    messages_from_openai,
+    messages_to_openai,
+)
+from agent_actors.codec.session_lines import moved_line, session_of
+from agent_actors.context.truncation import head_of
+from agent_actors.domain.events import (
+    AnyEvent,
+    EventBuilder,
+    EventScope,
+    FileChanged,
+    Notification,
+    SessionRewind,
+    SkillActivated,
+    TodosChanged,
+)
+from agent_actors.domain.ids import Ids
+from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.session import (
+    FORKED_AT,
+    FORKED_FROM,
+    PARENT_CALL,
+    PARENT_SESSION,
+    JsonScalar,
+    SessionInfo,
+    SessionOrder,
+    SessionPage,
+    SessionSnapshot,
+)
+from agent_actors.errors import ConfigError, InvalidEventError, SessionExists, SessionUnknown
+from agent_actors.runtime.open_state import OpenState
+from agent_actors.runtime.sessions.reader import RECORDS_PER_TICK, SessionReader
+from agent_actors.runtime.sessions.transaction import SessionTransactions, validated
+from agent_actors.sessions import SessionState
+from agent_actors.sessions.alignment import Damage
+from agent_actors.sessions.integrity import faults_of
+from agent_actors.sessions.records import as_records, replacing
+
+_SECONDS_PER_DAY: Final = 86_400.0
+# The events that a caller may record; all other types are for runs to record.
+_CALLER_EVENTS: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
+
+
+class SessionAPI:
+    """The sessions of a runtime.
+
+    Sessions can always be read. Changes, except `annotate`, need a session that no run holds.
+
+    Args:
+        reader: Reads sessions.
+        transactions: Changes sessions.
+        ids: Makes ids.
+        wall_clock: Returns seconds since the epoch.
+        state: Whether the runtime is open.
+    """
+
+    def __init__(
+        self,
+        reader: SessionReader,
+        transactions: SessionTransactions,
+        ids: Ids,
+        wall_clock: Callable[[], float],
+        state: OpenState,
+    ) -> None:
+        self._reader = reader
+        self._store = reader.store
+        self._transactions = transactions
+        self._ids = ids
+        self._wall_clock = wall_clock
+        self._state = state
+
+    # Reading.
+
+    async def list(
+        self,
+        *,
+        where: Mapping[str, JsonScalar] | None = None,
+        order: SessionOrder = "created",
+        limit: int = 50,
+        after: str | None = None,
+    ) -> SessionPage:
+        """List sessions, newest first, a page at a time.
+
+        `where={"parent_session_id": "s"}` lists the sessions of the runs that tools of session `s`
+        started.
+
+        Args:
+            where: Metadata keys and the values that they must have; a value of None matches a
+                missing key. None: list every session.
+            order: `created` sorts by the time of the first record, `updated` by that of the last.
+            limit: The maximum length of the page, from 1 to 1,000.
+            after: The `next` of the previous page, which had the same `where` and `order`.
+
+        Raises:
+            ConfigError: `order`, `limit`, `after` or a value of `where` is not valid.
+            SessionStoreError: The store cannot be read.
+            RuntimeClosed: The runtime is closed.
+
+        Cancellation: safe.
+        """
+        page = partial(
+            self._store.list_sessions, where=where, order=order, limit=limit, after=after
+        )
+        return await self._reader.call_store("", page)
+
+    async def info(self, session_id: str) -> SessionInfo | None:
+        """Return what is known of a session without reading its records.
+
+        Returns:
+            Its times, its number of records and its metadata; None if it has no records.
+
+        Raises:
+            SessionStoreError: The store cannot be read.
+
+        Cancellation: safe.
+        """
+        return await self._reader.info(session_id)
+
+    async def history(self, session_id: str) -> Messages | None:
+        """Return the conversation of a session, in memory or not. It is always valid.
+
+        Returns:
+            The conversation; None if the session has no records.
+
+        Raises:
+            SessionStoreError: The records cannot be read.
+
+        Cancellation: safe.
+        """
+        state = await self._reader.state(session_id)
+        return None if state is None else state.history()
+
+    async def snapshot(self, session_id: str) -> SessionSnapshot | None:
+        """Return the complete state of a session: messages, todos, files, skills, metadata, usage.
+
+        Returns:
+            A copy; None if the session has no records.
+
+        Raises:
+            SessionStoreError: The records cannot be read.
+
+        Cancellation: safe.
+        """
+        info = await self.info(session_id)
+        state = await self._reader.state(session_id)
+        if state is None:
+            return None
+        return SessionSnapshot(
+            session_id=session_id,
+            messages=state.history(),
+            todos=state.todos,
+            files=dict(state.files),
+            skills=state.skills,
+            metadata={} if info is None else info.metadata,
+            usage=state.usage,
+            requests=state.requests,
+            last_seq=state.last_seq,
+            open_calls=tuple(call.id for call in state.open_calls),
+            questions=tuple(state.suspended),
+            external_calls=tuple(state.external.values()),
+            unreadable=state.unreadable,
+        )
+
+    async def records(self, session_id: str, *, after_seq: int = 0) -> tuple[AnyEvent, ...]:
+        """Return the records of a session, in order.
+
+        Args:
+            session_id: The session.
+            after_seq: Return the records with a higher `seq` only; 0: all.
+
+        Returns:
+            The records. A record that cannot be decoded is an `UnreadableEvent`.
+
+        Raises:
+            SessionStoreError: The store cannot be read, or records are lost.
+
+        Cancellation: safe.
+        """
+        lines = await self._reader.lines(session_id, after_seq)
+        return await self._reader.decode(lines, session_id, after_seq)
+
+    async def export(self, session_id: str, *, after_seq: int = 0) -> tuple[str, ...]:
+        """Return the records of a session as lines of JSON, as stored; for `import_records`.
+
+        Fields and record types that this version does not know are included. The line of a record
+        that cannot be decoded is a `record.unreadable`, which keeps the bytes.
+
+        Args:
+            session_id: The session.
+            after_seq: Return the records with a higher `seq` only; 0: all.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            SessionStoreError: The store cannot be read.
+
+        Cancellation: safe.
+        """
+        lines = await self._reader.lines(session_id, after_seq)
+        if not lines and (after_seq == 0 or await self.info(session_id) is None):
+            raise SessionUnknown(session_id)
+        exported: list[str] = []
+        for seq, line in enumerate(lines, after_seq + 1):
+            exported.append(readable_line(line, session_id, seq).decode())
+            if not seq % RECORDS_PER_TICK:
+                await trio.lowlevel.checkpoint()
+        return tuple(exported)
+
+    async def export_messages(self, session_id: str) -> Sequence[MessageDict]:
+        """Return the conversation in the format of OpenAI chat completions; for `import_messages`.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            SessionStoreError: The records cannot be read.
+
+        Cancellation: safe.
+        """
+        messages = await self.history(session_id)
+        if messages is None:
+            raise SessionUnknown(session_id)
+        return messages_to_openai(messages)
+
+    async def check(self, session_id: str) -> tuple[str, ...]:
+        """Check the records of a session, and describe every problem found.
+
+        Tool calls without a result are not a problem: the next run closes them. `damage` returns
+        the problems of the stored log only.
+
+        Returns:
+            A text for each problem; empty if the records are valid.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            SessionStoreError: The store cannot be read.
+
+        Cancellation: safe.
+        """
+        damage = await self.damage(session_id)
+        found = [str(one) for one in damage]
+        if any(one.lost for one in damage):
+            return tuple(found)  # the records cannot be read before the log is repaired
+        lines = await self._reader.lines(session_id)
+        if not lines and not damage:
+            raise SessionUnknown(session_id)
+        damaged = {one.seq for one in damage}
+        for seq, fault in faults_of(session_id, lines):
+            if seq not in damaged:
+                found.append(fault)
+        return tuple(found)
+
+    async def damage(self, session_id: str) -> tuple[Damage, ...]:
+        """Return the damaged, lost and repeated records in the stored log of a session.
+
+        Returns:
+            Each with its `seq`, its place in the file and the reason; empty if the log is valid,
+            if there is no such session, or if the store keeps nothing on disk.
+
+        Raises:
+            SessionStoreError: The store cannot read the log.
+
+        Cancellation: safe.
+        """
+        store = self._store
+        if not isinstance(store, RepairableStore):
+            self._state.check_open()
+            return ()
+        return tuple(await self._reader.call_store(session_id, partial(store.damage, session_id)))
+
+    # Changing.
+
+    async def append(self, session_id: str, messages: Messages) -> Messages:
+        """Append messages to the conversation of a session; creates the session if necessary.
+
+        Args:
+            session_id: The session.
+            messages: The messages; system messages are not allowed.
+
+        Returns:
+            The conversation after the change.
+
+        Raises:
+            MessageError: A message is not valid in a session; nothing is recorded.
+            SessionBusy: A run holds the session.
+            SessionStoreError, SessionFenced: The store failed; the messages may be recorded.
+
+        Cancellation: safe; the records are written or they are not.
+        """
+        state = await self._commit(session_id, lambda _: [*as_records(messages)])
+        return state.history()
+
+    async def replace(self, session_id: str, messages: Messages) -> Messages:
+        """Replace the conversation of a session; `rewind` can restore the previous one.
+
+        Args:
+            session_id: The session.
+            messages: The new conversation; system messages are not allowed.
+
+        Returns:
+            The conversation after the change.
+
+        Raises:
+            See `append`.
+
+        Cancellation: see `append`.
+        """
+        state = await self._commit(session_id, lambda state: replacing(state, messages))
+        return state.history()
+
+    async def reset(self, session_id: str) -> None:
+        """Rewind a session to its beginning; tokens that were used remain counted.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            See `append`.
+
+        Cancellation: see `append`.
+        """
+        await self.rewind(session_id, 0)
+
+    async def rewind(self, session_id: str, to_seq: int) -> Messages:
+        """Restore the conversation as it was right after a record.
+
+        This also restores what an earlier rewind removed, if the record is from before it.
+
+        Args:
+            session_id: The session.
+            to_seq: The `seq` of the record; 0: the beginning.
+
+        Returns:
+            The conversation after the change. A tool call whose result came later is open again;
+            the next run closes it.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            ConfigError: There is no such record.
+            SessionBusy: A run holds the session.
+            SessionStoreError, SessionFenced: The store failed; the rewind may be recorded.
+
+        Cancellation: see `append`.
+        """
+
+        def make(state: SessionState) -> Sequence[EventBuilder]:
+            if not state.last_seq:
+                raise SessionUnknown(session_id)
+            _check_seq(session_id, "to_seq", 0, to_seq, state.last_seq)
+            return [partial(SessionRewind, to_seq=to_seq)]
+
+        return (await self._commit(session_id, make)).history()
+
+    async def record(self, session_id: str, *drafts: EventBuilder) -> None:
+        """Record todos, files, skills or notifications; creates the session if necessary.
+
+        Args:
+            session_id: The session.
+            drafts: Functions that make events from a header, such as
+                `partial(TodosChanged, todos=(...))`. The events are `TodosChanged`,
+                `FileChanged`, `SkillActivated` or `Notification`.
+
+        Raises:
+            InvalidEventError: An event could not be decoded: a field has the wrong type, or a value
+                that JSON does not have. Names the field; nothing is written.
+            ConfigError: The event has another type; only runs record other types.
+            SessionBusy: A run holds the session.
+            SessionStoreError, SessionFenced: The store failed; the events may be recorded.
+
+        Cancellation: see `append`.
+        """
+        checked = [validated(draft) for draft in drafts]
+        for draft in checked:
+            event = draft(EventScope(session_id, "", ""), "", 0.0, seq=None)
+            if not isinstance(event, _CALLER_EVENTS):
+                raise ConfigError(
+                    "a caller may record todos, files, skills and notifications; got "
+                    f"{type(event).__name__}"
+                )
+        await self._commit(session_id, lambda _: checked)
+
+    async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
+        """Set metadata keys of a session, also while a run holds it.
+
+        Args:
+            session_id: The session.
+            metadata: Keys and values; a value of None removes the key.
+
+        Returns:
+            True if the session has records; otherwise nothing was changed.
+
+        Raises:
+            SessionStoreError: A value cannot be JSON, or the store failed.
+
+        Cancellation: safe; the keys are set or they are not.
+        """
+        return await self._reader.call_store(
+            session_id, partial(self._store.annotate, session_id, metadata)
+        )
+
+    async def fork(
+        self, session_id: str, at_seq: int | None = None, *, new_id: str | None = None
+    ) -> str:
+        """Create a session from the records of another one, up to a record.
+
+        The records are copied, including what this version does not know, with the new session id.
+        Tokens used up to there count for the fork too. A last record names the origin.
+
+        Args:
+            session_id: The session to fork; it does not change.
+            at_seq: The `seq` of the last record to copy, from 1; None: copy all.
+            new_id: The id of the fork; None: a new id.
+
+        Returns:
+            The id of the fork. Its metadata is a copy, with `forked_from` and `forked_at_seq`.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            ConfigError: There is no such record.
+            SessionExists: A session with the new id exists.
+            SessionBusy: A run holds one of the two sessions.
+            SessionStoreError: The store failed; the fork may have been created.
+
+        Cancellation: safe; the fork is created completely or not at all.
+        """
+        new_id = new_id or self._ids.new()
+        if new_id == session_id:
+            raise SessionExists(new_id)
+        self._state.check_open()
+        with self._transactions.hold(session_id):
+            lines = await self._reader.lines(session_id)
+            info = await self.info(session_id)
+            if info is None or not lines:
+                raise SessionUnknown(session_id)
+            at_seq = len(lines) if at_seq is None else at_seq
+            _check_seq(session_id, "at_seq", 1, at_seq, len(lines))
+            metadata = dict(info.metadata)
+            for key in (PARENT_SESSION, PARENT_CALL):
+                metadata.pop(key, None)
+            origin: JsonObject = {FORKED_FROM: session_id, FORKED_AT: at_seq}
+            copied = [
+                moved_line(readable_line(line, session_id, seq), new_id)
+                for seq, line in enumerate(lines[:at_seq], 1)
+            ]
+            note = "forked from another session"
+            await self._create(new_id, copied, note, {**metadata, **origin})
+        return new_id
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session from memory and from the store, permanently.
+
+        Returns:
+            True if the session had records.
+
+        Raises:
+            SessionBusy: A run holds the session, here or in another process.
+            SessionStoreError: The store failed; the session may be deleted.
+
+        Cancellation: safe; the session is deleted or it is not.
+        """
+        self._state.check_open()
+        with self._transactions.hold(session_id) as lease:
+            existed = await self.info(session_id) is not None
+            await self._transactions.delete(lease)
+        return existed
+
+    async def prune(self, days: float) -> tuple[str, ...]:
+        """Delete the sessions whose last record is older than a number of days.
+
+        Sessions that are in use are kept. A store on disk does this by itself if it has a
+        `cleanup_period_days`.
+
+        Returns:
+            The ids of the deleted sessions.
+
+        Raises:
+            ConfigError: `days` is not above 0.
+            SessionStoreError: The store failed; some sessions may be deleted.
+
+        Cancellation: safe; some sessions may be deleted.
+        """
+        if not days > 0:
+            raise ConfigError(f"prune: days must be above 0; got {days}")
+        before = self._wall_clock() - days * _SECONDS_PER_DAY
+        deleted = tuple(await self._reader.call_store("", partial(self._store.prune, before)))
+        for session_id in deleted:
+            self._transactions.forget(session_id)
+        return deleted
+
+    async def repair(self, session_id: str) -> LogRepair:
+        """Make the stored log of a session readable again; `damage` lists its problems.
+
+        Every readable record stays in its place. A damaged record is replaced by an
+        `UnreadableEvent` that keeps its bytes, a lost record by one without bytes. A repeated line
+        is removed. The log as it was is kept in a file.
+
+        Returns:
+            The problems that were found, and the file; without problems, nothing was changed.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            ConfigError: The store has no logs that can be repaired.
+            SessionBusy: A run holds the session, here or in another process.
+            SessionStoreError: The log could not be read or written; it may be repaired.
+
+        Cancellation: safe; the log is repaired or it is unchanged.
+        """
+        store = self._store
+        self._state.check_open()
+        if not isinstance(store, RepairableStore):
+            raise ConfigError(f"a {type(store).__name__} has no logs that can be repaired")
+        with self._transactions.hold(session_id):
+            repaired = await self._reader.call_store(session_id, partial(store.repair, session_id))
+            self._transactions.read_anew(session_id)
+        if not repaired.damage and await self.info(session_id) is None:
+            raise SessionUnknown(session_id)
+        return repaired
+
+    # Importing.
+
+    async def import_records(
+        self, lines: Iterable[str | bytes], *, session_id: str | None = None
+    ) -> str:
+        """Create a session from exported records, including what this version does not know.
+
+        Args:
+            lines: A record each, from the first one on; blank lines are skipped. A record that
+                names the import is added.
+            session_id: The id of the new session; None: the id in the records.
+
+        Returns:
+            The id of the new session.
+
+        Raises:
+            InvalidEventError: The lines are not the records of a session; names the line and the
+                problem.
+            SessionExists: A session with this id exists.
+            SessionBusy: A run holds it.
+            SessionStoreError: The store failed; the session may have been created.
+
+        Cancellation: safe; the session is created completely or not at all.
+        """
+        encoded = [line.encode() if isinstance(line, str) else line for line in lines]
+        records = [line.strip() for line in encoded if line.strip()]
+        if not records:
+            raise InvalidEventError("expected the records of a session, got none")
+        if session_id is None:
+            session_id = session_of(records[0])
+        else:
+            records = [moved_line(line, session_id) for line in records]
+        for _, fault in faults_of(session_id, records):
+            raise InvalidEventError(f"these are not the records of a session: {fault}")
+        await self._create(session_id, records, "imported", {})
+        return session_id
+
+    async def import_messages(
+        self, messages: Iterable[Mapping[str, object]], *, session_id: str | None = None
+    ) -> str:
+        """Create a session from messages in the format of OpenAI chat completions.
+
+        Args:
+            messages: The messages. System messages at the beginning are skipped: sessions do not
+                store them, since requests send the system prompt of the agent's options.
+            session_id: The id of the new session; None: a new id.
+
+        Returns:
+            The id of the new session.
+
+        Raises:
+            MessageError: A message is not valid; names the message and the problem.
+            SessionExists: A session with this id exists.
+            SessionBusy: A run holds it.
+            SessionStoreError: The store failed; the session may have been created.
+
+        Cancellation: safe; the session is created completely or not at all.
+        """
+        decoded = messages_from_openai(messages)
+        records = [*as_records(decoded[head_of(decoded) :])]
+        session_id = session_id or self._ids.new()
+
+        def make(state: SessionState) -> Sequence[EventBuilder]:
+            if state.last_seq:
+                raise SessionExists(session_id)
+            return [*records, partial(Notification, text="imported")]
+
+        await self._commit(session_id, make)
+        return session_id
+
+    async def _commit(
+        self, session_id: str, make: Callable[[SessionState], Sequence[EventBuilder]]
+    ) -> SessionState:
+        self._state.check_open()
+        run_id = self._ids.new()
+        return await self._transactions.commit(EventScope(session_id, run_id, run_id), make)
+
+    async def _create(
+        self, session_id: str, lines: Sequence[bytes], note: str, metadata: JsonObject
+    ) -> None:
+        records = await self._reader.decode(lines, session_id)
+        self._state.check_open()
+        await self._transactions.create(session_id, records, lines, note=note, metadata=metadata)
+
+
+def _check_seq(session_id: str, name: str, lowest: int, seq: int, last_seq: int) -> None:
+    if not lowest <= seq <= last_seq:
+        raise ConfigError(
+            f"{name} must be from {lowest} to {last_seq}, the last record of session "
+            f"{session_id!r}; got {seq}"
+        )

@@ -1,0 +1,138 @@
+"""Reads sessions from memory or from the store, without taking or loading them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar
+
+import trio
+
+from agent_actors.abc import SessionStore
+from agent_actors.actors.session_cache import is_shared
+from agent_actors.actors.session_gate import SessionGate
+from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
+from agent_actors.codec.events import read_event
+from agent_actors.domain.events import AnyEvent
+from agent_actors.domain.session import SessionInfo
+from agent_actors.errors import AgentError, SessionStoreError
+from agent_actors.runtime.open_state import OpenState
+from agent_actors.sessions import SessionState
+
+T = TypeVar("T")
+
+# Records that are decoded, in some milliseconds, before other tasks get their turn.
+RECORDS_PER_TICK: Final = 1000
+
+
+class SessionReader:
+    """Reads sessions, also those that runs hold, here or in other processes.
+
+    The state of a session in memory is used as it is. Everything else is read from the store,
+    without the actor of the session log.
+
+    Args:
+        store: The store.
+        log: The sessions in memory.
+        gate: Which sessions are held.
+        state: Whether the runtime is open.
+    """
+
+    def __init__(
+        self, store: SessionStore, log: SessionLog, gate: SessionGate, state: OpenState
+    ) -> None:
+        self.store: SessionStore = store
+        self._is_shared = is_shared(store)
+        self._log = log
+        self._gate = gate
+        self._state = state
+
+    async def call_store(self, session_id: str, operation: Callable[[], Awaitable[T]]) -> T:
+        """Call the store, with the deadline and the errors of store operations.
+
+        Args:
+            session_id: The session, for errors; empty: none.
+            operation: The call.
+
+        Raises:
+            RuntimeClosed: The runtime is closed.
+            SessionStoreError: The store failed, or did not answer in time.
+            AgentError: What the store raises otherwise.
+
+        Cancellation: as the operation.
+        """
+        self._state.check_open()
+        await trio.lowlevel.checkpoint()
+        try:
+            with trio.move_on_after(STORE_TIMEOUT):
+                return await operation()
+        except AgentError:
+            raise
+        except Exception as error:
+            raise SessionStoreError(
+                f"the store failed: {type(error).__name__}: {error}", session_id=session_id
+            ) from error
+        raise SessionStoreError(
+            f"the store did not answer within {STORE_TIMEOUT:g} s", session_id=session_id
+        )
+
+    async def info(self, session_id: str) -> SessionInfo | None:
+        """Return what the store knows of a session; None if it has no records.
+
+        Raises:
+            SessionStoreError: The store cannot be read.
+
+        Cancellation: safe.
+        """
+        return await self.call_store(session_id, partial(self.store.info, session_id))
+
+    async def state(self, session_id: str) -> SessionState | None:
+        """Return the state of a session, for reading only; None if it has no records.
+
+        Raises:
+            SessionStoreError: The store cannot be read, or records are lost.
+
+        Cancellation: safe.
+        """
+        self._state.check_open()
+        state = self._log.peek_state(session_id)
+        # If no run holds it here, another process may have added records to a shared store.
+        may_be_outdated = self._is_shared and not self._gate.is_busy(session_id)
+        if state is None or may_be_outdated:
+            state = SessionState()
+            for record in await self.decode(await self.lines(session_id), session_id):
+                state.apply(record)
+        return state if state.last_seq else None
+
+    async def lines(self, session_id: str, after_seq: int = 0) -> Sequence[bytes]:
+        """Return the records of a session as they are stored, beginning after a `seq`.
+
+        Raises:
+            SessionStoreError: The store cannot be read.
+
+        Cancellation: safe.
+        """
+        return await self.call_store(
+            session_id, partial(self.store.export, session_id, after_seq=after_seq)
+        )
+
+    async def decode(
+        self, lines: Sequence[bytes], session_id: str, after_seq: int = 0
+    ) -> tuple[AnyEvent, ...]:
+        """Decode records, with a checkpoint every thousand.
+
+        A record that cannot be decoded becomes an `UnreadableEvent`.
+
+        Args:
+            lines: The records as they are stored.
+            session_id: The session, for records that cannot be decoded.
+            after_seq: The `seq` of the record before the first one.
+
+        Cancellation: safe.
+        """
+        records: list[AnyEvent] = []
+        remaining = iter(lines)
+        while batch := tuple(islice(remaining, RECORDS_PER_TICK)):
+            first = after_seq + len(records) + 1
+            records += [read_event(line, session_id, seq) for seq, line in enumerate(batch, first)]
+            await trio.lowlevel.checkpoint()
+        return tuple(records)
