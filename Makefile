@@ -14,7 +14,7 @@ CODE    = $(wildcard agent_actors benchmarks docs scripts tests)
 DEMO_STAMP := $(VENV)/.installed-demo
 DEV_STAMP  := $(VENV)/.installed-dev
 
-CHECKS := lint format mypy pyright verifytypes async house docs site
+CHECKS := lint format mypy pyright verifytypes async conventions docs site
 
 # Each generated part of the documentation has a scripts/docs_<part>.py, which writes that part. With
 # `--check`, the script fails if the written files are stale.
@@ -87,7 +87,7 @@ check-verifytypes: $(DEV_STAMP)
 	PATH="$(abspath $(VENV))/bin:$$PATH" pyright --verifytypes agent_actors --ignoreexternal
 check-async: $(DEV_STAMP)
 	$(PY) -m scripts.async_rules $(CODE)
-check-house: $(DEV_STAMP)
+check-conventions: $(DEV_STAMP)
 	$(PY) -m pytest -q tests/conventions
 check-docs: $(DEV_STAMP)
 	$(PY) -m scripts.bench_table --check

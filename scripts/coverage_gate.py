@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypedDict
 
-PURE_ROOMS: Final = (
+PURE_PACKAGES: Final = (
     "domain",
     "errors",
     "protocol",
     "codec",
+    "schema",
     "sessions",
     "project",
     "tools",
@@ -60,7 +61,7 @@ def percent(summary: Summary) -> float:
 def is_pure(path: str) -> bool:
     """Return whether a file, given relative to the project's root, is in a pure package."""
     parts = Path(path).parts
-    return len(parts) > 1 and parts[0] == PACKAGE and Path(parts[1]).stem in PURE_ROOMS
+    return len(parts) > 1 and parts[0] == PACKAGE and Path(parts[1]).stem in PURE_PACKAGES
 
 
 def missing(report: FileReport) -> str:
