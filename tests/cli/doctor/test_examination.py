@@ -101,8 +101,9 @@ async def test_a_quirk_is_seen_by_its_number_and_does_no_harm(name: str) -> None
     async with ScriptedEndpoint(partial(good, render=render)) as endpoint:
         report = await examined(endpoint.base_url)
 
-    # One wants tools of different names, and so finds none that it was offered.
-    assert report.usable == (name != "id_is_name")
+    # `id_is_name` needs tools of different names, and a damaged line may have belonged to a call:
+    # no call of these responses runs.
+    assert report.usable == (name not in {"id_is_name", "junk_lines"})
     found = {one.number for one in report.observed_quirks}
     # Two of them need more than these answers: a call without parameters, and a character beyond
     # the Basic Multilingual Plane; and one is an id that the doctor does not know from before.
