@@ -144,5 +144,5 @@ async def finish(step: Callable[[], Awaitable[object]]) -> None:
     try:
         await step()
     except KeyboardInterrupt:
-        await step()
+        await step()  # noqa: ASYNC120 - a cancellation outranks the interrupt
         raise

@@ -393,12 +393,12 @@ class Runtime:
         # Shielded, and bounded by the store's deadline: if this were left half way, the actors'
         # task would stay, since no cancellation reaches it. A pending cancellation is raised at the
         # first checkpoint of the body.
-        nursery.start_soon(self._actors.serve)
+        nursery.start_soon(self._actors.serve)  # noqa: ASYNC113 - `ready` is awaited below
         try:
             with trio.CancelScope(shield=True):
                 await finish(self._actors.ready.wait)
         except KeyboardInterrupt:
-            await self._leave_unused()  # noqa: ASYNC102 - it shields
+            await self._leave_unused()  # noqa: ASYNC102, ASYNC120 - it shields
             raise
         failure = self._actors.refused or self._actors.crash
         if failure is not None:
