@@ -5,7 +5,8 @@ answers cannot both be first. Whoever keeps a list of its own watches: it is tol
 task of whoever asks or answers. It knows nothing of tools or policies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import attrs
@@ -51,18 +52,40 @@ class QuestionWatcher:
 
 
 @attrs.define(eq=False)
-class _Open:
+class OpenQuestion:
+    """A question that may be answered.
+
+    Attributes:
+        question: The question.
+        check: Raises `ConfigError` for answers that are not valid; None: accept any answer.
+        answer: The answer; None before it came.
+    """
+
     question: Question
     check: AnswerCheck | None
-    answered: trio.Event = attrs.field(factory=trio.Event)
-    answer: Answer | None = None
+    answer: Answer | None = attrs.field(default=None, init=False)
+    _answered: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def settle(self, answer: Answer) -> None:
+        """Set the answer, and wake the run that waits for it."""
+        self.answer = answer
+        self._answered.set()
+
+    async def wait(self, seconds: float) -> Answer | None:
+        """Wait for the answer; None if there was none in time.
+
+        Cancellation: safe.
+        """
+        with trio.move_on_after(seconds):
+            await self._answered.wait()
+        return self.answer
 
 
 class Questions:
     """The open questions of one runtime."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, OpenQuestion] = {}
         self._watchers: list[QuestionWatcher] = []
 
     def open(self, session_id: str | None = None) -> tuple[Question, ...]:
@@ -88,8 +111,7 @@ class Questions:
         if item.check is not None:
             item.check(answer)
         self._close(question_id)
-        item.answer = answer
-        item.answered.set()
+        item.settle(answer)
 
     async def ask(
         self, question: Question, seconds: float, check: AnswerCheck | None = None
@@ -103,16 +125,22 @@ class Questions:
 
         Cancellation: closes the question.
         """
-        item = self._open[question.id] = _Open(question, check)
+        with self.opened(question, check) as opened:
+            return await opened.wait(seconds)
+
+    @contextmanager
+    def opened(
+        self, question: Question, check: AnswerCheck | None = None
+    ) -> Generator[OpenQuestion]:
+        """Open a question for the length of a block; watchers may answer it on entering."""
+        item = self._open[question.id] = OpenQuestion(question, check)
         try:
             for watcher in tuple(self._watchers):
                 if question.id in self._open:
                     watcher.opened(question)
-            with trio.move_on_after(seconds):
-                await item.answered.wait()
+            yield item
         finally:
             self._close(question.id)
-        return item.answer
 
     # Watching.
 
@@ -138,7 +166,7 @@ class Questions:
         for watcher in watchers:
             watcher.ended()
 
-    def _close(self, question_id: str) -> _Open | None:
+    def _close(self, question_id: str) -> OpenQuestion | None:
         item = self._open.pop(question_id, None)
         if item is not None:
             for watcher in tuple(self._watchers):

@@ -29,6 +29,7 @@ import trio
 
 from agent_actors.actors.run_tree import HeldSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonValue, copy_json
 from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
@@ -102,6 +103,7 @@ class RunTools:
         cwd: The run's working directory.
         info: Gives a snapshot of the run.
         on_progress: Takes a call's id, its tool's name and what it reported; any thread.
+        on_record: Takes an event that a call records, and the call's id; any thread.
         timeout: Seconds a call may take whose tool names no deadline of its own.
         guard: What stands around the calls; None: nothing.
         turns: The order in which shared and exclusive calls may run.
@@ -114,6 +116,7 @@ class RunTools:
     cwd: Path
     info: Callable[[], RunInfo]
     on_progress: Callable[[str, str, JsonValue], None]
+    on_record: Callable[[EventBuilder, str], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
     guard: ToolGuard | None = None
     turns: Turns = attrs.field(factory=Turns)
@@ -170,6 +173,7 @@ class _CallContext:
     tool_name: str
     cwd: Path
     on_progress: Callable[[str, str, JsonValue], None]
+    on_record: Callable[[EventBuilder, str], None]
     token: trio.lowlevel.TrioToken
 
     @property
@@ -203,6 +207,9 @@ class _CallContext:
             return
         with suppress(trio.RunFinishedError):  # an abandoned thread may outlive the run
             self.token.run_sync_soon(tell)
+
+    def record(self, event: EventBuilder) -> None:
+        self.on_record(event, self.call_id)
 
     def _is_in_our_run(self) -> bool:
         # A handler in a thread may have a trio run of its own there.
@@ -426,6 +433,7 @@ def _context(request: _Call) -> _CallContext:
         tool_name=call.name,
         cwd=run.cwd,
         on_progress=run.on_progress,
+        on_record=run.on_record,
         token=trio.lowlevel.current_trio_token(),
     )
 

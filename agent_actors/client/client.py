@@ -13,16 +13,21 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 import trio
 
 from agent_actors.client.client_messages import ClientMessages
 from agent_actors.client.content_stream import FaceBlock
-from agent_actors.client.session import FaceSession, SessionView, view_of
-from agent_actors.client.tool_results import FaceRun
-from agent_actors.client.turn import FaceTurn
+from agent_actors.client.session import (
+    ClientSession,
+    SessionView,
+    client_spec,
+    open_client_session,
+    view_of,
+)
+from agent_actors.client.turn import ClientTurn
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
@@ -33,9 +38,13 @@ from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimi
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
+from agent_actors.run.spec import HistoryReplacement
 from agent_actors.runtime.runtime import Runtime, open_runtime
 from agent_actors.sessions.records import seen_after
 from agent_actors.tools.output import to_output
+
+if TYPE_CHECKING:
+    from agent_actors.run.context import RunContext
 
 _NEW: Final = SessionView(Messages(), (), is_new=True)
 _GO_ON: Final = UserInput("")
@@ -46,7 +55,7 @@ _INTERRUPTED: Final = "the caller interrupted the turn before this call had a re
 class _Turn:
     """A turn, and who uses it."""
 
-    run: FaceTurn
+    run: ClientTurn
     begun_by: trio.lowlevel.Task
     read_by: trio.lowlevel.Task | None = None
 
@@ -96,18 +105,19 @@ class Client:
         self._resume = resume
         self._wanted = session_id
         self._owned: Runtime | None = None
-        self._session: FaceSession | None = None
+        self._session: ClientSession | None = None
+        self._runtime: Runtime | None = None
         self._left = False
         self._turn: _Turn | None = None
         self._last: SessionView = _NEW
         self._result: RunResult | None = None
         # How often turns were begun and read.
         self._begun = self._read = 0
-        self._face: FaceRun | None = None
+        self._run: RunContext | None = None
         self._inside = ""
         self._adding: set[str] = set()
         self._add_lock = trio.Lock()
-        self._replaces: Messages | None = None
+        self._replacement: HistoryReplacement | None = None
         self._head: Message | None = None
 
     # What it knows.
@@ -152,7 +162,7 @@ class Client:
         head = read[0] if read and read[0].role == "system" else None
         replaces = read if head is None else read[1:]
         seen_after(replaces)  # refuses what no session can hold, before anything is changed
-        self._head, self._replaces = head, replaces
+        self._head, self._replacement = head, HistoryReplacement(replaces)
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -273,9 +283,9 @@ class Client:
         try:
             async with self._add_lock:
                 self._last = await session.answer(
-                    call, output, self._options, self._face, self._replaces
+                    call, output, self._options, self._run, self._replaces
                 )
-                self._replaces = None
+                self._replacement = None
         finally:
             self._adding.discard(tool_call_id)
 
@@ -291,7 +301,7 @@ class Client:
             await turn.run.interrupt()
         elif self._view().open_calls and not self._adding:
             self._last = await session.close_calls(_INTERRUPTED, self._replaces)
-            self._replaces = None
+            self._replacement = None
 
     async def __aenter__(self) -> Self:
         """Open the conversation.
@@ -337,12 +347,12 @@ class Client:
 
     async def _open(self, runtime: Runtime | None) -> None:
         assert runtime is not None
-        session = runtime.face_session(self._resume or self._wanted)
+        session = open_client_session(runtime, self._resume or self._wanted)
         if self._resume is not None or self._wanted is not None:
             self._last = await session.look()
             if self._resume is not None and self._last.is_new:
                 raise SessionError("there is nothing to resume", session_id=self._resume)
-        self._session = session
+        self._session, self._runtime = session, runtime
 
     # A turn.
 
@@ -361,11 +371,18 @@ class Client:
         finally:
             self._inside = ""
 
-    async def _start(self, session: FaceSession, said: UserInput) -> None:
-        options = self._options
-        manual = not options.auto_execute_tools
-        face = FaceRun(options.max_tool_iterations, hands_out=manual, replaces=self._replaces)
-        run = FaceTurn(session.stream(said, self._agent(), face), face)
+    async def _start(self, session: ClientSession, said: UserInput) -> None:
+        assert self._runtime is not None
+        pending = self._replaces
+        self._replacement = None if pending is None else HistoryReplacement(pending)
+        spec = client_spec(
+            self._runtime,
+            session.session_id,
+            said,
+            self._agent(),
+            replace_history=self._replacement,
+        )
+        run = ClientTurn(self._runtime.stream_spec(spec), spec)
         self._result = None
         self._turn = _Turn(run, trio.lowlevel.current_task())
         try:
@@ -373,10 +390,8 @@ class Client:
         except BaseException:
             self._turn, self._result = None, run.result
             raise
-        finally:
-            self._replaces = face.replaces  # None, once it is on record
         self._begun += 1
-        self._face = face
+        self._run = run.context
 
     async def _next(self, turn: _Turn) -> FaceBlock | None:
         if turn is not self._turn:
@@ -441,7 +456,7 @@ class Client:
 
     def _as_handed(self, call: ToolUseBlock) -> ToolUseBlock:
         # As hooks rewrote it, where it was handed out here.
-        return call if self._face is None else self._face.handed.get(call.id, call)
+        return call if self._run is None else self._run.client_calls.get(call.id, call)
 
     # Keeping it in order.
 
@@ -460,15 +475,21 @@ class Client:
                 f"a turn is under way; read it to its end, or interrupt it, before {when}"
             )
 
-    def _entered(self) -> FaceSession:
+    def _entered(self) -> ClientSession:
         if self._session is None:
             raise ClientError("enter it first: `async with Client(options) as client:`")
         return self._session
 
-    def _usable(self) -> FaceSession:
+    def _usable(self) -> ClientSession:
         if self._left:
             raise ClientError("the client was left; make another, with resume= to go on")
         return self._entered()
+
+    @property
+    def _replaces(self) -> Messages | None:
+        """The conversation that is to replace the history, until it is recorded."""
+        replacement = self._replacement
+        return None if replacement is None or replacement.recorded else replacement.messages
 
     def _view(self) -> SessionView:
         if self._replaces is not None:

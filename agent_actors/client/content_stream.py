@@ -26,7 +26,7 @@ from agent_actors.domain.events import (
     Event,
     ToolResult,
 )
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.run.tools.deferred_calls import error_text
 
 
 @attrs.frozen
@@ -106,12 +106,3 @@ class BlockReader:
             yield ToolUseError(error_text(result.content), raw, call.id, call.name)
         if not self._hands_out:
             yield ToolResultBlock(call.id, result.content, result.is_error, call.name)
-
-
-def error_text(content: str | JsonObject | list[JsonValue]) -> str:
-    """What a result says went wrong, in words."""
-    if isinstance(content, dict):
-        error = content.get("error")
-        if isinstance(error, str):
-            return error
-    return content if isinstance(content, str) else ToolResultBlock("", content).text

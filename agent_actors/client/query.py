@@ -16,8 +16,8 @@ import attrs
 import trio
 
 from agent_actors.client.content_stream import FaceBlock
-from agent_actors.client.tool_results import FaceRun
-from agent_actors.client.turn import FaceTurn
+from agent_actors.client.session import client_spec
+from agent_actors.client.turn import ClientTurn
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ClientError
@@ -86,7 +86,7 @@ class Query:
         self._said = said
         self._options = options
         self._owned: Runtime | None = None
-        self._turn: FaceTurn | None = None
+        self._turn: ClientTurn | None = None
         self._messages: _Messages | None = None
 
     @property
@@ -148,12 +148,11 @@ class Query:
             raise TypeError(_ENTER_IT)
         return _DroppableMessages(self._make_turn(runtime))
 
-    def _make_turn(self, runtime: Runtime) -> FaceTurn:
+    def _make_turn(self, runtime: Runtime) -> ClientTurn:
         self._check_unused()
-        options = self._options
-        face = FaceRun(options.max_tool_iterations, hands_out=not options.auto_execute_tools)
-        stream = runtime.face_session(None).stream(self._said, options, face)
-        self._turn = FaceTurn(stream, face)
+        session_id = runtime.services.ids.new()
+        spec = client_spec(runtime, session_id, self._said, self._options)
+        self._turn = ClientTurn(runtime.stream_spec(spec), spec)
         return self._turn
 
     def _check_unused(self) -> None:
@@ -164,7 +163,7 @@ class Query:
 class _Messages:
     """The messages of a turn that was begun."""
 
-    def __init__(self, turn: FaceTurn) -> None:
+    def __init__(self, turn: ClientTurn) -> None:
         self._turn = turn
         self._ended = False
 
@@ -198,7 +197,7 @@ class _Messages:
 class _DroppableMessages(_Messages):
     """The same of a turn that is begun here, and that nobody will leave."""
 
-    def __init__(self, turn: FaceTurn) -> None:
+    def __init__(self, turn: ClientTurn) -> None:
         super().__init__(turn)
         self._token = trio.lowlevel.current_trio_token()
         self._begun = False

@@ -25,34 +25,31 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
-from agent_actors.client.session import FaceSession
-from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.session import session_id_fault
 from agent_actors.errors import ConfigError, RuntimeClosed, RuntimeFailure
-from agent_actors.kernel.request import Request
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
+from agent_actors.run.context import RunContext, current_context
 from agent_actors.run.driver import Driver
 from agent_actors.run.output.event_mailbox import EventMailbox
 from agent_actors.run.prompt import Prompt, user_input
+from agent_actors.run.services import RunServices
 from agent_actors.run.spec import RunSpec
-from agent_actors.run.tools.external_tools import as_outputs
+from agent_actors.run.tools.deferred_calls import as_outputs
 from agent_actors.runtime.config import (
     DRAIN,
     RuntimeOptions,
     RuntimeStatistics,
     check_policy,
-    waiting,
 )
 from agent_actors.runtime.current import current_runtime, trio_around
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.runtime.questions import Asked
 from agent_actors.runtime.sessions.admin import Stored
 from agent_actors.runtime.sessions.control import Busy
-from agent_actors.runtime.stream import RunStream, outcome_of
+from agent_actors.runtime.stream import RunStream, StartedRun, outcome_of
 from agent_actors.runtime.subscriptions import Observed
-from agent_actors.tools.output import ToolOutput
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -113,10 +110,10 @@ class Runtime(Observed, Busy, Asked, Stored):
         committed. A result that was reached is returned.
         """
         asked = _with_model(options, model)
-        call = self._call(
+        spec = self._spec(
             prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
-        request = await self._start(call, None)
+        request = (await self._start(spec, None)).request
         async with lending(current_call.get()):
             # The options named the type, and the run checked it.
             return cast("RunResult[OutputT]", await outcome_of(request))
@@ -152,10 +149,10 @@ class Runtime(Observed, Busy, Asked, Stored):
                 What `run` raises besides is raised on entering, on iterating or on leaving.
         """
         asked = _with_model(options, model)
-        call = self._call(
+        spec = self._spec(
             prompt, asked, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
-        return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
+        return RunStream(partial(self._start, spec), EventMailbox(options.reader_stall))
 
     # Asking people.
 
@@ -190,9 +187,9 @@ class Runtime(Observed, Busy, Asked, Stored):
         Cancellation: as `run`.
         """
         given = as_outputs(results)
-        call = self._call("resume", _with_model(options, None), session_id, request_id, "reject")
-        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers), results=given)
-        request = await self._start(call, None)
+        spec = self._spec("resume", _with_model(options, None), session_id, request_id, "reject")
+        spec = attrs.evolve(spec, prompt=UserInput(""), answers=dict(answers), results=given)
+        request = (await self._start(spec, None)).request
         async with lending(current_call.get()):
             return cast("RunResult[OutputT]", await outcome_of(request))
 
@@ -319,28 +316,26 @@ class Runtime(Observed, Busy, Asked, Stored):
 
     # Starting a run.
 
-    def face_session(self, session_id: str | None) -> FaceSession:
-        """A session as `Client` and `query` use it; for these.
+    @property
+    def services(self) -> RunServices:
+        """What runs use of this runtime; for `Client` and `query()`.
 
         Raises:
             RuntimeClosed: The runtime is closed.
         """
         self._check_open()
-        session_id = session_id or self._actors.ids.new()
-        policy = waiting(self._options.on_busy)
-        return FaceSession(session_id, self._actors, self._face_stream, policy)
+        return self._actors.services
 
-    def _face_stream(
-        self, said: UserInput, options: AgentOptions, session_id: str, face: FaceRun
-    ) -> RunStream:
-        request_id = self._actors.ids.new()
-        policy = self._options.on_busy
-        # What such a run is told to do besides is no other run's to carry out.
-        policy = "queue" if policy == "steer" else policy
-        call = _Call(said, options, session_id, request_id, policy, face=face)
-        return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
+    @property
+    def default_on_busy(self) -> OnBusy:
+        """The policy for sessions that another run holds, unless a request names one."""
+        return self._options.on_busy
 
-    def _call(
+    def stream_spec(self, spec: RunSpec) -> RunStream:
+        """Return the stream of a run that begins when the stream is entered; for `Client`."""
+        return RunStream(partial(self._start, spec), EventMailbox(spec.options.reader_stall))
+
+    def _spec(
         self,
         prompt: Prompt,
         options: AgentOptions,
@@ -349,7 +344,7 @@ class Runtime(Observed, Busy, Asked, Stored):
         on_busy: OnBusy | None,
         *,
         tool_whitelist: Sequence[str] | None = None,
-    ) -> "_Call":
+    ) -> RunSpec:
         said = user_input(prompt)
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
@@ -358,11 +353,11 @@ class Runtime(Observed, Busy, Asked, Stored):
             raise ConfigError(fault)
         if isinstance(tool_whitelist, str):
             raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")
-        return _Call(
+        return RunSpec(
             said, options, session_id or ids.new(), request_id or ids.new(), policy, tool_whitelist
         )
 
-    async def _start(self, call: "_Call", mailbox: EventMailbox | None) -> Request[RunResult]:
+    async def _start(self, spec: RunSpec, mailbox: EventMailbox | None) -> StartedRun:
         self._check_token()
         actors = self._actors
         parent = current_run.get()
@@ -370,28 +365,24 @@ class Runtime(Observed, Busy, Asked, Stored):
         if actors.closing and not around:
             raise RuntimeClosed
         run_id = actors.ids.new()
-        ancestors = tuple(node.session_id for node in around)
         held = current_call.get() if around else None
-        spec = RunSpec(
-            prompt=call.prompt,
-            options=call.options,
-            node=RunNode(call.session_id, run_id, self, parent, current_call.get()),
-            ancestors=ancestors,
-            request_id=call.request_id,
-            on_busy=call.on_busy,
+        context = RunContext(
+            spec=spec,
+            services=actors.services,
+            node=RunNode(spec.session_id, run_id, self, parent, current_call.get()),
+            parent=current_context.get(),
             parent_tool_use_id=held.call_id if held else None,
-            tool_whitelist=call.tool_whitelist,
-            answers=call.answers,
-            results=call.results,
-            face=call.face,
+            ancestors=tuple(node.session_id for node in around),
+            mailbox=mailbox,
         )
-        driver = Driver(actors, spec, mailbox)
-        if call.on_busy == "reject" or not actors.gate.is_busy(call.session_id):
+        driver = Driver(context)
+        if spec.on_busy == "reject" or not actors.gate.is_busy(spec.session_id):
             driver.acquire_nowait()
-        actors.inboxes[run_id] = driver.inbox
-        return await actors.start_run(
+        actors.services.inboxes[run_id] = context.inbox
+        request = await actors.start_run(
             run_id, driver.drive, cancel=driver.cancel, ended=driver.release
         )
+        return StartedRun(request, context)
 
     def _live_around(self, node: RunNode | None) -> list[RunNode]:
         # A context can outlive its run; only runs that are alive hold sessions or wait for us.
@@ -421,19 +412,6 @@ def _with_model(options: AgentOptions[object], model: str | None) -> AgentOption
     if not model.strip():
         raise ConfigError("the model is blank; pass its name, or None for that of the options")
     return attrs.evolve(asked, model=model)
-
-
-@attrs.frozen(eq=False)
-class _Call:
-    prompt: UserInput
-    options: AgentOptions
-    session_id: str
-    request_id: str
-    on_busy: OnBusy
-    tool_whitelist: Sequence[str] | None = None
-    answers: Mapping[str, Answer] | None = None
-    results: Mapping[str, ToolOutput] = attrs.field(factory=dict[str, ToolOutput])
-    face: FaceRun | None = None
 
 
 def open_runtime(

@@ -19,7 +19,7 @@ from agent_actors.errors import MessageError
 _BLOCKS: Final[tuple[object, ...]] = get_args(AssistantBlock)
 
 
-def sound_answer(answer: ModelFinished) -> ModelFinished:
+def validate_response(answer: ModelFinished) -> ModelFinished:
     """The answer, if it can be stored, counted and shown.
 
     Raises:

@@ -19,11 +19,8 @@ from agent_actors.context.truncation import head_of
 from agent_actors.domain.events import (
     EventBuilder,
     EventScope,
-    FileChanged,
     Notification,
     SessionRewind,
-    SkillActivated,
-    TodosChanged,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
@@ -45,10 +42,9 @@ from agent_actors.runtime.sessions.queries import SessionReading
 from agent_actors.runtime.sessions.transaction import committed
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.integrity import faults_of
-from agent_actors.sessions.records import as_records, replacing
+from agent_actors.sessions.records import as_records, replacing, validated
 
 _DAY: Final = 86_400.0
-_NOTES: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
 FORKED_FROM: Final = "forked_from"
 FORKED_AT: Final = "forked_at_seq"
 
@@ -138,19 +134,14 @@ class Sessions(SessionReading):
 
         Raises:
             ConfigError: Another type of event: those are for runs to record.
+            InvalidEventError: An event cannot be read back from a log; nothing is recorded.
             SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: They were not written, or nobody knows.
 
         Cancellation: as `append`.
         """
-        for draft in drafts:
-            event = draft(EventScope(session_id, "", ""), "", 0.0, seq=None)
-            if not isinstance(event, _NOTES):
-                raise ConfigError(
-                    "a caller may record todos, files, skills and notifications; got "
-                    f"{type(event).__name__}"
-                )
-        await self._commit(session_id, lambda _: drafts)
+        builders = [validated(draft) for draft in drafts]
+        await self._commit(session_id, lambda _: builders)
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
         """Note keys of a session's metadata, held or not; one whose value is None is forgotten.

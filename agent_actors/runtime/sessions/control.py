@@ -109,7 +109,7 @@ class Busy(ABC):
         """
         self._check_token()
         if options is None:
-            inbox = self._actors.inbox(session_id)
+            inbox = self._actors.services.inbox_of(session_id)
             if inbox is None:
                 raise SessionIdle(
                     "no run holds it that could take the input; pass options to start one",

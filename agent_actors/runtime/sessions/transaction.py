@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.domain.events import EventBuilder, EventScope
+from agent_actors.run.services import RunServices
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.sessions import SessionState
 
 
 async def committed(
-    actors: Actors,
+    actors: Actors | RunServices,
     scope: EventScope,
     make: Callable[[SessionState], Sequence[EventBuilder]],
     *,
