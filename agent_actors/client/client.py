@@ -376,11 +376,7 @@ class Client:
         pending = self._replaces
         self._replacement = None if pending is None else HistoryReplacement(pending)
         spec = client_spec(
-            self._runtime,
-            session.session_id,
-            said,
-            self._agent(),
-            replace_history=self._replacement,
+            self._runtime, session.session_id, said, self._agent(), self._replacement
         )
         run = ClientTurn(self._runtime.stream_spec(spec), spec)
         self._result = None
@@ -487,7 +483,6 @@ class Client:
 
     @property
     def _replaces(self) -> Messages | None:
-        """The conversation that is to replace the history, until it is recorded."""
         replacement = self._replacement
         return None if replacement is None or replacement.recorded else replacement.messages
 

@@ -17,7 +17,7 @@ from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.context import RunContext
-from agent_actors.run.hooks.hook_onion import NoRun
+from agent_actors.run.hooks.hook_host import NoRun
 from agent_actors.run.hooks.run_hooks import RunHooks
 from agent_actors.run.services import RunServices
 from agent_actors.run.spec import HistoryReplacement, RunSpec
@@ -60,7 +60,6 @@ def client_spec(
     session_id: str,
     prompt: UserInput,
     options: AgentOptions,
-    *,
     replace_history: HistoryReplacement | None = None,
 ) -> RunSpec:
     """What a client asks a run to do."""

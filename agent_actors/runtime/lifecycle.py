@@ -80,20 +80,7 @@ class Actors:
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: Questions = Questions()
         self.memory = GrantStore(trio.current_time)
-        self.services: RunServices = RunServices(
-            gate=self.gate,
-            log=self.log,
-            bus=self.bus,
-            executor=self.executor,
-            endpoints=self.endpoints,
-            questions=self.questions,
-            grants=self.memory,
-            session_hooks=self.session_hooks,
-            inboxes={},
-            ids=self.ids,
-            wall_clock=self.wall_clock,
-            chance=self.chance,
-        )
+        self.services: RunServices = self._make_services()
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
@@ -116,6 +103,22 @@ class Actors:
         )
         for owner in self._owners:
             owner.on_crash = self._tell_all
+
+    def _make_services(self) -> RunServices:
+        return RunServices(
+            gate=self.gate,
+            log=self.log,
+            bus=self.bus,
+            executor=self.executor,
+            endpoints=self.endpoints,
+            questions=self.questions,
+            grants=self.memory,
+            session_hooks=self.session_hooks,
+            inboxes={},
+            ids=self.ids,
+            wall_clock=self.wall_clock,
+            chance=self.chance,
+        )
 
     async def start_run(
         self,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 import trio
@@ -33,8 +33,8 @@ from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import BoundHook, HookChain
 from agent_actors.kernel.exceptions import stop_in
 from agent_actors.run.hooks.call_next import CallNext
+from agent_actors.run.hooks.hook_host import HookHost
 from agent_actors.run.hooks.response_validation import validate_response
-from agent_actors.sessions.records import validated
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput, to_output
 from agent_actors.tools.protocol import as_tool
@@ -60,62 +60,11 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class HookedRun(Protocol):
-    """The run that hooks serve, as they see it."""
-
-    def snapshot(self) -> RunInfo:
-        """Return the current state of the run."""
-        ...
-
-    def note(self, builder: EventBuilder) -> None:
-        """Record an action of a hook with the next commit."""
-        ...
-
-    def record(self, builder: EventBuilder, call_id: str | None) -> None:
-        """Record an event of a hook: with the result of a call, or with the next commit."""
-        ...
-
-
-@attrs.define(eq=False)
-class NoRun:
-    """Stands in for a run where hooks are called outside of one.
-
-    Args:
-        info: The state that hooks see.
-        accepts_records: Whether hooks may record events.
-
-    Attributes:
-        builders: The events that were recorded; the caller commits or drops them.
-    """
-
-    _info: RunInfo
-    _accepts_records: bool = True
-    builders: list[EventBuilder] = attrs.field(factory=list[EventBuilder], init=False)
-
-    def snapshot(self) -> RunInfo:
-        """Return the fixed state."""
-        return self._info
-
-    def note(self, builder: EventBuilder) -> None:
-        """Keep an action of a hook."""
-        self.builders.append(builder)
-
-    def record(self, builder: EventBuilder, call_id: str | None) -> None:
-        """Keep an event of a hook.
-
-        Raises:
-            RuntimeError: Nothing can be recorded here.
-        """
-        if not self._accepts_records:
-            raise RuntimeError("no run is live, so ctx.record() cannot record an event")
-        self.builders.append(validated(builder))
-
-
 @attrs.define(eq=False)
 class _Context:
     """The `HookContext` of one run, or of one call of it."""
 
-    host: HookedRun
+    host: HookHost
     state: dict[str, object] = attrs.field(factory=dict[str, object])
     tools: dict[str, Tool] = attrs.field(factory=dict[str, Tool])
     open: bool = False
@@ -153,7 +102,7 @@ class HookOnion:
     def __init__(
         self,
         chain: HookChain,
-        run: HookedRun,
+        run: HookHost,
         *,
         tools: dict[str, Tool],
         timeout: float = HOOK_TIMEOUT,

@@ -35,7 +35,8 @@ from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import HookChain
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.hooks.hook_onion import HookedRun, HookOnion
+from agent_actors.run.hooks.hook_host import HookHost
+from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.model.budget import BudgetExhausted
 from agent_actors.tools.output import ToolOutput
 
@@ -101,7 +102,7 @@ class RunHooks:
         tools: The agent's tools and those that hooks registered, by name.
     """
 
-    def __init__(self, chain: HookChain, options: AgentOptions, run: HookedRun) -> None:
+    def __init__(self, chain: HookChain, options: AgentOptions, run: HookHost) -> None:
         self.tools: dict[str, Tool] = dict(options.tools_by_name)
         self.onion: HookOnion = HookOnion(
             chain, run, tools=self.tools, timeout=options.hook_timeout

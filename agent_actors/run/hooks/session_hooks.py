@@ -20,7 +20,8 @@ from agent_actors.hooks.events import SessionEndEvent
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import HookChain
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.run.hooks.hook_onion import HookOnion, NoRun
+from agent_actors.run.hooks.hook_host import NoRun
+from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
 # Seconds that the `session_end` hooks of one session get together.

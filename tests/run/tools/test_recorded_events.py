@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import pytest
@@ -32,8 +32,14 @@ from agent_actors.tools.context import DetachedContext
 from tests.run.helpers import check_records
 from tests.run.hooks.helpers import USE, agent
 
+if TYPE_CHECKING:
+    from agent_actors.domain.json import JsonValue
+
 FILE: EventBuilder = partial(FileChanged, path="a.txt", content="new")
 NOTE: EventBuilder = partial(Notification, text="indexed")
+# Without the types of their fields.
+ANY_FILE = cast("Callable[..., object]", FileChanged)
+ANY_NOTE = cast("Callable[..., object]", Notification)
 
 
 class Batches(MemoryStore):
@@ -101,12 +107,11 @@ async def test_failed_tool_keeps_its_events() -> None:
 
 
 async def test_cancelled_call_keeps_its_events() -> None:
-    async def edit(ctx: ToolContext) -> str:
+    async def edit(ctx: ToolContext) -> None:
         """Edit a file, and wait."""
         ctx.record(FILE)
         recorded.set()
         await trio.sleep_forever()
-        return ""
 
     recorded, store = trio.Event(), Batches()
     async with open_runtime(store=store) as runtime, trio.open_nursery() as nursery:
@@ -132,12 +137,12 @@ async def test_record_after_the_call_raises() -> None:
 
 
 async def test_recorded_event_shares_nothing_with_the_caller() -> None:
-    data: dict[str, object] = {"lines": [1]}
+    lines: list[JsonValue] = [1]
 
     async def note(ctx: ToolContext) -> str:
         """Record data, and change it."""
-        ctx.record(cast("EventBuilder", partial(Notification, text="x", data=data)))
-        cast("list[int]", data["lines"]).append(2)
+        ctx.record(partial(Notification, text="x", data={"lines": lines}))
+        lines.append(2)
         return "ok"
 
     _, records = await run(using(note))
@@ -149,8 +154,8 @@ async def test_recorded_event_shares_nothing_with_the_caller() -> None:
     ("event", "error", "message"),
     [
         (partial(UserMessage, text="hi"), ConfigError, "got UserMessage"),
-        (partial(FileChanged, path=5, content=""), InvalidEventError, "path"),
-        (partial(Notification, text="x", data={"a": object()}), InvalidEventError, "notification"),
+        (partial(ANY_FILE, path=5, content=""), InvalidEventError, "path"),
+        (partial(ANY_NOTE, text="x", data={"a": object()}), InvalidEventError, "notification"),
         (partial(FileChanged, path="a"), InvalidEventError, "without its header"),
         ("text", InvalidEventError, "without its header"),
     ],
