@@ -31,14 +31,14 @@ class NoRun:
 
     Args:
         info: The state that hooks see.
-        accepts_records: Whether hooks may record events.
 
     Attributes:
+        accepts_records: Whether hooks may record events.
         builders: The events that were recorded; the caller commits or drops them.
     """
 
     _info: RunInfo
-    _accepts_records: bool = True
+    accepts_records: bool = True
     builders: list[EventBuilder] = attrs.field(factory=list[EventBuilder], init=False)
 
     def snapshot(self) -> RunInfo:
@@ -55,6 +55,6 @@ class NoRun:
         Raises:
             RuntimeError: Nothing can be recorded here.
         """
-        if not self._accepts_records:
+        if not self.accepts_records:
             raise RuntimeError("no run is live, so ctx.record() cannot record an event")
         self.builders.append(validated(builder))
