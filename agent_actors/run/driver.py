@@ -53,6 +53,8 @@ class Driver:
         # Entries that are not recorded yet, and the response among them, if there is one.
         self._pending: list[Entry] = []
         self._answer: ModelFinished | None = None
+        # Whether the driver was woken because a call was deferred.
+        self._deferred = False
         # Why a hook of a call ended the run; raised when the results so far are recorded.
         self._blocked: HookBlock | None = None
 
@@ -181,9 +183,10 @@ class Driver:
             if end is not None:
                 return machine.feed(end)
         await self._record_pending()
+        if self._deferred:
+            await context.journal.commit()  # questions, and what hooks of the calls did
         results = await tools.results()
-        if not results:
-            await context.journal.commit()  # what hooks of a deferred call did
+        self._deferred = not results
         context.inbox.before_results(len(results))
         commands: Commands = ()
         for result in results:

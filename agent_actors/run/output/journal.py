@@ -72,7 +72,7 @@ class Journal:
     async def append(self, builder: EventBuilder) -> None:
         """Record an event, then show it; any task of the run may call this.
 
-        Events that several tasks append in the same tick go into one commit.
+        Events that several tasks append at about the same time go into one commit.
 
         Raises:
             SessionStoreError, SessionFenced: The event was not written, or that is unknown.
@@ -81,6 +81,8 @@ class Journal:
         Cancellation: the event is recorded with the next commit of the run.
         """
         self._notes.append(builder)
+        # Guarded calls of one response start one a tick; what they append is one commit.
+        await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         await self.commit()
 

@@ -139,7 +139,7 @@ class PermissionPrompter:
         )
         context = self._context
         if self._options.on_ask == "suspend":
-            await context.journal.append(asked)
+            context.note(asked)  # the driver is woken, and records it
             await self._deferred.defer_question(question)
         # Open before the event is shown: its reader may answer at once.
         board = context.services.questions
