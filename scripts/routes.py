@@ -4,6 +4,7 @@ A route is the chain of the package's calls that leads to its end: the stack the
 worker task begins, the stack that made its request. Print a table; with `-v` also each call.
 """
 
+import inspect
 import sys
 from pathlib import Path
 from types import FrameType
@@ -16,7 +17,6 @@ from agent_actors import AgentOptions, PermissionPolicy, Runtime, open_runtime, 
 from agent_actors.actors.question_board import QuestionWatcher
 from agent_actors.domain.model import ModelRequest
 from agent_actors.domain.run import Question
-from agent_actors.kernel.request import Request
 from agent_actors.testing import ScriptedModel, Turn, call
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Tracer:
     def profile(self, frame: FrameType, event: str, argument: object) -> None:
         """The hook for `sys.setprofile`."""
         del argument
-        if event == "call" and frame.f_code is Request.__init__.__code__:
+        if event == "call" and frame.f_code.co_qualname == "Request.__init__":
             request: object = frame.f_locals["self"]
             self._kept.append(request)  # so that no other request gets its id
             self._origins[id(request)] = self.chain(frame.f_back)
@@ -58,7 +58,7 @@ class Tracer:
             if PACKAGE in path.parents and not frame.f_code.co_name.startswith("<"):
                 name = frame.f_code.co_qualname
                 calls.append(Call(path.relative_to(PACKAGE).as_posix(), name))
-                if frame.f_code is Request.perform.__code__:
+                if name == "Request.perform":
                     origin = self._origins.get(id(frame.f_locals["self"]), [])
                     return [*origin, *reversed(calls)]
             frame = frame.f_back
@@ -66,7 +66,7 @@ class Tracer:
 
     def here(self, *, after: str = "") -> list[Call]:
         """The calls that led here, those after a function if one is named."""
-        calls = self.chain(sys._getframe(1))
+        calls = self.chain(inspect.currentframe())[:-1]
         names = [item.function for item in calls]
         return calls[names.index(after) + 1 :] if after in names else calls
 

@@ -114,7 +114,7 @@ async def test_failed_append_fails_its_caller(autojump_clock: MockClock) -> None
             await runtime.run("Go.", using(unlucky), session_id="s")
 
 
-async def test_questions_of_one_tick_are_one_commit(autojump_clock: MockClock) -> None:
+async def test_last_question_is_recorded_with_the_suspension(autojump_clock: MockClock) -> None:
     async def first() -> str:
         """Ask."""
         return "ok"
@@ -130,4 +130,6 @@ async def test_questions_of_one_tick_are_one_commit(autojump_clock: MockClock) -
     async with open_runtime(store=store) as runtime:
         result = await runtime.run("Go.", options, session_id="s")
     assert len(result.questions) == 2
-    assert store.batches[-1] == ["user.question", "user.question", "run.suspended", "result"]
+    # The order of the two calls within a tick is random: at most one of them is recorded before.
+    assert store.batches[-1][-3:] == ["user.question", "run.suspended", "result"]
+    assert len(store.batches) <= 4
