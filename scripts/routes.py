@@ -66,7 +66,7 @@ class Tracer:
 
     def here(self, *, after: str = "") -> list[Call]:
         """The calls that led here, those after a function if one is named."""
-        calls = self.chain(inspect.currentframe())[:-1]
+        calls = self.chain(inspect.currentframe())
         names = [item.function for item in calls]
         return calls[names.index(after) + 1 :] if after in names else calls
 
