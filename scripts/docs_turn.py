@@ -31,6 +31,7 @@ _WAYS: Final[dict[tuple[str, str], Way]] = {
     (State.MODEL, State.MODEL): Way(via=((115, 205), (115, 235)), label=(105, 216), anchor="end"),
     (State.OUTPUT, State.OUTPUT): Way(via=((115, 395), (115, 425)), label=(105, 414), anchor="end"),
     (State.TOOLS, State.TOOLS): Way(via=((875, 205), (875, 235)), label=(885, 200), anchor="start"),
+    (State.DONE, State.DONE): Way(via=((875, 395), (875, 425)), label=(885, 434), anchor="start"),
     (State.MODEL, State.TOOLS): Way(shift=-8),
     (State.TOOLS, State.MODEL): Way(shift=-8, label=(495, 246)),
     (State.MODEL, State.OUTPUT): Way(shift=10, label=(210, 320), anchor="end"),

@@ -5,7 +5,8 @@ synchronously too, in the task that asks or answers. This module knows nothing a
 policies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import attrs
@@ -51,18 +52,40 @@ class QuestionWatcher:
 
 
 @attrs.define(eq=False)
-class _OpenQuestion:
+class OpenQuestion:
+    """A question that may be answered.
+
+    Attributes:
+        question: The question.
+        check: Raises `ConfigError` for answers that are not valid; None: accept any answer.
+        answer: The answer; None before it came.
+    """
+
     question: Question
     check: AnswerCheck | None
-    answered: trio.Event = attrs.field(factory=trio.Event)
-    answer: Answer | None = None
+    answer: Answer | None = attrs.field(default=None, init=False)
+    _answered: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def settle(self, answer: Answer) -> None:
+        """Set the answer, and wake the run that waits for it."""
+        self.answer = answer
+        self._answered.set()
+
+    async def wait(self, seconds: float) -> Answer | None:
+        """Wait for the answer; None if there was none in time.
+
+        Cancellation: safe.
+        """
+        with trio.move_on_after(seconds):
+            await self._answered.wait()
+        return self.answer
 
 
 class QuestionBoard:
     """The open questions of one runtime."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _OpenQuestion] = {}
+        self._open: dict[str, OpenQuestion] = {}
         self._watchers: list[QuestionWatcher] = []
 
     def pending(self, session_id: str | None = None) -> tuple[Question, ...]:
@@ -89,8 +112,7 @@ class QuestionBoard:
         if entry.check is not None:
             entry.check(answer)
         self._close(question_id)
-        entry.answer = answer
-        entry.answered.set()
+        entry.settle(answer)
 
     async def ask(
         self, question: Question, seconds: float, check: AnswerCheck | None = None
@@ -107,17 +129,23 @@ class QuestionBoard:
 
         Cancellation: closes the question.
         """
-        entry = self._open[question.id] = _OpenQuestion(question, check)
+        with self.opened(question, check) as opened:
+            return await opened.wait(seconds)
+
+    @contextmanager
+    def opened(
+        self, question: Question, check: AnswerCheck | None = None
+    ) -> Generator[OpenQuestion]:
+        """Open a question for the length of a block; watchers may answer it on entering."""
+        entry = self._open[question.id] = OpenQuestion(question, check)
         try:
             for watcher in tuple(self._watchers):
                 # A watcher may have answered it.
                 if question.id in self._open:
                     watcher.opened(question)
-            with trio.move_on_after(seconds):
-                await entry.answered.wait()
+            yield entry
         finally:
             self._close(question.id)
-        return entry.answer
 
     # Watchers.
 

@@ -30,6 +30,7 @@ import trio
 
 from agent_actors.actors.run_tree import HeldSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonValue, copy_json
 from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
@@ -104,6 +105,7 @@ class RunTools:
         cwd: The run's working directory.
         info: Returns a snapshot of the run.
         on_progress: Receives a call's id, its tool's name and the reported progress, in any thread.
+        on_record: Receives an event that a call records, and the call's id, in any thread.
         timeout: Seconds for a call whose tool has no timeout of its own.
         guard: The hooks and permission checks around the calls; None for none.
         turns: The lock that orders shared and exclusive calls.
@@ -116,6 +118,7 @@ class RunTools:
     cwd: Path
     info: Callable[[], RunInfo]
     on_progress: Callable[[str, str, JsonValue], None]
+    on_record: Callable[[EventBuilder, str], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
     guard: ToolGuard | None = None
     turns: Turns = attrs.field(factory=Turns)
@@ -172,6 +175,7 @@ class _CallContext:
     tool_name: str
     cwd: Path
     on_progress: Callable[[str, str, JsonValue], None]
+    on_record: Callable[[EventBuilder, str], None]
     token: trio.lowlevel.TrioToken
 
     @property
@@ -205,6 +209,9 @@ class _CallContext:
             return
         with suppress(trio.RunFinishedError):  # an abandoned thread may outlive the run
             self.token.run_sync_soon(tell)
+
+    def record(self, event: EventBuilder) -> None:
+        self.on_record(event, self.call_id)
 
     def _is_in_our_run(self) -> bool:
         # A handler in a thread may have a trio run of its own in that thread.
@@ -441,6 +448,7 @@ def _context(request: _Call) -> _CallContext:
         tool_name=call.name,
         cwd=run.cwd,
         on_progress=run.on_progress,
+        on_record=run.on_record,
         token=trio.lowlevel.current_trio_token(),
     )
 

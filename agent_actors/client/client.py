@@ -13,15 +13,19 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 import trio
 
 from agent_actors.client.content_stream import StreamBlock
-from agent_actors.client.session import FaceSession, SessionView, view_of
-from agent_actors.client.tool_results import FaceRun
-from agent_actors.client.turn import FaceTurn
+from agent_actors.client.session import (
+    ClientSession,
+    SessionView,
+    open_client_session,
+    view_of,
+)
+from agent_actors.client.turn import ClientTurn
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
@@ -32,9 +36,13 @@ from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimi
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
+from agent_actors.run.spec import HistoryReplacement
 from agent_actors.runtime.runtime import Runtime, open_runtime
 from agent_actors.sessions.records import seen_after
 from agent_actors.tools.output import to_output
+
+if TYPE_CHECKING:
+    from agent_actors.run.context import RunContext
 
 _NEW: Final = SessionView(Messages(), (), is_new=True)
 _CONTINUE: Final = UserInput("")
@@ -45,7 +53,7 @@ _INTERRUPTED: Final = "the caller interrupted the turn before this call had a re
 class _Turn:
     """A turn, and the tasks that use it."""
 
-    run: FaceTurn
+    run: ClientTurn
     begun_by: trio.lowlevel.Task
     read_by: trio.lowlevel.Task | None = None
 
@@ -126,21 +134,23 @@ class Client:
         self._resume = resume
         self._session_id = session_id
         self._owned: Runtime | None = None
-        self._session: FaceSession | None = None
+        self._session: ClientSession | None = None
+        self._open_runtime: Runtime | None = None
         self._closed = False
         self._turn: _Turn | None = None
         self._last: SessionView = _NEW
         self._result: RunResult | None = None
         # How many turns were begun and read.
         self._begun = self._read = 0
-        self._face: FaceRun | None = None
+        # The last run of this client.
+        self._run: RunContext | None = None
         # The method that a task is in; empty: none.
         self._inside = ""
         # The calls whose results are being added.
         self._adding: set[str] = set()
         self._add_lock = trio.Lock()
         # An assigned conversation that is not recorded yet, and its system message.
-        self._replacement: Messages | None = None
+        self._replacement: HistoryReplacement | None = None
         self._system_message: Message | None = None
 
     # State.
@@ -183,9 +193,9 @@ class Client:
         # Unchanged messages keep what dicts cannot hold, such as signatures of thinking blocks.
         merged = messages_rewritten(self._view().messages, messages)
         system = merged[0] if merged and merged[0].role == "system" else None
-        replacement = merged if system is None else merged[1:]
-        seen_after(replacement)  # validates, before anything is changed
-        self._system_message, self._replacement = system, replacement
+        messages_only = merged if system is None else merged[1:]
+        seen_after(messages_only)  # validates, before anything is changed
+        self._system_message, self._replacement = system, HistoryReplacement(messages_only)
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -306,7 +316,7 @@ class Client:
         try:
             async with self._add_lock:
                 self._last = await session.answer(
-                    call, output, self._options, self._face, self._replacement
+                    call, output, self._options, self._run, self._replaces
                 )
                 self._replacement = None
         finally:
@@ -324,7 +334,7 @@ class Client:
         if turn is not None and not turn.run.left:
             await turn.run.interrupt()
         elif self._view().open_calls and not self._adding:
-            self._last = await session.close_calls(_INTERRUPTED, self._replacement)
+            self._last = await session.close_calls(_INTERRUPTED, self._replaces)
             self._replacement = None
 
     async def __aenter__(self) -> Self:
@@ -372,13 +382,12 @@ class Client:
 
     async def _open(self, runtime: Runtime | None) -> None:
         assert runtime is not None
-        handle = runtime.session_handle(self._resume or self._session_id)
-        session = FaceSession(handle, runtime.client_stream)
+        session = open_client_session(runtime, self._resume or self._session_id)
         if self._resume is not None or self._session_id is not None:
             self._last = await session.look()
             if self._resume is not None and self._last.is_new:
                 raise SessionError("there is nothing to resume", session_id=self._resume)
-        self._session = session
+        self._session, self._open_runtime = session, runtime
 
     # One turn.
 
@@ -397,11 +406,12 @@ class Client:
         finally:
             self._inside = ""
 
-    async def _start(self, session: FaceSession, prompt: UserInput) -> None:
-        options = self._options
-        manual = not options.auto_execute_tools
-        face = FaceRun(options.max_tool_iterations, hands_out=manual, replaces=self._replacement)
-        run = FaceTurn(session.stream(prompt, self._agent(), face), face)
+    async def _start(self, session: ClientSession, prompt: UserInput) -> None:
+        assert self._open_runtime is not None
+        pending = self._replaces
+        self._replacement = None if pending is None else HistoryReplacement(pending)
+        spec = session.spec(prompt, self._agent(), self._replacement)
+        run = ClientTurn(self._open_runtime.stream_spec(spec), spec)
         self._result = None
         self._turn = _Turn(run, trio.lowlevel.current_task())
         try:
@@ -409,10 +419,8 @@ class Client:
         except BaseException:
             self._turn, self._result = None, run.result
             raise
-        finally:
-            self._replacement = face.replaces  # None once it is recorded
         self._begun += 1
-        self._face = face
+        self._run = run.context
 
     async def _next(self, turn: _Turn) -> StreamBlock | None:
         if turn is not self._turn:
@@ -477,7 +485,7 @@ class Client:
 
     def _as_deferred(self, call: ToolUseBlock) -> ToolUseBlock:
         # With the input that hooks rewrote, if the last turn of this client deferred the call.
-        return call if self._face is None else self._face.handed.get(call.id, call)
+        return call if self._run is None else self._run.client_calls.get(call.id, call)
 
     # Checks, and the view of the session.
 
@@ -496,21 +504,26 @@ class Client:
                 f"a turn is under way; read it to its end, or interrupt it, before {action}"
             )
 
-    def _entered(self) -> FaceSession:
+    def _entered(self) -> ClientSession:
         if self._session is None:
             raise ClientError("enter the client first: `async with Client(options) as client:`")
         return self._session
 
-    def _usable(self) -> FaceSession:
+    def _usable(self) -> ClientSession:
         if self._closed:
             raise ClientError(
                 "this Client is closed; create a new one with resume=<session_id> to continue"
             )
         return self._entered()
 
+    @property
+    def _replaces(self) -> Messages | None:
+        replacement = self._replacement
+        return None if replacement is None or replacement.recorded else replacement.messages
+
     def _view(self) -> SessionView:
-        if self._replacement is not None:
-            return view_of(seen_after(self._replacement))
+        if self._replaces is not None:
+            return view_of(seen_after(self._replaces))
         if self._session is None or self._closed:
             return self._last
         return self._session.view() or self._last

@@ -26,7 +26,7 @@ from agent_actors.domain.events import (
     Event,
     ToolResult,
 )
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.run.tools.deferred_calls import error_text
 
 
 @attrs.frozen
@@ -109,12 +109,3 @@ class BlockReader:
             yield ToolUseError(error_text(result.content), raw, call.id, call.name)
         if not self._client_side_tools:
             yield ToolResultBlock(call.id, result.content, result.is_error, call.name)
-
-
-def error_text(content: str | JsonObject | list[JsonValue]) -> str:
-    """Return the error message in the content of a failed result."""
-    if isinstance(content, dict):
-        error = content.get("error")
-        if isinstance(error, str):
-            return error
-    return content if isinstance(content, str) else ToolResultBlock("", content).text

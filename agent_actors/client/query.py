@@ -17,9 +17,8 @@ import attrs
 import trio
 
 from agent_actors.client.content_stream import StreamBlock
-from agent_actors.client.session import FaceSession
-from agent_actors.client.tool_results import FaceRun
-from agent_actors.client.turn import FaceTurn
+from agent_actors.client.session import open_client_session
+from agent_actors.client.turn import ClientTurn
 from agent_actors.domain.run import RunResult
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ClientError
@@ -86,7 +85,7 @@ class Query:
         self._prompt = prompt
         self._options = options
         self._owned: Runtime | None = None
-        self._turn: FaceTurn | None = None
+        self._turn: ClientTurn | None = None
         self._messages: _Messages | None = None
 
     @property
@@ -148,13 +147,10 @@ class Query:
             raise TypeError(_ENTER_IT)
         return _DroppableMessages(self._make_turn(runtime))
 
-    def _make_turn(self, runtime: Runtime) -> FaceTurn:
+    def _make_turn(self, runtime: Runtime) -> ClientTurn:
         self._check_unused()
-        options = self._options
-        face = FaceRun(options.max_tool_iterations, hands_out=not options.auto_execute_tools)
-        session = FaceSession(runtime.session_handle(None), runtime.client_stream)
-        stream = session.stream(self._prompt, options, face)
-        self._turn = FaceTurn(stream, face)
+        spec = open_client_session(runtime, None).spec(self._prompt, self._options)
+        self._turn = ClientTurn(runtime.stream_spec(spec), spec)
         return self._turn
 
     def _check_unused(self) -> None:
@@ -165,7 +161,7 @@ class Query:
 class _Messages:
     """The messages of a turn that has begun."""
 
-    def __init__(self, turn: FaceTurn) -> None:
+    def __init__(self, turn: ClientTurn) -> None:
         self._turn = turn
         self._ended = False
 
@@ -199,7 +195,7 @@ class _Messages:
 class _DroppableMessages(_Messages):
     """Messages of a turn that begins with the first message, and may be abandoned."""
 
-    def __init__(self, turn: FaceTurn) -> None:
+    def __init__(self, turn: ClientTurn) -> None:
         super().__init__(turn)
         self._token = trio.lowlevel.current_trio_token()
         self._begun = False

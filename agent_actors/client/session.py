@@ -1,16 +1,14 @@
-"""A session between its runs, as the small faces use it.
+"""A session between the runs of a client: commits results of the calls that runs left open.
 
-Here runs go on in it, and calls that a run left open get their results. The session is held only
-for the length of one commit (`runtime/sessions/transaction.py`). No task is started here.
+The session is held for the length of one commit only. No task is started here.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import attrs
 
-from agent_actors.client.tool_results import FaceRun
+from agent_actors.actors.session_gate import OnBusy
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, EventScope, ToolResult
 from agent_actors.domain.messages import Messages
@@ -18,14 +16,15 @@ from agent_actors.domain.run import RunInfo
 from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.hooks.run_hooks import HookedRun
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.hook_host import NoRun
+from agent_actors.run.hooks.run_hooks import RunHooks
+from agent_actors.run.spec import HistoryReplacement, RunSpec
+from agent_actors.runtime.runtime import Runtime
 from agent_actors.runtime.sessions.handle import SessionHandle
-from agent_actors.runtime.stream import RunStream
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import closing, replacing, seen_after
 from agent_actors.tools.output import ToolOutput
-
-StartFace: TypeAlias = Callable[[UserInput, AgentOptions, str, FaceRun], RunStream]
 
 
 @attrs.frozen
@@ -43,6 +42,15 @@ class SessionView:
     is_new: bool
 
 
+def open_client_session(runtime: Runtime, session_id: str | None) -> "ClientSession":
+    """Return a session of a runtime, as `Client` and `query()` use it.
+
+    Raises:
+        RuntimeClosed: The runtime is closed.
+    """
+    return ClientSession(runtime.session_handle(session_id), runtime.default_on_busy)
+
+
 def view_of(state: SessionState) -> SessionView:
     """A session as it stands."""
     # As hooks and people left them, where a run says so.
@@ -51,25 +59,40 @@ def view_of(state: SessionState) -> SessionView:
 
 
 @attrs.frozen(eq=False)
-class FaceSession:
-    """One session.
+class ClientSession:
+    """One session of a client.
 
     Args:
-        handle: Its state, and commits between its runs.
-        start: Makes the stream of a run.
+        handle: The state of the session, and commits between its runs.
+        on_busy: The policy of the runtime for sessions that another run holds.
     """
 
     _handle: SessionHandle
-    _start: StartFace
+    _on_busy: OnBusy
 
     @property
     def session_id(self) -> str:
         """The session."""
         return self._handle.session_id
 
-    def stream(self, said: UserInput, options: AgentOptions, face: FaceRun) -> RunStream:
-        """A run that goes on here; it begins where it is entered."""
-        return self._start(said, options, self.session_id, face)
+    def spec(
+        self,
+        prompt: UserInput,
+        options: AgentOptions,
+        replace_history: HistoryReplacement | None = None,
+    ) -> RunSpec:
+        """Return what a client asks a run of this session to do."""
+        return RunSpec(
+            prompt,
+            options,
+            self.session_id,
+            self._handle.ids.new(),
+            # The run uses the options of its own client, so no other run can take its input.
+            "queue" if self._on_busy == "steer" else self._on_busy,
+            max_tool_rounds=options.max_tool_iterations,
+            client_side_tools=not options.auto_execute_tools,
+            replace_history=replace_history,
+        )
 
     def view(self) -> SessionView | None:
         """The session as it stands; None if it is not in memory."""
@@ -92,7 +115,7 @@ class FaceSession:
         call: ToolUseBlock,
         output: ToolOutput,
         options: AgentOptions,
-        face: FaceRun | None,
+        run: RunContext | None,
         replaces: Messages | None,
     ) -> SessionView:
         """Put a call's result on record, once the `after_tool` hooks have seen it.
@@ -101,7 +124,7 @@ class FaceSession:
             call: The call, with the arguments that it was handed out with.
             output: What it came to.
             options: The agent.
-            face: The run that left it open; None: one before this session was opened here.
+            run: The run that left it open; None: one before this session was opened here.
             replaces: A conversation that is to take the session's place before; None: none.
 
         Raises:
@@ -111,20 +134,20 @@ class FaceSession:
 
         Cancellation: nothing is on record then.
         """
-        run_id = face.run_id if face else self._handle.ids.new()
-        request_id = face.request_id if face else run_id
-        hooked = face.hooked if face else None
-        chain = options.hook_chain
-        if hooked is None and chain:
-            info = RunInfo(self.session_id, run_id, request_id, 0, self._handle.wall_clock())
-            hooked = HookedRun(chain, options, lambda: info)
-        beside: list[EventBuilder] = []
-        if hooked is not None:
-            seen = self.view()
-            messages = Messages() if seen is None else seen.messages
-            output = await hooked.ring.after_tool(call, output, messages)
-            beside = hooked.drafts()
-        now = self._handle.wall_clock()
+        handle = self._handle
+        run_id = run.node.run_id if run else handle.ids.new()
+        request_id = run.spec.request_id if run else run_id
+        hooks, recorded = run.hooks if run else None, list[EventBuilder]()
+        if run is not None and hooks is not None:
+            run.usage.call_records.begin(call.id)
+            output = await hooks.onion.after_tool(call, output, self._messages())
+            recorded = [*run.journal.take_notes(), *run.usage.call_records.end(call.id)]
+        elif options.hook_chain:
+            info = RunInfo(self.session_id, run_id, request_id, 0, handle.wall_clock())
+            no_run = NoRun(info)
+            hooks = RunHooks(options.hook_chain, options, no_run)
+            output = await hooks.onion.after_tool(call, output, self._messages())
+            recorded = no_run.builders
         result: EventBuilder = partial(
             ToolResult,
             tool_use_id=call.id,
@@ -132,17 +155,17 @@ class FaceSession:
             content=output.content,
             is_error=output.is_error,
             data=output.data,
-            completed_at=now,
+            completed_at=handle.wall_clock(),
         )
 
         def drafts(state: SessionState) -> list[EventBuilder]:
             first = [] if replaces is None else replacing(state, replaces)
-            return [*first, *beside, result]
+            return [*first, *recorded, result]
 
         scope = EventScope(self.session_id, run_id, request_id, agent_name=options.agent_name)
         view = await self._commit(scope, drafts)
-        if hooked is not None and hooked.blocked is not None:
-            raise PromptBlocked(hooked.blocked.reason or hooked.blocked.why)
+        if hooks is not None and hooks.blocked is not None:
+            raise PromptBlocked(hooks.blocked.reason or hooks.blocked.why)
         return view
 
     async def close_calls(self, why: str, replaces: Messages | None) -> SessionView:
@@ -162,6 +185,10 @@ class FaceSession:
 
         run_id = self._handle.ids.new()
         return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
+
+    def _messages(self) -> Messages:
+        view = self.view()
+        return Messages() if view is None else view.messages
 
     async def _commit(
         self, scope: EventScope, make: Callable[[SessionState], Sequence[EventBuilder]]

@@ -8,13 +8,14 @@ from collections import deque
 from types import TracebackType
 from typing import Final
 
-from agent_actors.client.content_stream import BlockReader, FaceBlock
-from agent_actors.client.tool_results import FaceRun
+from agent_actors.client.content_stream import BlockReader, StreamBlock
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Event, HookEvent, SystemInit, UserMessage
 from agent_actors.domain.run import RunResult, StopReason
 from agent_actors.errors import PromptBlocked
 from agent_actors.hooks.phases import Phase
+from agent_actors.run.context import RunContext
+from agent_actors.run.spec import RunSpec
 from agent_actors.runtime.stream import RunStream
 
 # A refusal here means that the model was not asked.
@@ -31,28 +32,32 @@ _BEFORE_THE_MODEL: Final = frozenset(
 _LEAVES_CALLS: Final = (StopReason.AWAITING_RESULTS, StopReason.AWAITING_APPROVAL)
 
 
-class FaceTurn:
+class ClientTurn:
     """One turn.
 
     Args:
-        stream: The run's events.
-        face: What the run does otherwise.
+        stream: The events of the run.
+        spec: What the run was asked to do.
 
     Attributes:
-        result: What the run came to; None before its end, and if it failed.
+        result: The result of the run; None before its end, and if it failed.
         left: Whether the run was joined, and its stream left.
     """
 
-    def __init__(self, stream: RunStream, face: FaceRun) -> None:
+    def __init__(self, stream: RunStream, spec: RunSpec) -> None:
         self.result: RunResult | None = None
         self.left: bool = False
         self._stream = stream
-        self._face = face
-        self._reader = BlockReader(client_side_tools=face.hands_out)
-        self._ready: deque[FaceBlock] = deque()
-        # A conversation that takes the session's place goes on record first; its reader knows it.
-        self._shows = face.replaces is None
+        self._reader = BlockReader(client_side_tools=spec.client_side_tools)
+        self._ready: deque[StreamBlock] = deque()
+        # A conversation that replaces the history is recorded first; the reader knows it.
+        self._shows = spec.replace_history is None
         self._interrupted = False
+
+    @property
+    def context(self) -> RunContext | None:
+        """The state of the run; None before its start."""
+        return self._stream.context
 
     @property
     def done(self) -> bool:
@@ -60,12 +65,12 @@ class FaceTurn:
         return self.left and not self._ready
 
     @property
-    def handed(self) -> dict[str, ToolUseBlock]:
+    def client_calls(self) -> dict[str, ToolUseBlock]:
         """The calls that the run left to its caller, by id; empty before its end."""
-        result = self.result
-        if result is None or result.stop_reason not in _LEAVES_CALLS:
+        result, context = self.result, self.context
+        if result is None or context is None or result.stop_reason not in _LEAVES_CALLS:
             return {}
-        return dict(self._face.handed)
+        return context.client_calls
 
     async def begin(self, *, admitted: bool) -> None:
         """Start the run.
@@ -93,7 +98,7 @@ class FaceTurn:
                 await self.leave(type(error), error, error.__traceback__)  # noqa: ASYNC102 - it shields
             raise
 
-    async def next(self) -> FaceBlock | None:
+    async def next(self) -> StreamBlock | None:
         """The next block; None after the last.
 
         Raises:
@@ -162,7 +167,7 @@ class FaceTurn:
             raise
         self.left = True
         self.result = result = self._stream.result
-        self._ready += self.handed.values()
+        self._ready += self.client_calls.values()
         await self._stream.__aexit__(None, None, None)
         if result.stop_reason in _BEFORE_THE_MODEL:
             raise blocked(result)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.run import RunInfo
 from agent_actors.hooks.decision import HookDecision
@@ -40,6 +41,24 @@ class HookContext(Protocol):
     @property
     def state(self) -> dict[str, object]:
         """What the hooks of this run keep, shared by all of them, gone with the run."""
+        ...
+
+    def record(self, event: EventBuilder) -> None:
+        """Record an event in the session.
+
+        In the tool phases the event is recorded in the same commit as the result of the call, in
+        other phases with the next commit of the run.
+
+        Args:
+            event: An event without its header, for example
+                `functools.partial(FileChanged, path="a.txt", content="new")`; also `TodosChanged`,
+                `SkillActivated` and `Notification`.
+
+        Raises:
+            ConfigError: Events of this type are recorded by runs only.
+            InvalidEventError: The event cannot be read back from a log.
+            RuntimeError: The call, or the run, has ended.
+        """
         ...
 
     def register_tool(self, tool: object) -> None:

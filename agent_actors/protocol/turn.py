@@ -1,22 +1,21 @@
 """The agent loop as a transition table: events in, commands out, no awaits.
 
-The machine knows one run's place in the loop: whether the model is thinking, which calls are
-open, and what has to be recorded next. It knows nothing of tasks, clocks, stores or wires: the
-driver feeds it and carries out the commands that come back, in order. `TABLE` is the loop; the
-diagram in the docs is drawn from it, and an event that the table does not have for a state
-raises. What changes here changes in `TABLE` first.
+The machine knows the state of one run: whether the model is being called, which tool calls are
+open, and what to record next. It does not know tasks, clocks, stores or endpoints. The driver feeds
+events to the machine and executes the commands that it returns, in order. `TABLE` defines the loop;
+the diagram in the docs is generated from it. An event that the table does not list for a state
+raises `IllegalTransition`.
 
     ready ──UserInput──▶ model ──ModelCompleted──▶ tools ──ToolFinished──▶ model … ──▶ done
 
-Where the answer has to be of some type, `model` leads to `output`: the driver says whether it fits,
-and what does not fit is told to the model, which is asked again as often as `output_retries` says.
-An answer that was cut and does not fit is not asked for again.
+If the run has an output type, `model` leads to `output`: the driver reports whether the response is
+valid. An invalid response is reported to the model, which is called again up to `output_retries`
+times. The model is not called again if an invalid response was cut off.
 
 A response that was refused or filtered ends the run. None of its calls runs: each becomes a
 `ToolUseError` and gets a synthetic result, so that the history stays valid.
 
-Input that comes while the run is under way waits for the next turn boundary. Permission is kept
-per call, so that calls that need no asking go on while one waits for its answer.
+Input that arrives during the run waits for the next turn boundary.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +25,6 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock, ToolUseBlock, ToolUseError
-from agent_actors.domain.json import JsonObject
 from agent_actors.domain.model import REFUSED_CALL, FinishReason, ModelCompleted
 from agent_actors.domain.run import StopReason, ToolCallResult
 
@@ -57,9 +55,17 @@ class UserInput:
 
 @attrs.frozen
 class Resumed:
-    """The run goes on with the calls that another one left open, in the model's order."""
+    """The run continues with the tool calls that an earlier run left open.
+
+    Attributes:
+        calls: The open calls, in the model's order.
+        results: Results of some of them, which the caller supplied.
+        deferred: The ids of calls that stay open and are not started.
+    """
 
     calls: tuple[ToolUseBlock, ...]
+    results: tuple[ToolCallResult, ...] = ()
+    deferred: frozenset[str] = frozenset()
 
 
 @attrs.frozen
@@ -70,33 +76,15 @@ class ToolFinished:
 
 
 @attrs.frozen
-class DecisionNeeded:
-    """A call may not run before somebody has decided."""
-
-    call_id: str
-    question: str
+class OutputValid:
+    """The response has the requested output type."""
 
 
 @attrs.frozen
-class Decided:
-    """Somebody decided: the call runs, with this input if given, or is refused with a reason."""
+class OutputInvalid:
+    """The response does not have the requested output type; `feedback` tells the model why."""
 
-    call_id: str
-    allowed: bool
-    input: JsonObject | None = None
-    reason: str = ""
-
-
-@attrs.frozen
-class OutputFits:
-    """The answer is what was asked for."""
-
-
-@attrs.frozen
-class OutputMisfit:
-    """The answer is not what was asked for; `told` says so to the model, and how to mend it."""
-
-    told: str
+    feedback: str
 
 
 @attrs.frozen
@@ -116,7 +104,10 @@ class Interrupted:
 
 @attrs.frozen
 class BudgetExceeded:
-    """A budget is used up: the run ends at once, with `budget:<what>` as its stop reason."""
+    """A budget is used up: the run ends, with `budget:<what>` as its stop reason.
+
+    In `done` it replaces the stop reason of a run that a budget cut short.
+    """
 
     what: str
 
@@ -126,10 +117,8 @@ TurnEvent: TypeAlias = (
     | Resumed
     | ModelCompleted
     | ToolFinished
-    | DecisionNeeded
-    | Decided
-    | OutputFits
-    | OutputMisfit
+    | OutputValid
+    | OutputInvalid
     | Interrupted
     | BudgetExceeded
 )
@@ -186,22 +175,14 @@ class CallModel:
 
 @attrs.frozen
 class StartTool:
-    """Run this call; answer with `ToolFinished` or `DecisionNeeded`."""
+    """Start this call; feed `ToolFinished` when it ends."""
 
     call: ToolUseBlock
-
-
-@attrs.frozen
-class Ask:
-    """Ask whether this call may run; answer with `Decided`."""
-
-    call: ToolUseBlock
-    question: str
 
 
 @attrs.frozen
 class CheckOutput:
-    """See whether this text is what was asked for; answer with `OutputFits` or `OutputMisfit`."""
+    """Check this text against the output type; feed `OutputValid` or `OutputInvalid`."""
 
     text: str
 
@@ -213,7 +194,8 @@ class Finish:
     stop_reason: str
 
 
-Command: TypeAlias = Append | CallModel | StartTool | Ask | CheckOutput | Finish
+Command: TypeAlias = Append | CallModel | StartTool | CheckOutput | Finish
+Commands: TypeAlias = tuple[Command, ...]
 
 
 class IllegalTransition(Exception):
@@ -254,10 +236,9 @@ class TurnMachine:
     state: State = attrs.field(default=State.READY, init=False)
     iteration: int = attrs.field(default=0, init=False)
     _open: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
-    _asking: set[str] = attrs.field(factory=set[str], init=False)
     _waiting: list[UserInput] = attrs.field(factory=list[UserInput], init=False)
-    # How the run ends if the answer that is being looked at does not fit; None: it is asked again.
-    _end_on_misfit: StopReason | None = attrs.field(default=None, init=False)
+    # How the run ends if the response that is being checked is invalid; None: call the model again.
+    _end_if_invalid: StopReason | None = attrs.field(default=None, init=False)
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -265,11 +246,11 @@ class TurnMachine:
         return tuple(self._open.values())
 
     @property
-    def untaken(self) -> tuple[UserInput, ...]:
-        """Input that came while the run was under way and that no turn has taken yet."""
+    def pending_input(self) -> tuple[UserInput, ...]:
+        """Input that arrived during the run and that no turn has taken yet."""
         return tuple(self._waiting)
 
-    def feed(self, event: TurnEvent) -> list[Command]:
+    def feed(self, event: TurnEvent) -> Commands:
         """Take one event; return what to do, in order.
 
         Raises:
@@ -287,24 +268,32 @@ class TurnMachine:
 
     # Actions: the cells of TABLE.
 
-    def start(self, event: UserInput) -> list[Command]:
+    def start(self, event: UserInput) -> Commands:
         """Record the first input, and ask the model."""
         said = bool(event.text or event.blocks)
-        append = [Append((UserEntry(event.text, event.blocks),))] if said else []
-        return [*append, *self._call_model()]
+        append: Commands = (Append((UserEntry(event.text, event.blocks),)),) if said else ()
+        return append + self._call_model()
 
-    def resume(self, event: Resumed) -> list[Command]:
-        """Start the recorded calls."""
+    def resume(self, event: Resumed) -> Commands:
+        """Record the given results, and start the other calls."""
         self._open.update((call.id, call) for call in event.calls)
         self.state = State.TOOLS
-        return [StartTool(call) for call in event.calls]
+        for result in event.results:
+            self._take_call(result.id, event)
+        append: Commands = ()
+        if event.results:
+            append = (Append(tuple(ResultEntry(result) for result in event.results)),)
+        if not self._open:
+            return append + self._next_turn()
+        started = (call for call in self._open.values() if call.id not in event.deferred)
+        return append + tuple(StartTool(call) for call in started)
 
-    def wait_for_boundary(self, event: UserInput) -> list[Command]:
+    def wait_for_boundary(self, event: UserInput) -> Commands:
         """Keep the input for the next turn."""
         self._waiting.append(event)
-        return []
+        return ()
 
-    def take_answer(self, answer: ModelCompleted) -> list[Command]:
+    def take_answer(self, answer: ModelCompleted) -> Commands:
         """Record the response, write results for malformed calls, and start the others."""
         if answer.refused:
             return self._take_refusal(answer)
@@ -323,120 +312,96 @@ class TurnMachine:
         append = Append((*entries, *refused))
         if self._open:
             self.state = State.TOOLS
-            return [append, *(StartTool(call) for call in self._open.values())]
+            return (append, *(StartTool(call) for call in self._open.values()))
         if (refused or self._waiting) and not answer.done:
-            return [append, *self._next_turn()]
+            return (append, *self._next_turn())
         if self.output_retries is not None:
-            return [append, *self._look_at(answer)]
-        return [append, *self._finish(_STOP_OF[answer.finish_reason])]
+            return (append, *self._check_output(answer))
+        return (append, *self._finish(_STOP_OF[answer.finish_reason]))
 
-    def _take_refusal(self, answer: ModelCompleted) -> list[Command]:
+    def _take_refusal(self, answer: ModelCompleted) -> Commands:
         # Input that waits is not taken: the caller that left it starts a run of its own.
         blocks = tuple(_refused_call(block) for block in answer.blocks)
         entries: list[Entry] = [AnswerEntry(attrs.evolve(answer, blocks=blocks))]
         calls = [block for block in blocks if isinstance(block, ToolUseError)]
         entries += [CallEntry(call.as_tool_use()) for call in calls]
         entries += [_synthetic(call.as_tool_use(), call.error) for call in calls]
-        return [Append(tuple(entries)), *self._finish(_STOP_OF[answer.finish_reason])]
+        return (Append(tuple(entries)), *self._finish(_STOP_OF[answer.finish_reason]))
 
-    def take_result(self, event: ToolFinished) -> list[Command]:
+    def take_result(self, event: ToolFinished) -> Commands:
         """Record the result; after the last call, begin the next turn."""
         self._take_call(event.result.id, event)
         append = Append((ResultEntry(event.result),))
-        return [append] if self._open else [append, *self._next_turn()]
+        return (append,) if self._open else (append, *self._next_turn())
 
-    def ask(self, event: DecisionNeeded) -> list[Command]:
-        """Ask for a decision about the call."""
-        call = self._open.get(event.call_id)
-        if call is None or event.call_id in self._asking:
-            raise IllegalTransition(self.state, event, f": call {event.call_id} is not running")
-        self._asking.add(event.call_id)
-        return [Ask(call, event.question)]
-
-    def decide(self, event: Decided) -> list[Command]:
-        """Start the call, or write the denial as its result."""
-        if event.call_id not in self._asking:
-            raise IllegalTransition(self.state, event, f": call {event.call_id} is not asked about")
-        self._asking.discard(event.call_id)
-        if event.allowed:
-            call = self._open[event.call_id]
-            if event.input is not None:
-                call = attrs.evolve(call, input=event.input)
-                self._open[event.call_id] = call
-            return [StartTool(call)]
-        call = self._take_call(event.call_id, event)
-        append = Append((_synthetic(call, event.reason or "the call was refused"),))
-        return [append] if self._open else [append, *self._next_turn()]
-
-    def take_output(self, _: OutputFits) -> list[Command]:
+    def take_output(self, _: OutputValid) -> Commands:
         """Accept the output, and end the run unless there is new input."""
         return self._next_turn() if self._waiting else self._finish(StopReason.COMPLETED)
 
-    def refuse_output(self, event: OutputMisfit) -> list[Command]:
+    def refuse_output(self, event: OutputInvalid) -> Commands:
         """Send the validation error to the model, and ask again while retries are left."""
-        if self._end_on_misfit is not None:
-            return self._finish(self._end_on_misfit)
+        if self._end_if_invalid is not None:
+            return self._finish(self._end_if_invalid)
         if not self.output_retries:
             return self._finish(StopReason.OUTPUT_INVALID)
         if self.iteration >= self.max_iterations:
             return self._finish(StopReason.MAX_ITERATIONS)
         self.output_retries -= 1
-        return [Append((UserEntry(event.told),)), *self._next_turn()]
+        return (Append((UserEntry(event.feedback),)), *self._next_turn())
 
-    def interrupt(self, event: Interrupted) -> list[Command]:
+    def interrupt(self, event: Interrupted) -> Commands:
         """Close open calls, and end the run."""
         entries = [] if event.leave_open else self._close_open(event.why)
-        append: list[Command] = [Append(tuple(entries))] if entries else []
-        return [*append, *self._finish(event.stop_reason)]
+        append: Commands = (Append(tuple(entries)),) if entries else ()
+        return append + self._finish(event.stop_reason)
 
-    def exceed(self, event: BudgetExceeded) -> list[Command]:
+    def exceed(self, event: BudgetExceeded) -> Commands:
         """Close open calls, and end the run with `budget:<limit>`."""
         what = f"budget:{event.what}"
         return self.interrupt(Interrupted(what, f"the run's budget is used up: {event.what}"))
 
     # Steps that actions share.
 
-    def _next_turn(self) -> list[Command]:
+    def _next_turn(self) -> Commands:
         if self.iteration >= self.max_iterations:
             return self._finish(StopReason.MAX_ITERATIONS)
         entries = tuple(UserEntry(item.text, item.blocks) for item in self._waiting)
         self._waiting.clear()
-        append: list[Command] = [Append(entries)] if entries else []
-        return [*append, *self._call_model()]
+        append: Commands = (Append(entries),) if entries else ()
+        return append + self._call_model()
 
-    def _call_model(self) -> list[Command]:
+    def _call_model(self) -> Commands:
         self.state = State.MODEL
         self.iteration += 1
-        return [CallModel(self.iteration)]
+        return (CallModel(self.iteration),)
 
-    def _look_at(self, answer: ModelCompleted) -> list[Command]:
+    def _check_output(self, answer: ModelCompleted) -> Commands:
         self.state = State.OUTPUT
-        self._end_on_misfit = None
+        self._end_if_invalid = None
         if answer.damaged_lines:
             # What is left of it may be valid and say something else.
-            return self.refuse_output(OutputMisfit(_DAMAGED_OUTPUT))
+            return self.refuse_output(OutputInvalid(_DAMAGED_OUTPUT))
         if answer.finish_reason == "length":
-            # It may be whole all the same: endpoints err here. If not, it would be cut again.
-            self._end_on_misfit = StopReason.LENGTH
+            # Some endpoints report "length" for complete responses, so check it. An invalid one
+            # would be cut off again.
+            self._end_if_invalid = StopReason.LENGTH
         elif answer.done:
-            self._end_on_misfit = StopReason.OUTPUT_INVALID
-        return [CheckOutput(answer.text if answer.output is None else answer.output)]
+            self._end_if_invalid = StopReason.OUTPUT_INVALID
+        return (CheckOutput(answer.text if answer.output is None else answer.output),)
 
-    def _finish(self, stop_reason: str) -> list[Command]:
+    def _finish(self, stop_reason: str) -> Commands:
         self.state = State.DONE
-        return [Finish(stop_reason)]
+        return (Finish(stop_reason),)
 
     def _take_call(self, call_id: str, event: TurnEvent) -> ToolUseBlock:
         call = self._open.pop(call_id, None)
         if call is None:
             raise IllegalTransition(self.state, event, f": call {call_id} is not open")
-        self._asking.discard(call_id)
         return call
 
     def _close_open(self, why: str) -> list[Entry]:
         entries: list[Entry] = [_synthetic(call, why) for call in self._open.values()]
         self._open.clear()
-        self._asking.clear()
         return entries
 
 
@@ -461,7 +426,7 @@ def _synthetic(call: ToolUseBlock, why: str) -> ResultEntry:
 class Transition:
     """One cell: what to do, the states it may lead to, and what it is about in a line."""
 
-    action: Callable[[TurnMachine, TurnEvent], list[Command]]
+    action: Callable[[TurnMachine, TurnEvent], Commands]
     to: tuple[State, ...]
     about: str
 
@@ -470,10 +435,8 @@ _E = TypeVar("_E")
 _Cell: TypeAlias = tuple[type, Transition]
 
 
-def _on(
-    event_type: type[_E], action: Callable[[TurnMachine, _E], list[Command]], *to: State
-) -> _Cell:
-    def act(machine: TurnMachine, event: TurnEvent) -> list[Command]:
+def _on(event_type: type[_E], action: Callable[[TurnMachine, _E], Commands], *to: State) -> _Cell:
+    def act(machine: TurnMachine, event: TurnEvent) -> Commands:
         assert isinstance(event, event_type)  # `feed` found this cell by the event's type
         return action(machine, event)
 
@@ -489,7 +452,7 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
     State.READY: dict(
         (
             _on(UserInput, TurnMachine.start, State.MODEL),
-            _on(Resumed, TurnMachine.resume, State.TOOLS),
+            _on(Resumed, TurnMachine.resume, State.TOOLS, State.MODEL, State.DONE),
             *_ENDINGS,
         )
     ),
@@ -511,18 +474,16 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
         (
             _on(UserInput, TurnMachine.wait_for_boundary, State.TOOLS),
             _on(ToolFinished, TurnMachine.take_result, State.TOOLS, State.MODEL, State.DONE),
-            _on(DecisionNeeded, TurnMachine.ask, State.TOOLS),
-            _on(Decided, TurnMachine.decide, State.TOOLS, State.MODEL, State.DONE),
             *_ENDINGS,
         )
     ),
     State.OUTPUT: dict(
         (
             _on(UserInput, TurnMachine.wait_for_boundary, State.OUTPUT),
-            _on(OutputFits, TurnMachine.take_output, State.MODEL, State.DONE),
-            _on(OutputMisfit, TurnMachine.refuse_output, State.MODEL, State.DONE),
+            _on(OutputValid, TurnMachine.take_output, State.MODEL, State.DONE),
+            _on(OutputInvalid, TurnMachine.refuse_output, State.MODEL, State.DONE),
             *_ENDINGS,
         )
     ),
-    State.DONE: {},
+    State.DONE: dict((_on(BudgetExceeded, TurnMachine.exceed, State.DONE),)),
 }

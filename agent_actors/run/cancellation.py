@@ -1,44 +1,43 @@
 """Why and how one run is stopped from outside.
 
-Owns the run's cancel scope and the reason that counts, which is the first one. A caller's cancel
-takes effect at the next checkpoint, wherever the run is. A stop in favour of another run waits
-until the session is open, which is bounded: so what was said to a run that got its session is on
-record, also if it is stopped in the very tick in which it begins. It knows nothing of sessions or
-records.
+The first reason counts. A caller's cancel takes effect at the next checkpoint. A stop in favour of
+another run waits until the session is open, which takes a bounded time. So the prompt of a run that
+acquired its session is always recorded, even if the run is stopped immediately.
 """
-
-from collections.abc import Callable
 
 import attrs
 import trio
 
 from agent_actors.domain.run import CancelReason, StopReason
+from agent_actors.run.steering import Inbox, SteeringOutcome
 
 
 @attrs.define(eq=False)
 class RunStop:
-    """The way in which one run is stopped.
+    """Stops one run.
 
     Args:
-        stopped: Called, synchronously, when the run is told to end; maybe more than once.
+        inbox: The steering inbox of the run; it is closed when the run is to end.
 
     Attributes:
-        scope: What the run does between its beginning and its end.
-        reason: Why it was stopped; None if it was not.
-        why: Whoever stopped it may have said more; empty: nothing.
-        rolls_back: Whether what the run put on record is to count no longer.
+        scope: The cancel scope of the run, from its beginning to its closing.
+        reason: Why the run was stopped; None: it was not.
+        why: A further explanation by the caller; empty: none.
+        rolls_back: Whether the records of the run are to be undone.
+        steered: How the run ends because another run took its input; None: no run did.
     """
 
-    _stopped: Callable[[], None]
+    _inbox: Inbox
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     reason: CancelReason | None = attrs.field(default=None, init=False)
     why: str = attrs.field(default="", init=False)
     rolls_back: bool = attrs.field(default=False, init=False)
+    steered: SteeringOutcome | None = attrs.field(default=None, init=False)
     _opening: bool = attrs.field(default=True, init=False)
 
     @property
-    def told(self) -> str:
-        """Why the run ended, for the model: of a call that it cut off."""
+    def explanation(self) -> str:
+        """Why the run ended, as the model reads it in the result of a call that was cut off."""
         return "the run was stopped" + (f": {self.why}" if self.why else f" ({self.reason})")
 
     def cancel(self, reason: str) -> None:
@@ -54,6 +53,12 @@ class RunStop:
         if not self._opening:
             self.scope.cancel(reason)
 
+    def settle(self, outcome: SteeringOutcome) -> None:
+        """End the run: the run that holds the session has taken its input, or has refused it."""
+        if self.steered is None:
+            self.steered = outcome
+            self.scope.cancel("steered")
+
     def outcome(self, stop_reason: str) -> str:
         """How the run ended, which would have ended like this."""
         return StopReason.ROLLED_BACK if self.rolls_back else stop_reason
@@ -67,4 +72,4 @@ class RunStop:
     def _note(self, reason: str) -> None:
         if self.reason is None:
             self.reason = CancelReason(reason)
-        self._stopped()
+        self._inbox.close()

@@ -1,4 +1,4 @@
-"""What a run is asked to be."""
+"""What a caller asked a run to do."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,9 +6,8 @@ from typing import Final
 import attrs
 
 from agent_actors.actors.question_board import Answer
-from agent_actors.actors.run_tree import RunNode
 from agent_actors.actors.session_gate import OnBusy
-from agent_actors.client.tool_results import FaceRun
+from agent_actors.domain.messages import Messages
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
 from agent_actors.tools.output import ToolOutput
@@ -16,34 +15,72 @@ from agent_actors.tools.output import ToolOutput
 _NO_RESULTS: Final[Mapping[str, ToolOutput]] = {}
 
 
-@attrs.frozen(eq=False)
-class RunSpec:
-    """What to run.
+@attrs.define(eq=False)
+class HistoryReplacement:
+    """A conversation that replaces the history of the session when the run begins.
 
     Attributes:
-        prompt: What the caller said.
+        messages: The conversation.
+        queued: Set by the run when the replacement is part of its next commit.
+        recorded: Set by the run when the replacement is committed.
+    """
+
+    messages: Messages
+    queued: bool = False
+    recorded: bool = False
+
+
+@attrs.frozen(eq=False)
+class RunSpec:
+    """One request for a run.
+
+    Attributes:
+        prompt: The input of the user; without text and blocks, the run continues the conversation.
         options: The agent.
-        node: The run among its ancestors.
-        ancestors: The sessions that the runs around it hold.
+        session_id: The session.
         request_id: The caller's id of the request.
-        on_busy: What to do if the session is held.
-        parent_tool_use_id: The call that started this run; None for a root run.
-        answers: To the questions with which the session is suspended, to go on with its open calls;
-            None: an ordinary run.
-        results: Of calls that the session's last run left to its caller, by the calls' ids; only
-            with answers, which may be none.
-        tool_whitelist: The only tools that this run is offered, by name; None: all.
-        face: What it does otherwise, as a run of `Client` or `query`; None: nothing.
+        on_busy: The policy for a session that another run holds.
+        tool_whitelist: The names of the only tools that the run may use; None: all.
+        answers: Answers to the questions of the suspended session, by question id; the run resumes
+            the open calls. None: an ordinary run.
+        results: Results of calls that the suspended run left to its caller, by call id. Used with
+            `answers` only.
+        max_tool_rounds: How often the model may call tools in a run of `Client` or `query()`; None:
+            a run of `Runtime`, which is limited by `max_iterations` only.
+        client_side_tools: Whether the caller carries out all tool calls, in manual mode.
+        replace_history: A conversation that replaces the session's history; None: keep it.
     """
 
     prompt: UserInput
     options: AgentOptions
-    node: RunNode
-    ancestors: Sequence[str]
+    session_id: str
     request_id: str
     on_busy: OnBusy
-    parent_tool_use_id: str | None
     tool_whitelist: Sequence[str] | None = None
     answers: Mapping[str, Answer] | None = None
     results: Mapping[str, ToolOutput] = _NO_RESULTS
-    face: FaceRun | None = None
+    max_tool_rounds: int | None = None
+    client_side_tools: bool = False
+    replace_history: HistoryReplacement | None = None
+
+    @property
+    def from_client(self) -> bool:
+        """Whether `Client` or `query()` started the run."""
+        return self.max_tool_rounds is not None
+
+    @property
+    def json_failures(self) -> bool:
+        """Whether failures of tools are reported as `{"error", "tool"}`, in automatic mode."""
+        return self.from_client and not self.client_side_tools
+
+    @property
+    def max_iterations(self) -> int:
+        """How often the run may call the model."""
+        if self.max_tool_rounds is None:
+            return self.options.max_iterations
+        return self.max_tool_rounds + 1  # one call after each round, and the first one
+
+    @property
+    def replacement(self) -> Messages | None:
+        """The conversation that replaces the history; None: the history stays."""
+        return None if self.replace_history is None else self.replace_history.messages

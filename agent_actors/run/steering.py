@@ -1,36 +1,29 @@
-"""What is said to a run while it is under way, and what becomes of it.
+"""Input for a run that is under way, and its outcome.
 
-A run has an `Inbox`; whoever speaks to it is a run of its own that waits in the session's line,
-and leaves a `Note` there meanwhile. At a turn boundary the inbox hands its notes to the turn
-machine, and when the log has confirmed them it tells whoever left them, whose run ends there: its
-input was taken. Where no boundary comes, the note is void, and its run, which has kept its place in
-line, runs as any other. From the note on all is synchronous, so that an input is taken once or run
-once, and never both.
+A run has an `Inbox`. A caller that steers is a run of its own: it waits in the session's queue and
+leaves a `Note` in the inbox meanwhile. At a turn boundary the inbox passes its notes to the turn
+machine. When they are committed, the inbox settles them, and their runs end: the input was taken.
+If no boundary comes, a note is void, and its run, which kept its place in the queue, runs normally.
+After a note is left everything is synchronous, so an input is taken once or run once, never both.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from agent_actors.actors.session_gate import Lease, Moved, Stop
+from agent_actors.actors.session_log import OpenSession
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.model import ModelCompleted
 from agent_actors.domain.run import StopReason
 from agent_actors.errors import SessionStoreError
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import TurnMachine, UserInput
-from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
-from agent_actors.run.spec import RunSpec
-from agent_actors.runtime.lifecycle import Actors
-
-if TYPE_CHECKING:
-    from agent_actors.actors.session_log import OpenSession
-    from agent_actors.options.agent_options import AgentOptions
+from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
 # How a run ends whose input went into another: with a failure, or with a stop reason.
-Fate = tuple[Exception | None, str]
+SteeringOutcome = tuple[Exception | None, str]
 
 
 @attrs.define(eq=False)
@@ -43,7 +36,7 @@ class Note:
     """
 
     said: UserInput
-    settle: Callable[[Fate], None]
+    settle: Callable[[SteeringOutcome], None]
 
 
 @attrs.define(eq=False)
@@ -59,16 +52,16 @@ class Inbox:
         session: The run's session, once it is open.
     """
 
-    agent: "AgentOptions"
+    agent: AgentOptions
     _machine: TurnMachine
-    _hooked: HookedRun | None
-    session: "OpenSession | None" = attrs.field(default=None, init=False)
+    _hooked: RunHooks | None
+    session: OpenSession | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _waiting: list[Note] = attrs.field(factory=list[Note], init=False)
     # Handed to the machine, and not confirmed by the log.
     _heard: list[Note] = attrs.field(factory=list[Note], init=False)
 
-    async def vet(self, said: UserInput) -> UserInput | Blocked:
+    async def vet(self, said: UserInput) -> UserInput | HookBlock:
         """What the run's hooks make of an input; called by the task of whoever speaks.
 
         Raises:
@@ -140,7 +133,7 @@ class Inbox:
     def _taken(self) -> list[Note]:
         # At a boundary the machine takes all that waits, or it is done and takes nothing more. By
         # identity: two who say the same are two.
-        left = {id(said) for said in self._machine.untaken}
+        left = {id(said) for said in self._machine.pending_input}
         return [note for note in self._heard if id(note.said) not in left]
 
 
@@ -148,14 +141,10 @@ class Steering:
     """A run that waits in line, and whose input may go into the run that holds the session.
 
     Args:
-        settled: Called, synchronously, when its fate is known.
-
-    Attributes:
-        fate: How the run ends in place of running; None while that is open.
+        settled: Called, synchronously and once, when the outcome is known.
     """
 
-    def __init__(self, settled: Callable[[str], None]) -> None:
-        self.fate: Fate | None = None
+    def __init__(self, settled: Callable[[SteeringOutcome], None]) -> None:
         self._settled = settled
         self._known = trio.Event()
         self._withdraw: Callable[[], bool] = _nothing_left
@@ -171,7 +160,7 @@ class Steering:
         if inbox is None:
             return
         vetted = await inbox.vet(said)
-        if isinstance(vetted, Blocked):
+        if isinstance(vetted, HookBlock):
             self._settle((None, vetted.stop_reason))
             return
         note = Note(vetted, self._settle)
@@ -183,57 +172,15 @@ class Steering:
 
         Cancellation: none; it waits for one commit at most.
         """
-        if self.fate is None and not self._withdraw():
+        if not self._known.is_set() and not self._withdraw():
             with trio.CancelScope(shield=True):
                 await self._known.wait()
 
-    def _settle(self, fate: Fate) -> None:
-        if self.fate is None:
-            self.fate = fate
+    def _settle(self, outcome: SteeringOutcome) -> None:
+        if not self._known.is_set():
             self._known.set()
-            self._settled("settled")
+            self._settled(outcome)
 
 
 def _nothing_left() -> bool:
     return True
-
-
-def take_at_once(actors: Actors, spec: RunSpec, stop: Stop) -> Lease:
-    """Take the session of a run.
-
-    Raises:
-        SessionBusy: It is held.
-    """
-    node = spec.node
-    return actors.gate.acquire_nowait(
-        node.session_id, node.run_id, ancestors=spec.ancestors, stop=stop
-    )
-
-
-async def wait_in_line(
-    actors: Actors, spec: RunSpec, steering: Steering, stop: Stop, moved: Moved
-) -> Lease:
-    """Take the session of a run when it is its turn, by its policy.
-
-    Raises:
-        SessionBusy: As `SessionGate.acquire`.
-        HookError: A hook of the run that holds the session failed at the input.
-
-    Cancellation: safe; where the input was taken meanwhile, `steering` has its fate.
-    """
-    node = spec.node
-    steers = spec.on_busy == "steer" and node.session_id not in spec.ancestors
-    try:
-        if steers:
-            await steering.speak(spec.prompt, actors.inbox(node.session_id))
-        # From the note to the place in line nothing may checkpoint: its run could end in between.
-        return await actors.gate.acquire(
-            node.session_id,
-            node.run_id,
-            on_busy=spec.on_busy,
-            ancestors=spec.ancestors,
-            stop=stop,
-            moved=moved,
-        )
-    finally:
-        await steering.withdraw()  # noqa: ASYNC102 - shielded there

@@ -24,6 +24,7 @@ from agent_actors.kernel.interrupts import finish, has_interrupt, without_interr
 from agent_actors.kernel.request import Request
 from agent_actors.permissions import GrantStore
 from agent_actors.run.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
+from agent_actors.run.services import RunServices
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
@@ -31,8 +32,6 @@ from agent_actors.runtime.endpoints import Endpoints
 if TYPE_CHECKING:
     from agent_actors.abc import SessionStore
     from agent_actors.domain.ids import Ids
-    from agent_actors.run.hooks.run_hooks import HookedRun
-    from agent_actors.run.steering import Inbox
 
 # Seconds that observers get, at the end, for what is still queued.
 BUS_DRAIN: Final = 5.0
@@ -90,10 +89,7 @@ class Actors:
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: QuestionBoard = QuestionBoard()
         self.memory = GrantStore(trio.current_time)
-        # Runs that are alive and have hooks, by id: they are told of the runs that they start.
-        self.hooked: dict[str, HookedRun] = {}
-        # Where to speak to the runs that are alive, by id.
-        self.inboxes: dict[str, Inbox] = {}
+        self.services: RunServices = self._make_services()
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
@@ -116,6 +112,23 @@ class Actors:
         for owner in self._owners:
             owner.on_crash = self._tell_all
             owner.take_interrupt = self.take_interrupt
+
+    def _make_services(self) -> RunServices:
+        return RunServices(
+            gate=self.gate,
+            log=self.log,
+            bus=self.bus,
+            executor=self.executor,
+            endpoints=self.endpoints,
+            questions=self.questions,
+            grants=self.memory,
+            session_hooks=self.session_hooks,
+            inboxes={},
+            ids=self.ids,
+            wall_clock=self.wall_clock,
+            chance=self.chance,
+            take_interrupt=self.take_interrupt,
+        )
 
     async def start_run(
         self,
@@ -147,10 +160,6 @@ class Actors:
         except BaseException:
             request.cancel(CancelReason.CALLER)
             raise
-
-    def inbox(self, session_id: str) -> "Inbox | None":
-        """Where to speak to the run that holds the session; None if there is none."""
-        return self.inboxes.get(self.gate.holder(session_id) or "")
 
     async def serve(self) -> None:
         """Hold every actor until `close`; the body of the runtime's one task.
@@ -244,8 +253,7 @@ class Actors:
 
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
         del self.live[run_id]
-        self.hooked.pop(run_id, None)
-        self.inboxes.pop(run_id, None)
+        self.services.inboxes.pop(run_id, None)
         ended()
 
     async def _open_log(self) -> Exception | None:

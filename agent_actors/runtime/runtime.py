@@ -27,7 +27,6 @@ from agent_actors.actors.tool_executor import (
     TOOLS_PER_RUN,
     TOOLS_PER_RUNTIME,
 )
-from agent_actors.client.tool_results import FaceRun
 from agent_actors.domain.events import EventBuilder, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
@@ -40,14 +39,14 @@ from agent_actors.domain.session import (
 )
 from agent_actors.errors import ConfigError, RuntimeClosed
 from agent_actors.kernel.interrupts import finish
-from agent_actors.kernel.request import Request
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
+from agent_actors.run.context import RunContext, current_context
 from agent_actors.run.driver import Driver
 from agent_actors.run.output.event_mailbox import EventMailbox
 from agent_actors.run.prompt import Prompt, user_input
 from agent_actors.run.spec import RunSpec
-from agent_actors.run.tools.external_tools import as_outputs
+from agent_actors.run.tools.deferred_calls import as_outputs
 from agent_actors.runtime.config import (
     DRAIN,
     RuntimeOptions,
@@ -65,9 +64,8 @@ from agent_actors.runtime.sessions.control import SessionControl
 from agent_actors.runtime.sessions.handle import SessionHandle
 from agent_actors.runtime.sessions.reader import SessionReader
 from agent_actors.runtime.sessions.transaction import SessionTransactions
-from agent_actors.runtime.stream import RunStream, wait_for_result
+from agent_actors.runtime.stream import RunStream, StartedRun, wait_for_result
 from agent_actors.runtime.subscriptions import E, EventSubscriptions, SubscribeArguments
-from agent_actors.tools.output import ToolOutput
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -104,7 +102,7 @@ class Runtime:
         self.events: EventSubscriptions = EventSubscriptions(
             actors.bus, actors.ids, actors.wall_clock, options.subscriptions, state
         )
-        self._control = SessionControl(actors.gate, actors.live, actors.inbox)
+        self._control = SessionControl(actors.gate, actors.live, actors.services.inbox_of)
         # Opened on entering: a runtime may be constructed before there is a trio run.
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._outer_runtime: EnteredRuntime | None = None
@@ -149,10 +147,10 @@ class Runtime:
         committed. If the run has a result already, the result is returned.
         """
         agent = _with_model(options, model)
-        call = self._call(
+        spec = self._spec(
             prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
-        request = await self._start(call, None)
+        request = (await self._start(spec, None)).request
         async with lending(current_call.get()):
             # The options named the output type, and the run validated the output.
             return cast("RunResult[OutputT]", await wait_for_result(request))
@@ -189,10 +187,10 @@ class Runtime:
                 `run`.
         """
         agent = _with_model(options, model)
-        call = self._call(
+        spec = self._spec(
             prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
-        return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
+        return RunStream(partial(self._start, spec), EventMailbox(options.reader_stall))
 
     async def resume(
         self,
@@ -227,9 +225,9 @@ class Runtime:
         Cancellation: see `run`.
         """
         outputs = as_outputs(results)
-        call = self._call("resume", _with_model(options, None), session_id, request_id, "reject")
-        call = attrs.evolve(call, prompt=UserInput(""), answers=dict(answers), results=outputs)
-        request = await self._start(call, None)
+        spec = self._spec("resume", _with_model(options, None), session_id, request_id, "reject")
+        spec = attrs.evolve(spec, prompt=UserInput(""), answers=dict(answers), results=outputs)
+        request = (await self._start(spec, None)).request
         async with lending(current_call.get()):
             return cast("RunResult[OutputT]", await wait_for_result(request))
 
@@ -478,6 +476,11 @@ class Runtime:
 
     # Starting a run.
 
+    @property
+    def default_on_busy(self) -> OnBusy:
+        """The policy for sessions that another run holds, unless a request names one."""
+        return self._options.on_busy
+
     def session_handle(self, session_id: str | None) -> SessionHandle:
         """Return low-level access to a session, for `Client` and `query()`.
 
@@ -498,18 +501,11 @@ class Runtime:
             queue_policy(self._options.on_busy),
         )
 
-    def client_stream(
-        self, prompt: UserInput, options: AgentOptions, session_id: str, face: FaceRun
-    ) -> RunStream:
-        """Return the stream of a run that `Client` or `query()` starts by entering it."""
-        request_id = self._actors.ids.new()
-        policy = self._options.on_busy
-        # Options of a client's run do not apply to the run that would take its input.
-        policy = "queue" if policy == "steer" else policy
-        call = _Call(prompt, options, session_id, request_id, policy, face=face)
-        return RunStream(partial(self._start, call), EventMailbox(options.reader_stall))
+    def stream_spec(self, spec: RunSpec) -> RunStream:
+        """Return the stream of a run that begins when the stream is entered; for `Client`."""
+        return RunStream(partial(self._start, spec), EventMailbox(spec.options.reader_stall))
 
-    def _call(
+    def _spec(
         self,
         prompt: Prompt,
         options: AgentOptions,
@@ -518,7 +514,7 @@ class Runtime:
         on_busy: OnBusy | None,
         *,
         tool_whitelist: Sequence[str] | None = None,
-    ) -> "_Call":
+    ) -> RunSpec:
         said = user_input(prompt)
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
@@ -527,11 +523,11 @@ class Runtime:
             raise ConfigError(fault)
         if isinstance(tool_whitelist, str):
             raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")
-        return _Call(
+        return RunSpec(
             said, options, session_id or ids.new(), request_id or ids.new(), policy, tool_whitelist
         )
 
-    async def _start(self, call: "_Call", mailbox: EventMailbox | None) -> Request[RunResult]:
+    async def _start(self, spec: RunSpec, mailbox: EventMailbox | None) -> StartedRun:
         self._state.check_opened()
         actors = self._actors
         parent = current_run.get()
@@ -539,28 +535,24 @@ class Runtime:
         if actors.closing and not around:
             raise RuntimeClosed
         run_id = actors.ids.new()
-        ancestors = tuple(node.session_id for node in around)
         held = current_call.get() if around else None
-        spec = RunSpec(
-            prompt=call.prompt,
-            options=call.options,
-            node=RunNode(call.session_id, run_id, self, parent, current_call.get()),
-            ancestors=ancestors,
-            request_id=call.request_id,
-            on_busy=call.on_busy,
+        context = RunContext(
+            spec=spec,
+            services=actors.services,
+            node=RunNode(spec.session_id, run_id, self, parent, current_call.get()),
+            parent=current_context.get(),
             parent_tool_use_id=held.call_id if held else None,
-            tool_whitelist=call.tool_whitelist,
-            answers=call.answers,
-            results=call.results,
-            face=call.face,
+            ancestors=tuple(node.session_id for node in around),
+            mailbox=mailbox,
         )
-        driver = Driver(actors, spec, mailbox)
-        if call.on_busy == "reject" or not actors.gate.is_busy(call.session_id):
+        driver = Driver(context)
+        if spec.on_busy == "reject" or not actors.gate.is_busy(spec.session_id):
             driver.acquire_nowait()
-        actors.inboxes[run_id] = driver.inbox
-        return await actors.start_run(
+        actors.services.inboxes[run_id] = context.inbox
+        request = await actors.start_run(
             run_id, driver.drive, cancel=driver.cancel, ended=driver.release
         )
+        return StartedRun(request, context)
 
     def _live_around(self, node: RunNode | None) -> list[RunNode]:
         # A context can outlive its run; only live runs hold sessions or wait for the current code.
@@ -583,19 +575,6 @@ def _with_model(options: AgentOptions[object], model: str | None) -> AgentOption
     if not model.strip():
         raise ConfigError("the model is blank; pass its name, or None for that of the options")
     return attrs.evolve(agent, model=model)
-
-
-@attrs.frozen(eq=False)
-class _Call:
-    prompt: UserInput
-    options: AgentOptions
-    session_id: str
-    request_id: str
-    on_busy: OnBusy
-    tool_whitelist: Sequence[str] | None = None
-    answers: Mapping[str, Answer] | None = None
-    results: Mapping[str, ToolOutput] = attrs.field(factory=dict[str, ToolOutput])
-    face: FaceRun | None = None
 
 
 def open_runtime(

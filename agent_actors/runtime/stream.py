@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Generic, Self, cast
 
+import attrs
 import trio
 
 from agent_actors.actors.run_tree import current_call, lending
@@ -16,9 +17,23 @@ from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
 from agent_actors.kernel.interrupts import finish
 from agent_actors.kernel.request import Request, RequestCancelled
+from agent_actors.run.context import RunContext
 from agent_actors.run.output.event_mailbox import EventMailbox
 
 _NOT_ENTERED: Final = "enter it first: `async with runtime.stream(...) as events:`"
+
+
+@attrs.frozen(eq=False)
+class StartedRun:
+    """A run that was started.
+
+    Attributes:
+        request: Its outcome.
+        context: Its state.
+    """
+
+    request: Request[RunResult]
+    context: RunContext
 
 
 async def wait_for_result(request: Request[RunResult]) -> RunResult:
@@ -50,12 +65,13 @@ class RunStream(Generic[OutputT_co]):
 
     def __init__(
         self,
-        start: Callable[[EventMailbox], Awaitable[Request[RunResult]]],
+        start: Callable[[EventMailbox], Awaitable[StartedRun]],
         mailbox: EventMailbox,
     ) -> None:
         self._start = start
         self._mailbox = mailbox
         self._request: Request[RunResult] | None = None
+        self._context: RunContext | None = None
         self._batch: list[RunEvent] = []
         self._raised = False
         self._lending = lending(current_call.get())
@@ -86,7 +102,8 @@ class RunStream(Generic[OutputT_co]):
         """
         if self._request is not None:
             raise RuntimeError("a RunStream can be entered only once")
-        self._request = await self._start(self._mailbox)
+        started = await self._start(self._mailbox)
+        self._request, self._context = started.request, started.context
         await self._lending.__aenter__()
         return self
 
@@ -111,6 +128,11 @@ class RunStream(Generic[OutputT_co]):
                 raise error
         else:
             exc.add_note(f"and the run failed: {type(error).__name__}: {error}")
+
+    @property
+    def context(self) -> RunContext | None:
+        """The state of the run, for `Client`; None before its start."""
+        return self._context
 
     @property
     def unfinished(self) -> bool:

@@ -1,38 +1,42 @@
-"""What is noted of a session beside its records, so that a listing can tell what it is.
+"""The metadata that a run notes of its session, so that listings can describe the session. Pure.
 
-Pure. A caller's own keys stand beside these; no key of an endpoint's is ever among them.
+Callers may add keys of their own. Keys of an endpoint (API keys) are never part of it.
 """
+
+from collections.abc import Sequence
 
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.session import PARENT_CALL, PARENT_SESSION
-from agent_actors.options.agent_options import AgentOptions
-from agent_actors.run.spec import RunSpec
 
 
-def metadata_of(spec: RunSpec) -> dict[str, JsonValue]:
-    """What a run notes of its session; of a child run, whose child it is."""
-    options, parent = spec.options, spec.node.parent
+def run_metadata(
+    *,
+    cwd: str,
+    provider_name: str,
+    model: str,
+    allowed_tools: Sequence[str],
+    agent_name: str | None,
+    parent: tuple[str, str | None] | None,
+) -> dict[str, JsonValue]:
+    """Return what a run notes of its session.
+
+    Args:
+        cwd: The working directory of the run.
+        provider_name: The profile of the endpoint, or the class of the provider.
+        model: The model.
+        allowed_tools: The names of the tools that the run may use.
+        agent_name: The name of the agent; None: it has none.
+        parent: For a nested run, the session and the tool call that started it; else None.
+    """
     noted: dict[str, JsonValue] = {
-        "cwd": str(options.cwd),
-        "provider_name": _provider_name(options),
-        "model": options.model,
+        "cwd": cwd,
+        "provider_name": provider_name,
+        "model": model,
         # Settings come from the caller's code alone: no file is read for them.
         "setting_sources": [],
-        "allowed_tools": _allowed_tools(spec),
-        "agent_name": options.agent_name,
+        "allowed_tools": list[JsonValue](allowed_tools),
+        "agent_name": agent_name,
     }
     if parent is not None:
-        noted[PARENT_SESSION] = parent.session_id
-        noted[PARENT_CALL] = spec.parent_tool_use_id
+        noted[PARENT_SESSION], noted[PARENT_CALL] = parent
     return noted
-
-
-def _provider_name(options: AgentOptions) -> str:
-    if options.resolved is not None:
-        return options.resolved.profile.name
-    return type(options.provider).__name__
-
-
-def _allowed_tools(spec: RunSpec) -> list[JsonValue]:
-    wanted = spec.tool_whitelist
-    return [name for name in spec.options.tools_by_name if wanted is None or name in wanted]

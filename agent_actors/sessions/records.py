@@ -1,14 +1,14 @@
-"""What is put on record before a run begins: how its session goes on from where it was left.
+"""Records that precede those of a run, and records that callers, tools and hooks make. Pure.
 
-Pure. Calls that an earlier run left open are closed, since another word of the caller comes between
-them and any result; a conversation that the caller put in the place of the session's is written
-down after a record that takes the session back to its beginning.
+Calls that an earlier run left open are closed, since a new user message follows them. If a caller
+replaces the conversation, a `session.rewind` to the beginning precedes the new conversation.
 """
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from agent_actors.codec.events import checked_fields
 from agent_actors.domain.blocks import (
     AssistantBlock,
     OpaqueBlock,
@@ -19,17 +19,19 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.events import (
     AssistantMessage,
+    Event,
     EventBuilder,
     EventScope,
+    FileChanged,
     Notification,
     SessionRewind,
+    SkillActivated,
+    TodosChanged,
     ToolResult,
     UserMessage,
 )
 from agent_actors.domain.messages import Message, Messages
-from agent_actors.errors import MessageError
-from agent_actors.run.spec import RunSpec
-from agent_actors.runtime.sessions.transaction import validated
+from agent_actors.errors import ConfigError, InvalidEventError, MessageError
 from agent_actors.sessions import REPORTED_UNREADABLE, UNFINISHED, SessionState
 
 if TYPE_CHECKING:
@@ -37,24 +39,71 @@ if TYPE_CHECKING:
 
 NO_RESULT: Final = "no result was given for this call before the conversation went on"
 
+# The types of events that callers, tools and hooks may record; a run records the others.
+RECORDABLE: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
+
 _NOWHERE: Final = EventScope("", "", "")
 
 
-def opening_of(spec: RunSpec, state: SessionState) -> list[EventBuilder]:
-    """The records that come before those of this run.
+def validated(builder: EventBuilder) -> EventBuilder:
+    """Return a builder of the event as it will be decoded, independent of the caller's objects.
 
-    Calls without a result, as a crash leaves them, are closed on record: what the fold would say of
-    them each time is said once and for all. A session that waits for answers is left alone.
+    Untyped code may pass any value in an event. An event that cannot be decoded would make its
+    session unreadable, so it is refused before it is recorded.
 
     Raises:
-        MessageError: The conversation that the caller brought holds what no session can.
+        InvalidEventError: The event could not be decoded; names the field and the reason.
     """
-    replaces = None if spec.face is None else spec.face.replaces
-    if replaces is None and (state.is_suspended or spec.answers is not None):
+    try:
+        event = builder(_NOWHERE, "", 0.0, seq=None)
+    except TypeError as error:
+        raise InvalidEventError(
+            "expected an event without its header, such as functools.partial(Notification, "
+            f"text=...); got {builder!r:.80}, and {error}"
+        ) from error
+    if not isinstance(cast(object, event), Event):
+        raise InvalidEventError(f"expected a draft that makes an event; it made {event!r:.80}")
+    cls, fields = checked_fields(event)
+    return partial(cls, **fields)
+
+
+def recordable(builder: EventBuilder) -> EventBuilder:
+    """Return a validated builder of an event that a caller, a tool or a hook may record.
+
+    Raises:
+        ConfigError: Events of this type are recorded by runs only.
+        InvalidEventError: See `validated`.
+    """
+    checked = validated(builder)
+    event = checked(_NOWHERE, "", 0.0, seq=None)
+    if not isinstance(event, RECORDABLE):
+        raise ConfigError(
+            "a caller may record todos, files, skills and notifications; got "
+            f"{type(event).__name__}"
+        )
+    return checked
+
+
+def records_before_run(
+    state: SessionState, replacement: Messages | None, *, from_client: bool, resumes: bool
+) -> list[EventBuilder]:
+    """The records that precede those of a run.
+
+    Calls without a result, as a crash leaves them, are closed. The calls of a suspended session
+    stay open.
+
+    Args:
+        state: The session.
+        replacement: A conversation that replaces the session's history; None: the history stays.
+        from_client: Whether `Client` or `query()` started the run.
+        resumes: Whether the run resumes a suspended session.
+
+    Raises:
+        MessageError: The replacement contains a message that a session cannot hold.
+    """
+    if replacement is None and (state.is_suspended or resumes):
         return []
-    if spec.face is not None:
-        return opening(state, replaces)
-    return opening(state, None, UNFINISHED)
+    return opening(state, replacement, NO_RESULT if from_client else UNFINISHED)
 
 
 def opening(

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import attrs
 
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import RunInfo
 
@@ -56,6 +57,21 @@ class ToolContext(Protocol):
         """Tell the run's readers how far the call is; never blocks, a slow reader may miss it."""
         ...
 
+    def record(self, event: EventBuilder) -> None:
+        """Record an event in the session, in the same commit as the result of the call.
+
+        Args:
+            event: An event without its header, for example
+                `functools.partial(FileChanged, path="a.txt", content="new")`; also `TodosChanged`,
+                `SkillActivated` and `Notification`.
+
+        Raises:
+            ConfigError: Events of this type are recorded by runs only.
+            InvalidEventError: The event cannot be read back from a log.
+            RuntimeError: The call has ended, or no run made it.
+        """
+        ...
+
 
 @attrs.frozen
 class DetachedContext:
@@ -100,3 +116,7 @@ class DetachedContext:
 
     def report(self, progress: JsonValue) -> None:
         """Nobody listens."""
+
+    def record(self, event: EventBuilder) -> None:
+        """Raise `RuntimeError`: there is no session."""
+        raise RuntimeError("no run made this call, so ctx.record() has no session to record in")

@@ -7,6 +7,7 @@ import trio
 
 from agent_actors.actors.tool_executor import RunTools, ToolExecutor
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.kernel.request import Request
@@ -23,6 +24,10 @@ class Progress:
         self.told.append((call_id, name, progress))
 
 
+def _record_nothing(event: EventBuilder, call_id: str) -> None:
+    raise AssertionError(f"{call_id} recorded {event}")
+
+
 def run_of(
     *tools: Tool, run_id: str = "run", timeout: float = 300.0, progress: Progress | None = None
 ) -> RunTools:
@@ -33,6 +38,7 @@ def run_of(
         Path("/somewhere"),
         info=lambda: info,
         on_progress=progress or Progress(),
+        on_record=_record_nothing,
         timeout=timeout,
     )
 

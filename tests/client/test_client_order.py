@@ -457,3 +457,12 @@ async def check_interrupted(step: int, outcome: StepOutcome[_Around]) -> None:
 
 def test_an_interrupt_that_is_cancelled_at_any_step_leaves_nothing() -> None:
     cancel_at_every_step(interrupted, around=around, check=check_interrupted, may_stay=is_service)
+
+
+async def test_continued_turn_records_a_replaced_history() -> None:
+    options = AgentOptions(model="m", provider=ScriptedModel(["Fine."]))
+    async with Client(options) as client:
+        client.message_history = [{"role": "user", "content": "Well?"}]
+        await client.continue_turn()
+        assert [block async for block in client.receive_messages()]
+        assert [message["content"] for message in client.history] == ["Well?", "Fine."]

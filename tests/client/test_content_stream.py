@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.client.content_stream import AnswerRestarted, BlockReader, StreamBlock, error_text
+from agent_actors.client.content_stream import AnswerRestarted, BlockReader, StreamBlock
 from agent_actors.domain.blocks import (
     AssistantBlock,
     OpaqueBlock,
@@ -26,6 +26,7 @@ from agent_actors.domain.events import (
     Notification,
     ToolResult,
 )
+from agent_actors.run.tools.deferred_calls import error_text
 
 SCOPE = EventScope("s", "r", "q")
 USE = ToolUseBlock("a", "add", {"n": 1}, '{"n":1}')

@@ -22,7 +22,7 @@ from agent_actors import (
     run_sync,
     tool,
 )
-from agent_actors.client.turn import FaceTurn
+from agent_actors.client.turn import ClientTurn
 from agent_actors.domain.events import ResultEvent
 from agent_actors.errors import ConfigError, ProviderConnectError
 from agent_actors.hooks import HookDecision
@@ -158,10 +158,10 @@ async def test_a_query_is_one_run() -> None:
 
 
 async def test_a_query_that_cannot_begin_leaves_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(turn: FaceTurn, *, admitted: bool) -> None:
+    async def fails(turn: ClientTurn, *, admitted: bool) -> None:
         raise ProviderConnectError("no", endpoint="e")
 
-    monkeypatch.setattr(FaceTurn, "begin", fails)
+    monkeypatch.setattr(ClientTurn, "begin", fails)
     asked = query("Hi.", agent("x")[0])
     with pytest.raises(ProviderConnectError):
         await asked.__aenter__()

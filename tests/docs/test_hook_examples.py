@@ -67,3 +67,7 @@ def test_observers_see_each_record_once() -> None:
     assert "s: - app.deployed" in lines
     late = [line for line in lines if line.startswith("late:")]
     assert late == ["late: 6 tool.result", "late: 9 result", "late: 14 result", "late: shutdown 3"]
+
+
+def test_recorded_event_of_a_tool_is_in_the_log() -> None:
+    assert output_of("record_events") == ["note.txt: Buy milk."]

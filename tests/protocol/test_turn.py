@@ -8,16 +8,13 @@ from agent_actors.domain.blocks import AssistantBlock, ImageBlock, TextBlock
 from agent_actors.domain.model import FinishReason, ModelCompleted
 from agent_actors.protocol.turn import (
     TABLE,
-    Append,
     BudgetExceeded,
-    Command,
-    Decided,
-    DecisionNeeded,
+    Commands,
     IllegalTransition,
     Interrupted,
-    OutputFits,
-    OutputMisfit,
-    ResultEntry,
+    OutputInvalid,
+    OutputValid,
+    Resumed,
     State,
     TurnEvent,
     TurnMachine,
@@ -177,43 +174,31 @@ def test_input_that_no_turn_took_is_left_over() -> None:
     one = thinking(1)
     one.feed(UserInput("too late"))
     assert [told(c) for c in one.feed(answer("Bye."))] == ["append answer", "finish max_iterations"]
-    assert [waiting.text for waiting in one.untaken] == ["too late"]
+    assert [waiting.text for waiting in one.pending_input] == ["too late"]
 
 
-def test_a_call_that_needs_a_decision_holds_up_no_other() -> None:
-    one = acting("a", "b")
+def test_resumed_calls_start_and_results_count() -> None:
+    calls = (use("a"), use("b"), use("c"))
+    given = (result("b").result,)
     play(
-        one,
-        DecisionNeeded("a", "May it?"),
-        ["ask a"],
-        result("b"),
-        ["append result:b"],
-        Decided("a", allowed=True),
-        ["start a"],
+        machine(),
+        Resumed(calls, given, deferred=frozenset("c")),
+        ["append result:b", "start a"],
         result("a"),
-        ["append result:a", "model 2"],
+        ["append result:a"],
+        result("c"),
+        ["append result:c", "model 1"],
     )
 
 
-def test_a_decision_may_rewrite_the_input() -> None:
-    one = acting("a")
-    one.feed(DecisionNeeded("a", "May it?"))
-    one.feed(Decided("a", allowed=True, input={"safe": True}))
-    assert one.open_calls[0].input == {"safe": True}
+def test_resumed_calls_with_all_results_call_the_model() -> None:
+    play(machine(), Resumed((use("a"),), (result("a").result,)), ["append result:a", "model 1"])
 
 
-def test_a_refused_call_is_told_to_the_model_with_its_reason() -> None:
-    one = acting("a", "b")
-    one.feed(DecisionNeeded("a", "May it?"))
-    one.feed(DecisionNeeded("b", "And it?"))
-    play(one, Decided("a", allowed=False), ["append synthetic:a"])
-    commands = one.feed(Decided("b", allowed=False, reason="not today"))
-    assert [told(c) for c in commands] == ["append synthetic:b", "model 2"]
-    assert isinstance(commands[0], Append)
-    [entry] = commands[0].entries
-    assert isinstance(entry, ResultEntry)
-    assert entry.result.content == "not today"
-    assert entry.result.is_error
+def test_budget_names_the_end_of_a_finished_run() -> None:
+    one = thinking()
+    one.feed(answer("Bye.", finish="length"))
+    play(one, BudgetExceeded("output_tokens"), ["finish budget:output_tokens"])
 
 
 def test_a_run_that_begins_without_a_word_goes_on_where_the_conversation_stands() -> None:
@@ -257,10 +242,9 @@ EVENTS: dict[str, TurnEvent] = {
     "UserInput": GO,
     "ModelCompleted": answer("x"),
     "ToolFinished": result("a"),
-    "DecisionNeeded": DecisionNeeded("a", "?"),
-    "Decided": Decided("a", allowed=True),
-    "OutputFits": OutputFits(),
-    "OutputMisfit": OutputMisfit("no"),
+    "Resumed": Resumed((use("a"),)),
+    "OutputValid": OutputValid(),
+    "OutputInvalid": OutputInvalid("no"),
     "Interrupted": Interrupted("interrupted", "stop"),
     "BudgetExceeded": BudgetExceeded("tokens"),
 }
@@ -274,39 +258,23 @@ def test_what_the_table_does_not_have_raises_naming_event_and_state(
     event = EVENTS[name]
     one = in_state(state)
     if type(event) in TABLE[state]:
-        if name != "Decided":
-            one.feed(event)
-            assert one.state in TABLE[state][type(event)].to
+        one.feed(event)
+        assert one.state in TABLE[state][type(event)].to
         return
     with pytest.raises(IllegalTransition, match=f"{name} in state {state.value}"):
         one.feed(event)
 
 
-@pytest.mark.parametrize(
-    ("event", "detail"),
-    [
-        (result("z"), "call z is not open"),
-        (DecisionNeeded("z", "?"), "call z is not running"),
-        (Decided("a", allowed=True), "call a is not asked about"),
-    ],
-)
-def test_an_event_for_a_call_that_is_not_there_raises(event: TurnEvent, detail: str) -> None:
-    with pytest.raises(IllegalTransition, match=detail):
-        acting("a").feed(event)
-
-
-def test_a_call_is_asked_about_once() -> None:
-    one = acting("a")
-    one.feed(DecisionNeeded("a", "?"))
-    with pytest.raises(IllegalTransition, match="not running"):
-        one.feed(DecisionNeeded("a", "?"))
+def test_a_result_of_an_unknown_call_raises() -> None:
+    with pytest.raises(IllegalTransition, match="call z is not open"):
+        acting("a").feed(result("z"))
 
 
 def test_an_action_that_leads_where_the_table_does_not_is_found() -> None:
     class Lost(TurnMachine):
-        def _next_turn(self) -> list[Command]:
+        def _next_turn(self) -> Commands:
             self.state = State.READY
-            return []
+            return ()
 
     one = Lost(3)
     one.feed(GO)

@@ -6,8 +6,8 @@ import pytest
 from agent_actors.domain.model import FinishReason, ModelCompleted
 from agent_actors.protocol.turn import (
     Interrupted,
-    OutputFits,
-    OutputMisfit,
+    OutputInvalid,
+    OutputValid,
     State,
     TurnMachine,
     UserInput,
@@ -16,7 +16,7 @@ from tests.protocol.turn_playbook import ToolUseError, answer, play, result, tol
 
 GO = UserInput("go")
 STARTED = ["append user:go", "model 1"]
-NO = OutputMisfit("mend it")
+NO = OutputInvalid("mend it")
 
 
 def machine(*, retries: int = 2, max_iterations: int = 25) -> TurnMachine:
@@ -36,7 +36,7 @@ def test_an_answer_that_fits_ends_the_run() -> None:
         STARTED,
         answer("{}"),
         ["append answer", "check {}"],
-        OutputFits(),
+        OutputValid(),
         ["finish completed"],
     )
 
@@ -52,7 +52,7 @@ def test_an_answer_that_does_not_fit_is_kept_and_what_is_wrong_is_told_to_the_mo
         ["append user:mend it", "model 2"],
         answer("{}"),
         ["append answer", "check {}"],
-        OutputFits(),
+        OutputValid(),
         ["finish completed"],
     )
 
@@ -130,14 +130,14 @@ def test_an_answer_that_fits_is_taken_whatever_the_endpoint_says_of_its_end(
 ) -> None:
     one = thinking()
     one.feed(answer("{}", finish=finish))
-    assert [told(c) for c in one.feed(OutputFits())] == ["finish completed"]
+    assert [told(c) for c in one.feed(OutputValid())] == ["finish completed"]
 
 
 def test_a_later_misfit_is_not_taken_for_an_earlier_cut() -> None:
     one = thinking()
     one.feed(answer("{}", finish="length"))
     one.feed(UserInput("and?"))
-    one.feed(OutputFits())
+    one.feed(OutputValid())
     one.feed(answer("no"))
     assert [told(c) for c in one.feed(NO)] == ["append user:mend it", "model 3"]
 
@@ -171,14 +171,14 @@ def test_input_that_waits_comes_before_any_look_at_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "told_first"), [(OutputFits(), []), (NO, ["append user:mend it"])]
+    ("verdict", "told_first"), [(OutputValid(), []), (NO, ["append user:mend it"])]
 )
 def test_input_that_comes_during_the_look_is_taken_by_the_next_turn(
-    verdict: OutputFits | OutputMisfit, told_first: list[str]
+    verdict: OutputValid | OutputInvalid, told_first: list[str]
 ) -> None:
     one = thinking()
     one.feed(answer("{}"))
-    assert one.feed(UserInput("and?")) == []
+    assert one.feed(UserInput("and?")) == ()
     assert [told(c) for c in one.feed(verdict)] == [*told_first, "append user:and?", "model 2"]
 
 

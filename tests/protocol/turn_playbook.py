@@ -9,7 +9,6 @@ from agent_actors.domain.run import ToolCallResult
 from agent_actors.protocol.turn import (
     AnswerEntry,
     Append,
-    Ask,
     CallEntry,
     CallModel,
     CheckOutput,
@@ -51,8 +50,6 @@ def told(command: Command) -> str:
             return f"model {iteration}"
         case StartTool(call=call):
             return f"start {call.id}"
-        case Ask(call=call):
-            return f"ask {call.id}"
         case CheckOutput(text=text):
             return f"check {text}"
         case Finish(stop_reason=stop_reason):

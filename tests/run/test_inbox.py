@@ -18,7 +18,7 @@ from agent_actors.protocol.turn import (
     UserEntry,
     UserInput,
 )
-from agent_actors.run.steering import Fate, Inbox, Note, Steering
+from agent_actors.run.steering import Inbox, Note, Steering, SteeringOutcome
 from agent_actors.testing import ScriptedModel
 
 AGENT = AgentOptions(model="m", provider=ScriptedModel([]))
@@ -30,15 +30,15 @@ class Run:
 
     machine: TurnMachine
     inbox: Inbox
-    fates: dict[str, Fate] = attrs.field(factory=dict[str, Fate])
+    fates: dict[str, SteeringOutcome] = attrs.field(factory=dict[str, SteeringOutcome])
 
     def leave(self, text: str) -> Note:
         note = Note(UserInput(text), self._settle(text))
         self.inbox.leave(note)
         return note
 
-    def _settle(self, text: str) -> Callable[[Fate], None]:
-        def settle(fate: Fate) -> None:
+    def _settle(self, text: str) -> Callable[[SteeringOutcome], None]:
+        def settle(fate: SteeringOutcome) -> None:
             assert text not in self.fates, "told twice"
             self.fates[text] = fate
 
@@ -72,7 +72,7 @@ def made(max_iterations: int = 25) -> Run:
 
 SAID = TextBlock("Well.")
 USES = (ToolUseBlock("a", "t", {}), ToolUseBlock("b", "t", {}))
-TAKEN: Fate = (None, "steered")
+TAKEN: SteeringOutcome = (None, "steered")
 
 
 def test_an_answer_without_calls_is_a_boundary_and_one_with_calls_is_none() -> None:
@@ -175,20 +175,19 @@ def test_what_could_not_be_recorded_failed_with_the_run() -> None:
 
 
 async def test_a_run_that_nobody_listens_to_just_waits() -> None:
-    told: list[str] = []
+    told: list[SteeringOutcome] = []
     steering = Steering(told.append)
     await steering.speak(UserInput("x"), None)
     await steering.withdraw()
-    assert (steering.fate, told) == (None, [])
+    assert told == []
 
 
 async def test_a_fate_is_settled_once() -> None:
-    told: list[str] = []
+    told: list[SteeringOutcome] = []
     run, steering = made(), Steering(told.append)
     await steering.speak(UserInput("x"), run.inbox)
     assert run.answer(SAID) == ["x"]
     run.inbox.confirm()
     steering._settle((None, "other"))
     await steering.withdraw()
-    assert steering.fate == TAKEN
-    assert told == ["settled"]
+    assert told == [TAKEN]

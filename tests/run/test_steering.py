@@ -30,7 +30,7 @@ async def held(
         async with trio.open_nursery() as nursery:
             yield Runs(runtime, nursery, options or an_agent())
         check_quiet(runtime)
-        assert not runtime._actors.inboxes
+        assert not runtime._actors.services.inboxes
         check_records(await store.load("s"))
         history = runtime.history("s")
         if history is not None:

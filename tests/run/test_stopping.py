@@ -2,20 +2,33 @@
 
 import trio
 
+from agent_actors import AgentOptions
 from agent_actors.domain.run import CancelReason
+from agent_actors.protocol.turn import TurnMachine, UserInput
 from agent_actors.run.cancellation import RunStop
+from agent_actors.run.steering import Inbox, Note
+from agent_actors.testing import ScriptedModel
 
 
-def made() -> tuple[RunStop, list[str]]:
-    told: list[str] = []
-    return RunStop(lambda: told.append("told")), told
+def made() -> tuple[RunStop, Inbox]:
+    machine = TurnMachine(25)
+    machine.feed(UserInput("go"))
+    inbox = Inbox(AgentOptions(model="m", provider=ScriptedModel([])), machine, None)
+    return RunStop(inbox), inbox
+
+
+def takes_input(inbox: Inbox) -> bool:
+    note = Note(UserInput("more"), lambda _: None)
+    inbox.leave(note)
+    return note in inbox._waiting
 
 
 async def test_a_stop_waits_until_the_session_is_open_and_a_cancel_does_not() -> None:
-    stop, told = made()
+    stop, inbox = made()
+    assert takes_input(inbox)
     stop.stop(CancelReason.INTERRUPT, "")
     seen = [stop.scope.cancel_called]
-    assert told == ["told"]
+    assert not takes_input(inbox)
     stop.opened()
     assert [*seen, stop.scope.cancel_called] == [False, True]
     other, _ = made()
@@ -31,14 +44,14 @@ async def test_the_first_reason_counts_and_a_rollback_whenever_it_comes() -> Non
     stop.stop(CancelReason.ROLLBACK, "no, undo it")
     stop.cancel("shutdown")
     assert stop.reason is CancelReason.INTERRUPT
-    assert stop.told == "the run was stopped: stop it"
+    assert stop.explanation == "the run was stopped: stop it"
     assert stop.outcome("interrupted") == stop.outcome("completed") == "rolled_back"
 
 
 async def test_what_was_not_told_why_names_the_reason() -> None:
     stop, _ = made()
     stop.stop(CancelReason.INTERRUPT, "")
-    assert stop.told == "the run was stopped (interrupt)"
+    assert stop.explanation == "the run was stopped (interrupt)"
     assert stop.outcome("interrupted") == "interrupted"
 
 

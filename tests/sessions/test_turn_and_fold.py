@@ -13,19 +13,16 @@ from agent_actors.domain.run import ToolCallResult
 from agent_actors.protocol.turn import (
     AnswerEntry,
     Append,
-    Ask,
     CallEntry,
     CallModel,
     CheckOutput,
     Command,
-    Decided,
-    DecisionNeeded,
     Entry,
     Finish,
     IllegalTransition,
     Interrupted,
-    OutputFits,
-    OutputMisfit,
+    OutputInvalid,
+    OutputValid,
     ResultEntry,
     StartTool,
     State,
@@ -67,7 +64,6 @@ class Run(RuleBasedStateMachine):
         self.calls = 0
         self.broken: set[str] = set()
         self.running: list[str] = []
-        self.asking: list[str] = []
         self.recorded: list[str] = []
         self.answered: list[str] = []
         self.ends = 0
@@ -85,9 +81,6 @@ class Run(RuleBasedStateMachine):
             case StartTool(call=call):
                 assert call.id not in self.broken, "a call that did not parse would run"
                 self.running.append(call.id)
-            case Ask(call=call):
-                self.running.remove(call.id)
-                self.asking.append(call.id)
             case CallModel():
                 self.model_calls += 1
             case CheckOutput():
@@ -129,22 +122,10 @@ class Run(RuleBasedStateMachine):
         self.running.remove(call_id)
         self.feed(ToolFinished(ToolCallResult(call_id, "tool", {}, "fine")))
 
-    @precondition(lambda self: self.running)
-    @rule(data=st.data())
-    def tool_needs_a_decision(self, data: st.DataObject) -> None:
-        self.feed(DecisionNeeded(data.draw(st.sampled_from(self.running)), "May it?"))
-
-    @precondition(lambda self: self.asking)
-    @rule(data=st.data(), allowed=st.booleans())
-    def somebody_decides(self, data: st.DataObject, allowed: bool) -> None:
-        call_id = data.draw(st.sampled_from(self.asking))
-        self.asking.remove(call_id)
-        self.feed(Decided(call_id, allowed=allowed))
-
     @precondition(lambda self: self.machine.state is State.OUTPUT)
     @rule(fits=st.booleans())
     def answer_is_looked_at(self, fits: bool) -> None:
-        self.feed(OutputFits() if fits else OutputMisfit("no"))
+        self.feed(OutputValid() if fits else OutputInvalid("no"))
 
     @precondition(lambda self: self.machine.state not in (State.READY, State.DONE))
     @rule()
@@ -156,7 +137,6 @@ class Run(RuleBasedStateMachine):
     def run_is_interrupted(self) -> None:
         self.feed(Interrupted("interrupted", "stop"))
         self.running.clear()
-        self.asking.clear()
 
     @precondition(lambda self: self.machine.state is State.DONE)
     @rule()

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 import pytest
 
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError, ToolArgumentsError
@@ -48,6 +49,9 @@ class Context:
 
     def report(self, progress: JsonValue) -> None:
         self.told.append(progress)
+
+    def record(self, event: EventBuilder) -> None:
+        raise RuntimeError(f"{event!r}: not here")
 
 
 def city_tool(handler: Any = echo, **options: Any) -> Tool:

@@ -1,6 +1,7 @@
 """A user's code, read by the type checkers only: nothing here needs a cast or an ignore."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Literal, assert_type
 
 from agent_actors import (
@@ -16,7 +17,7 @@ from agent_actors import (
     open_runtime,
     tool,
 )
-from agent_actors.events import AssistantDelta, Event, RunEvent, ToolResult
+from agent_actors.events import AssistantDelta, Event, FileChanged, RunEvent, ToolResult
 from agent_actors.model import ModelCompleted, ModelDelta, ModelRequest, TextDelta
 from agent_actors.stores.memory import MemoryStore
 
@@ -31,6 +32,7 @@ async def get_weather(city: str, units: Literal["c", "f"] = "c") -> dict[str, ob
 def compute(numbers: list[int], context: ToolContext) -> ToolOutput:
     """A sync tool that knows its run."""
     context.report(len(numbers))
+    context.record(partial(FileChanged, path="sum.txt", content="1"))
     return ToolOutput("done", data={"sum": sum(numbers)})
 
 

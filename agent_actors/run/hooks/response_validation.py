@@ -19,7 +19,7 @@ from agent_actors.errors import MessageError
 _BLOCKS: Final[tuple[object, ...]] = get_args(AssistantBlock)
 
 
-def sound_answer(answer: ModelCompleted) -> ModelCompleted:
+def validate_response(answer: ModelCompleted) -> ModelCompleted:
     """The answer, if it can be stored, counted and shown.
 
     Raises:

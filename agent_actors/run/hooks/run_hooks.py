@@ -1,8 +1,7 @@
-"""What hooks mean for a run: where the ring is asked, and what its answers do.
+"""The hooks of one run at their places in the run, and what a refusal means there.
 
-Between the driver, which carries a run out, and the ring, which calls hooks. Each method stands for
-one place in the run; a refusal comes back as `Blocked`, for the driver to end the run with. A run
-whose agent has no hooks has none of this.
+Each method stands for one phase. A refusal is returned as a `HookBlock`, with which the driver ends
+the run. A run whose agent has no hooks has no `RunHooks`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,10 +14,8 @@ import trio
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
-from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelCompleted, ModelRequest
-from agent_actors.domain.run import RunInfo
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError
 from agent_actors.hooks.decision import Denial
@@ -39,8 +36,9 @@ from agent_actors.hooks.registry import HookChain
 from agent_actors.kernel.interrupts import TakeInterrupt, raise_interrupt
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.hooks.chain import Ring
-from agent_actors.run.model.budget import NoRoom
+from agent_actors.run.hooks.hook_host import HookHost
+from agent_actors.run.hooks.hook_onion import HookOnion
+from agent_actors.run.model.budget import BudgetExhausted
 from agent_actors.tools.output import ToolOutput
 
 if TYPE_CHECKING:
@@ -53,8 +51,8 @@ AFTER_AGENT_TIMEOUT: Final = 10.0
 
 
 @attrs.frozen
-class Blocked:
-    """A hook ended the run.
+class HookBlock:
+    """Why a hook ended the run.
 
     Attributes:
         phase: Where.
@@ -82,17 +80,25 @@ class Blocked:
         return f"hook {self.hook} ended the run" + (f": {self.reason}" if self.reason else "")
 
 
-class HookedRun:
+class RunBlocked(Exception):
+    """A hook ended the run: the driver leaves its loop, and closes the run."""
+
+    def __init__(self, block: HookBlock) -> None:
+        super().__init__(block.why)
+        self.block = block
+
+
+class RunHooks:
     """The hooks of one run, at their places in it.
 
     Args:
         chain: The hooks.
         options: The agent.
-        info: Gives a snapshot of the run.
+        run: The run.
         take_interrupt: Called with what a hook raised.
 
     Attributes:
-        ring: The ring.
+        onion: The hooks, in their order.
         chain: The hooks.
         timeout: Seconds that a hook may take which names no deadline of its own.
         tools: The agent's tools and those that hooks registered, by name.
@@ -102,20 +108,20 @@ class HookedRun:
         self,
         chain: HookChain,
         options: AgentOptions,
-        info: Callable[[], RunInfo],
+        run: HookHost,
         take_interrupt: TakeInterrupt = raise_interrupt,
     ) -> None:
         self.tools: dict[str, Tool] = dict(options.tools_by_name)
-        self.ring: Ring = Ring(
+        self.onion: HookOnion = HookOnion(
             chain,
-            info,
+            run,
             tools=self.tools,
             timeout=options.hook_timeout,
             take_interrupt=take_interrupt,
         )
         self.chain: HookChain = chain
         self.timeout: float = options.hook_timeout
-        self._info = info
+        self._run = run
         self._options = options
         self._began = False
 
@@ -123,29 +129,25 @@ class HookedRun:
         self, call: ToolUseBlock, tool: "Tool", messages: Messages
     ) -> ToolUseBlock | ToolOutput:
         """May this call run: the call, as hooks rewrote it, or what the model is told instead."""
-        if not self.ring.takes_part(Phase.BEFORE_TOOL):
+        if not self.onion.takes_part(Phase.BEFORE_TOOL):
             return call
-        admitted = await self.ring.guard(call, tool, messages)
+        admitted = await self.onion.guard(call, tool, messages)
         return refused(admitted) if isinstance(admitted, Denial) else admitted
-
-    def drafts(self) -> list[EventBuilder]:
-        """What hooks did since the last look, as records."""
-        return self.ring.drafts()
 
     @property
     def withholds(self) -> bool:
         """Whether deltas are shown only when `after_model` has spoken."""
-        return self._options.withhold_deltas and self.ring.takes_part(Phase.AFTER_MODEL)
+        return self._options.withhold_deltas and self.onion.takes_part(Phase.AFTER_MODEL)
 
     @property
-    def blocked(self) -> Blocked | None:
+    def blocked(self) -> HookBlock | None:
         """What a hook of a tool call ended the run with; None if none did."""
-        if self.ring.stopped is None:
+        if self.onion.stopped is None:
             return None
-        phase, refusal = self.ring.stopped
+        phase, refusal = self.onion.stopped
         return _blocked(phase, refusal)
 
-    async def start_session(self, source: str) -> Blocked | None:
+    async def start_session(self, source: str) -> HookBlock | None:
         """The session is opened in this runtime, by this run.
 
         Raises:
@@ -153,14 +155,14 @@ class HookedRun:
         """
         return (await self._decide(self._event(SessionStartEvent, source=source)))[1]
 
-    async def begin(self, said: UserInput, messages: Messages) -> UserInput | Blocked:
+    async def begin(self, said: UserInput, messages: Messages) -> UserInput | HookBlock:
         """The caller spoke, and the run begins: what is sent and stored as the prompt.
 
         A run that goes on without a word begins like any other; there was nothing to submit.
         """
         if said.text or said.blocks:
             submitted = await self.submit(said, messages)
-            if isinstance(submitted, Blocked):
+            if isinstance(submitted, HookBlock):
                 return submitted
             said = submitted
         self._began = True
@@ -168,7 +170,7 @@ class HookedRun:
         _, blocked = await self._decide(begun)
         return said if blocked is None else blocked
 
-    async def submit(self, said: UserInput, messages: Messages) -> UserInput | Blocked:
+    async def submit(self, said: UserInput, messages: Messages) -> UserInput | HookBlock:
         """The caller spoke, to begin the run or while it is under way."""
         submitted, blocked = await self._decide(
             self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
@@ -179,23 +181,26 @@ class HookedRun:
 
     async def call_model(
         self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelCompleted]]
-    ) -> ModelCompleted | Blocked:
+    ) -> ModelCompleted | HookBlock:
         """One model call, with everything around it."""
-        ring = self.ring
-        request = await ring.modify_request(request)
-        if ring.takes_part(Phase.BEFORE_MODEL):
+        onion = self.onion
+        request = await onion.modify_request(request)
+        if onion.takes_part(Phase.BEFORE_MODEL):
             refused = await self._before_model(request)
-            if isinstance(refused, Blocked):
+            if isinstance(refused, HookBlock):
                 return refused
             request = refused
         try:
-            answer = await ring.wrap_model_call(request, ask)
-        except NoRoom as full:
-            return Blocked(Phase.WRAP_MODEL_CALL.value, "<any>", str(full), budget=full.what)
-        if not ring.takes_part(Phase.AFTER_MODEL):
+            answer = await onion.wrap_model_call(request, ask)
+        except BudgetExhausted as full:
+            return HookBlock(Phase.WRAP_MODEL_CALL.value, "<any>", str(full), budget=full.what)
+        if not onion.takes_part(Phase.AFTER_MODEL):
             return answer
         event = self._event(
-            AfterModelEvent, answer=answer, text=answer.text, iteration=self._info().iteration
+            AfterModelEvent,
+            answer=answer,
+            text=answer.text,
+            iteration=self._run.snapshot().iteration,
         )
         looked, blocked = await self._decide(event)
         if blocked is not None:
@@ -204,7 +209,7 @@ class HookedRun:
 
     async def start_subagent(
         self, agent_name: str, prompt: str, session_id: str, call_id: str
-    ) -> Blocked | None:
+    ) -> HookBlock | None:
         """A tool of this run starts a run."""
         event = self._event(
             SubagentStartEvent,
@@ -246,7 +251,7 @@ class HookedRun:
         event = self._event(AfterAgentEvent, text=text, stop_reason=stop_reason, error=failure)
         try:
             with trio.move_on_after(AFTER_AGENT_TIMEOUT, shield=True) as limit:
-                await self.ring.decide(event)
+                await self.onion.decide(event)
             if limit.cancelled_caught:
                 raise HookError(
                     f"the hooks did not end within {AFTER_AGENT_TIMEOUT:g} s",
@@ -259,11 +264,11 @@ class HookedRun:
             failure.add_note(f"and then: {error}")
         return failure
 
-    async def _before_model(self, request: ModelRequest) -> ModelRequest | Blocked:
+    async def _before_model(self, request: ModelRequest) -> ModelRequest | HookBlock:
         asked = self._event(
             BeforeModelEvent,
             messages=tuple(messages_to_openai(request.messages)),
-            iteration=self._info().iteration,
+            iteration=self._run.snapshot().iteration,
             rewrites=self._options.allow_message_rewrite,
         )
         event, blocked = await self._decide(asked)
@@ -274,14 +279,14 @@ class HookedRun:
         # A conversation: the event took no other.
         return attrs.evolve(request, messages=messages_rewritten(request.messages, event.messages))
 
-    async def _decide(self, event: E) -> tuple[E, Blocked | None]:
-        if not self.ring.takes_part(event.phase):
+    async def _decide(self, event: E) -> tuple[E, HookBlock | None]:
+        if not self.onion.takes_part(event.phase):
             return event, None
-        event, refusal = await self.ring.decide(event)
+        event, refusal = await self.onion.decide(event)
         return event, None if refusal is None else _blocked(event.phase, refusal)
 
     def _event(self, kind: Callable[..., E], **fields: object) -> E:
-        run = self._info()
+        run = self._run.snapshot()
         return partial(kind, session_id=run.session_id, run_id=run.run_id)(**fields)
 
 
@@ -291,8 +296,8 @@ def refused(refusal: Denial) -> ToolOutput:
     return ToolOutput(f"the call was refused: {reason}", is_error=True)
 
 
-def _blocked(phase: Phase, refusal: Denial) -> Blocked:
-    return Blocked(phase.value, refusal.hook, refusal.reason)
+def _blocked(phase: Phase, refusal: Denial) -> HookBlock:
+    return HookBlock(phase.value, refusal.hook, refusal.reason)
 
 
 def _reworded(said: UserInput, text: str) -> UserInput:

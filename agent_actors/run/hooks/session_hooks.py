@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
@@ -20,10 +20,9 @@ from agent_actors.hooks.events import SessionEndEvent
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import HookChain
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.run.hooks.chain import Ring
-
-if TYPE_CHECKING:
-    from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
+from agent_actors.run.hooks.hook_host import NoRun
+from agent_actors.run.hooks.hook_onion import HookOnion
+from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
 # Seconds that the `session_end` hooks of one session get together.
 SESSION_END_TIMEOUT: Final = 10.0
@@ -53,18 +52,18 @@ class SessionHooks:
         """Whether the current code is part of a `session_end` hook of this runtime."""
         return _around.get() is self
 
-    async def begin(self, session: OpenSession, hooked: "HookedRun") -> "Blocked | None":
+    async def begin(self, session: OpenSession, hooks: RunHooks) -> HookBlock | None:
         """A run has this session; fire `session_start` if it is the first one here.
 
         Raises:
             HookError: A hook failed; the session counts as not opened.
         """
         session_id = session.session_id
-        if session_id in self._open or not hooked.ring.takes_part(*_EDGES):
+        if session_id in self._open or not hooks.onion.takes_part(*_EDGES):
             return None
-        self._open[session_id] = (hooked.chain, hooked.timeout)
+        self._open[session_id] = (hooks.chain, hooks.timeout)
         try:
-            blocked = await hooked.start_session("resumed" if session.state.last_seq else "new")
+            blocked = await hooks.start_session("resumed" if session.state.last_seq else "new")
         except BaseException:
             del self._open[session_id]
             raise
@@ -111,12 +110,12 @@ class SessionHooks:
     async def _fire(self, session_id: str, reason: str, chain: HookChain, bound: float) -> None:
         _around.set(self)
         info = RunInfo(session_id, "", "", iteration=0, started_at=self._wall_clock())
-        ring = Ring(
+        onion = HookOnion(
             chain,
-            lambda: info,
+            NoRun(info, accepts_records=False),
             tools={},
             timeout=bound,
             take_interrupt=self.owner.take_interrupt,
         )
         with trio.move_on_after(SESSION_END_TIMEOUT), suppress(AgentError):
-            await ring.decide(SessionEndEvent(session_id=session_id, reason=reason))
+            await onion.decide(SessionEndEvent(session_id=session_id, reason=reason))

@@ -1,23 +1,19 @@
-"""What a run tells the hooks of the run whose tool started it.
+"""The hooks of the parent run that are notified of a nested run.
 
-`subagent_start` and `subagent_stop` are a pair: who was told of the start is told of the end, once,
-also when its own run has ended by then, as it can if the tool started the other run in a task that
-it left behind. What such a late hook did is on no record, since that run's has its end.
+`subagent_start` and `subagent_stop` are a pair: if the first is fired, the second is fired once,
+also if the parent run has ended by then. Actions of such a late hook are not recorded.
 
-A run that is started after the run around it has ended, or in another runtime, is told to nobody:
-`after_agent` was the last word to those hooks, and there is no run any more that a record of theirs
-could belong to. Their gates stand before its calls all the same (`above.py`), since what a gate
-refuses is that run's own affair and on its own record; and so does the `PermissionPolicy` of the
-run around it (`policy.py`).
+If the parent run has ended before the nested run starts, or belongs to another runtime, no hook is
+notified: no run is left that the records of the hooks could belong to. The parent's `before_tool`
+hooks and its policy apply all the same.
 """
 
 import trio
 
 from agent_actors.errors import AgentError, HookError
 from agent_actors.hooks.phases import Phase
-from agent_actors.run.hooks.run_hooks import AFTER_AGENT_TIMEOUT, Blocked, HookedRun
-from agent_actors.run.spec import RunSpec
-from agent_actors.runtime.lifecycle import Actors
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.run_hooks import AFTER_AGENT_TIMEOUT, HookBlock, RunHooks
 
 
 class Subagent:
@@ -25,18 +21,19 @@ class Subagent:
 
     Args:
         around: The hooks of the run that started it.
-        spec: The run.
+        context: The run.
     """
 
-    def __init__(self, around: HookedRun, spec: RunSpec) -> None:
+    def __init__(self, around: RunHooks, context: RunContext) -> None:
+        spec = context.spec
         self._around = around
         self._name = spec.options.agent_name or ""
         self._prompt = spec.prompt.text
-        self._session_id = spec.node.session_id
-        self._call_id = spec.parent_tool_use_id or ""
+        self._session_id = spec.session_id
+        self._call_id = context.parent_tool_use_id or ""
         self._started = False
 
-    async def start(self) -> Blocked | None:
+    async def start(self) -> HookBlock | None:
         """It begins, if the hooks around it let it.
 
         Raises:
@@ -73,8 +70,11 @@ class Subagent:
         return failure
 
 
-def subagent_of(actors: Actors, spec: RunSpec) -> Subagent | None:
-    """The run as the hooks around it see it; None if there are none."""
-    parent = spec.node.parent
-    around = None if parent is None else actors.hooked.get(parent.run_id)
-    return None if around is None else Subagent(around, spec)
+def subagent_of(context: RunContext) -> Subagent | None:
+    """The run as the hooks of its live parent see it; None if there are none."""
+    parent = context.parent
+    if parent is None or not parent.announces_children or parent.hooks is None:
+        return None
+    if parent.services is not context.services:
+        return None
+    return Subagent(parent.hooks, context)

@@ -1,25 +1,23 @@
-"""The budget of one run: asks, before anything more is spent, whether the limits have room for it.
+"""The budget of one run: answers, before anything more is spent, whether the limits have room.
 
-Stands between the turn machine and the driver: it takes the machine's commands and lets them pass,
-or tells the machine that a budget is used up and passes on how the run ends. It counts nothing
-itself: the ledger knows what the run used, the session's state what was used before. Nothing is
-asked where an agent has no limits.
-
-When it is asked:
+The driver asks before it executes a command of the turn machine. If a limit is reached, the answer
+is an event for the machine, and the machine's commands for that event replace the ones that were
+not executed. The budget counts nothing itself: the usage accounting knows what the run used, the
+session's state what was used before. Without limits nothing is asked.
 
 - Before a model call, and before a hook makes it again: are requests, tokens or money used up?
-- Before the tools of a turn begin: are tokens or money used up, or are the calls too many? The
-  calls of a turn begin all or none.
-- Before a request that goes on with a paused answer: as before a model call. Without room the
-  answer ends as it is, and the run with it.
-- After an answer that ends the run there is nothing to refuse. Only where the answer was cut off
-  because its length had been bounded to what was left, the limit is the reason for the end.
+- Before the tools of a turn start: are tokens or money used up, are the calls too many, or is it
+  one round of tools too many? The calls of a turn start all or none.
+- Before a request that continues a paused response: as before a model call. Without room the
+  response ends as it is, and the run with it.
+- After a response that ends the run there is nothing to refuse. Only if the response was cut off
+  because the limits bounded its length, the limit is the reason for the end.
 
-The session's limits count this run with those before it, and are told from the run's own by
-`session_` before the name. A run that a tool starts has a budget of its own.
+The session's limits count this run together with those before it, and have names that start with
+`session_`. A run that a tool starts has a budget of its own.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -36,26 +34,28 @@ from agent_actors.domain.limits import (
 from agent_actors.domain.model import ModelCompleted, ModelSettings
 from agent_actors.domain.run import StopReason
 from agent_actors.domain.usage import NO_TOKENS, Usage
-from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import (
-    Append,
     BudgetExceeded,
     CallModel,
     Command,
     Finish,
+    Interrupted,
     StartTool,
     TurnMachine,
 )
-from agent_actors.run.model.usage_accounting import Ledger
+from agent_actors.run.model.usage_accounting import UsageAccounting
+from agent_actors.run.spec import RunSpec
 from agent_actors.sessions import SessionState
 
 # Told from the run's own limits by this.
 _SESSION: Final = "session_"
+# The beginning of the stop reason of a run that a limit ended.
+_BUDGET: Final = "budget:"
 
 _Check: TypeAlias = Callable[[UsageLimits, Spent], str]
 
 
-class NoRoom(Exception):
+class BudgetExhausted(Exception):
     """A hook makes a model call again without room for it; the run ends with a result.
 
     Attributes:
@@ -72,23 +72,25 @@ class Budget:
     """What the limits of a run and of its session have room for.
 
     Args:
-        options: The agent, with its limits.
-        ledger: What the run used.
+        spec: The run, with its limits.
+        usage: What the run used.
 
     Attributes:
         session: The session's state, once it is open; nothing is asked before.
     """
 
-    _options: AgentOptions
-    _ledger: Ledger
+    _spec: RunSpec
+    _usage: UsageAccounting
     session: SessionState | None = attrs.field(default=None, init=False)
     # The limit to which the answer under way was bounded, and the one that cut the last answer off.
     _bounded_by: str = attrs.field(default="", init=False)
     _cut_by: str = attrs.field(default="", init=False)
     # The limit that left no room to go on with a paused answer; nor is there any later on.
     _paused_by: str = attrs.field(default="", init=False)
+    # The turn whose calls were admitted.
+    _admitted: int = attrs.field(default=0, init=False)
 
-    def bounded(self, settings: ModelSettings) -> ModelSettings:
+    def cap_output_tokens(self, settings: ModelSettings) -> ModelSettings:
         """The settings, with no more `max_tokens` than the limits on output leave."""
         self._bounded_by = ""
         most = settings.max_tokens
@@ -117,44 +119,58 @@ class Budget:
         """
         self._paused_by = self._refused(refuses_request, used)
         if not self._paused_by:
-            self._ledger.begin_request()
+            self._usage.begin_request()
         return not self._paused_by
 
-    def allow(
-        self,
-        machine: TurnMachine,
-        commands: Sequence[Command],
-        answer: ModelCompleted | None = None,
-    ) -> Sequence[Command]:
-        """What to do of the machine's commands, or how the run ends in their place.
+    def refusal(
+        self, machine: TurnMachine, command: Command, answer: ModelCompleted | None = None
+    ) -> BudgetExceeded | Interrupted | None:
+        """Ask whether a command may be executed.
 
         Args:
-            machine: The machine that gave them.
-            commands: What it wants done; nothing of it is entered yet.
-            answer: The answer that led to them, if one did.
+            machine: The machine that returned it.
+            command: The command.
+            answer: The response that led to it and is not recorded yet, if one did.
+
+        Returns:
+            The event to feed to the machine in place of executing the command; None: execute it.
         """
-        usage = NO_TOKENS
-        if answer is not None:
-            usage = answer.usage
-            self._cut_by = self._bounded_by if answer.finish_reason == "length" else ""
-        last = commands[-1] if commands else None
-        what = ""
-        if isinstance(last, CallModel):
-            what = self._cut_by or self._refused(refuses_request, usage)
-        elif isinstance(last, StartTool) and answer is not None:
-            # A call that waited for a decision begins later, and was counted with its answer.
-            calls = sum(1 for command in commands if isinstance(command, StartTool))
-            what = self._cut_by or self._refused(partial(refuses_calls, calls=calls), usage)
-            if not what:
-                self._ledger.begin_tools(calls)
-        elif self._paused_by and isinstance(last, Finish):
-            return [*commands[:-1], Finish(f"budget:{self._paused_by}")]
-        elif self._cut_by and isinstance(last, Finish) and last.stop_reason == StopReason.LENGTH:
-            return [*commands[:-1], Finish(f"budget:{self._cut_by}")]
+        match command:
+            case CallModel():
+                usage = NO_TOKENS if answer is None else answer.usage
+                return _exceeded(self._cut_by or self._refused(refuses_request, usage))
+            case StartTool():
+                return self._refuse_tools(machine, answer)
+            case Finish(stop_reason=stop_reason):
+                if stop_reason.startswith(_BUDGET):
+                    return None
+                cut = stop_reason == StopReason.LENGTH
+                return _exceeded(self._paused_by or (self._cut_by if cut else ""))
+            case _:
+                return None
+
+    def note_answer(self, answer: ModelCompleted) -> None:
+        """A response has come; if it was cut off at a limit, that limit ends the run."""
+        self._cut_by = self._bounded_by if answer.finish_reason == "length" else ""
+
+    def _refuse_tools(
+        self, machine: TurnMachine, answer: ModelCompleted | None
+    ) -> BudgetExceeded | Interrupted | None:
+        # A call that waited for a decision starts later, and was counted with its response.
+        if answer is None or self._admitted == machine.iteration:
+            return None
+        rounds = self._spec.max_tool_rounds
+        if rounds is not None and not self._spec.client_side_tools and machine.iteration > rounds:
+            return Interrupted(
+                StopReason.MAX_ITERATIONS,
+                f"not run: the limit of {rounds} rounds of tools (max_tool_iterations) is reached",
+            )
+        calls = len(machine.open_calls)
+        what = self._cut_by or self._refused(partial(refuses_calls, calls=calls), answer.usage)
         if not what:
-            return commands
-        kept = [command for command in commands if isinstance(command, Append)]
-        return [*kept, *machine.feed(BudgetExceeded(what))]
+            self._admitted = machine.iteration
+            self._usage.begin_tools(calls)
+        return _exceeded(what)
 
     def _refused(self, check: _Check, answer: Usage = NO_TOKENS) -> str:
         for prefix, limits, spent in self._accounts(answer):
@@ -164,9 +180,13 @@ class Budget:
 
     def _accounts(self, answer: Usage = NO_TOKENS) -> Iterator[tuple[str, UsageLimits, Spent]]:
         """The limits there are, each with what has been spent of it."""
-        options, ledger = self._options, self._ledger
+        options, usage = self._spec.options, self._usage
         if options.limits is not NO_LIMITS:
-            yield "", options.limits, ledger.spent(answer)
+            yield "", options.limits, usage.spent(answer)
         if options.session_limits is not NO_LIMITS and self.session is not None:
             told = self.session.spent(options.prices)
-            yield _SESSION, options.session_limits, told + ledger.untold(answer)
+            yield _SESSION, options.session_limits, told + usage.unrecorded(answer)
+
+
+def _exceeded(what: str) -> BudgetExceeded | None:
+    return BudgetExceeded(what) if what else None

@@ -1,30 +1,31 @@
-"""The tries of one run's model calls: again after a passing failure, then by another model.
+"""The model calls of one run: attempts, retries after passing failures, and fallback models.
 
-Owns what was tried, by whom and how often, within one run; what an endpoint has taught all its
-sessions stands with its ModelStream. Which failures are worth another try `protocol/retry.py`
-knows, and what becomes of the history the driver. A reader is never lied to: where something of a
-try was shown, `attempt.restarted` says that it is void before the next one begins.
+`protocol/retry.py` classifies failures; the driver owns the history. What an endpoint teaches all
+its sessions is kept by its ModelStream. If part of a failed attempt was streamed,
+`attempt.restarted` is emitted before the next attempt.
 
-A run that went over to a fallback model stays with it: what failed once would hold up each turn.
+A run that switched to a fallback model stays with it: the first model would delay each turn.
 """
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import attrs
 import trio
 
 from agent_actors.actors.model_stream import ModelStream, Try
-from agent_actors.domain.events import AttemptRestarted, EventBuilder
-from agent_actors.domain.model import ModelCompleted, ModelRequest
+from agent_actors.context.sending import messages_to_send
+from agent_actors.domain.events import AssistantDelta, AttemptRestarted, EventBuilder
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ToolSpec
 from agent_actors.domain.usage import NO_TOKENS, Usage, estimate_tokens
 from agent_actors.errors import AgentError, ProviderError
 from agent_actors.options.agent_options import AgentOptions
+from agent_actors.protocol.response.call_ids import with_unique_ids
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
-from agent_actors.run.model.budget import Budget, NoRoom
-from agent_actors.run.model.usage_accounting import Ledger
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.run_hooks import HookBlock
+from agent_actors.run.model.budget import Budget, BudgetExhausted
 from agent_actors.run.output.event_mailbox import RunSink
-from agent_actors.runtime.lifecycle import Actors
+from agent_actors.sessions.skills import append_skills_prompt
 
 # Refusals of a call that waits its turn before its pauses grow: in a burst of sessions few calls
 # are refused more often by chance, and those who are need not wait for seconds.
@@ -44,47 +45,84 @@ class _Call:
     refusals: int = 0
 
 
-class Attempts:
+class ModelCaller:
     """The model calls of one run.
 
     Args:
-        actors: Whom to ask.
-        options: The agent, with its fallbacks.
-        ledger: The run's account: requests and the tokens of what was cut off are entered there.
-        limits: What the run may still use: a try that they leave no room for is not made.
-        make_sink: Makes the sink of one try.
-        record: Commits records and shows them.
+        context: The run.
+        budget: What the run may still use: an attempt that the limits leave no room for is not
+            made.
     """
 
-    def __init__(
-        self,
-        actors: Actors,
-        options: AgentOptions,
-        ledger: Ledger,
-        limits: Budget,
-        *,
-        make_sink: Callable[[], RunSink],
-        record: Callable[[list[EventBuilder]], Awaitable[None]],
-    ) -> None:
-        self._actors = actors
-        self._ledger = ledger
-        self._limits = limits
-        self._make_sink = make_sink
-        self._record = record
+    def __init__(self, context: RunContext, budget: Budget) -> None:
+        options = context.options
+        self._context = context
+        self._services = context.services
+        self._usage = context.usage
+        self._limits = budget
         self._models = (options, *options.fallback_options)
-        self._at = 0
+        self._model_index = 0
         self._policy: RetryPolicy = options.retry_policy
-        self._budget = self._policy.run_budget
+        self._retries_left = self._policy.run_budget
         self._sink: RunSink | None = None
-        # That of the answer, if one was given.
+        # The sink of the attempt that succeeded, if one did.
         self._answered: RunSink | None = None
-        # How many tries were void so far, of this model call.
+        # How many attempts of this model call failed so far.
         self._void = 0
-        # Of this model call: its number in the run, and the key as it was first asked.
+        # Of this model call: its number in the run, and the idempotency key of its first request.
         self._number = 0
         self._first_key = ""
 
-    async def answer(self, request: ModelRequest) -> ModelCompleted:
+    async def call(self, tools: tuple[ToolSpec, ...]) -> ModelCompleted | HookBlock:
+        """Make the next model call of the run, inside its hooks.
+
+        Args:
+            tools: The tools that the model may call.
+
+        Returns:
+            The response, whose call ids are unique in the session; or why a hook ended the run.
+
+        Raises:
+            ProviderError: The last failure of the last model; notes list the attempts.
+            HookError: A hook failed.
+
+        Cancellation: the connection is closed before this returns; the part of a response that was
+        received is in `partial_usage_records`.
+        """
+        context, options = self._context, self._context.options
+        self._usage.model_calls += 1
+        context.events.next_iteration(self._usage.model_calls)
+        session = context.opened_session
+        state, hooks = session.state, context.hooks
+        request = ModelRequest(
+            messages=messages_to_send(
+                session.history(),
+                options.resume_window,
+                state.memo,
+                resend_refused=options.resends_refused,
+            ),
+            settings=options.settings,
+            system_prompt=append_skills_prompt(options.system_prompt, state.skills),
+            tools=tools,
+            turn=state.turns + 1,
+            known_call_ids=state.call_ids,
+            idempotency_key=self._services.ids.new(),
+            output=options.output_schema,
+            memo=state.memo,
+        )
+        if hooks is None:
+            answer = await self.complete(request)
+        else:
+            called = await hooks.call_model(request, self.complete)
+            if isinstance(called, HookBlock):
+                return called
+            answer = called
+            if hooks.withholds and answer.text:
+                delta: EventBuilder = partial(AssistantDelta, text=answer.text)
+                await context.journal.show((context.events.build(delta),))
+        return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
+
+    async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Ask until there is an answer.
 
         Args:
@@ -93,38 +131,40 @@ class Attempts:
                 and the key is another.
 
         Raises:
-            NoRoom: Asked again, and the limits leave no room for it; what was shown stands.
+            BudgetExhausted: Asked again, and the limits leave no room for it.
             ProviderError: The last failure of the last model; notes tell what was tried.
 
-        Cancellation: the connection is closed before this returns; what was cut off is `cut_off`.
+        Cancellation: the connection is closed before this returns; what was cut off is in
+            `partial_usage_records`.
         """
-        if self._number == self._ledger.model_calls:  # by whoever stands around
+        if self._number == self._usage.model_calls:  # by whoever stands around
             request = await self._again(request)
         else:
             if self._sink is not None:  # a hook had an answer of its own in place of what failed
-                await self._record(self.cut_off())
+                await self._record(*self.partial_usage_records())
             self._void, self._answered = 0, None
-            self._number, self._first_key = self._ledger.model_calls, request.idempotency_key
+            self._number, self._first_key = self._usage.model_calls, request.idempotency_key
         while True:
-            options = self._models[self._at]
-            if self._at:
+            options = self._models[self._model_index]
+            if self._model_index:
                 request = attrs.evolve(request, settings=options.settings)
             try:
                 return await self._ask(options, request)
             except ProviderError as error:
-                if self._at + 1 == len(self._models) or self._is_used_up(error):
+                if self._model_index + 1 == len(self._models) or self._is_used_up(error):
                     raise
-                self._at += 1
+                self._model_index += 1
                 # What is asked is another request, which a strict gateway must not take for the
                 # first one.
-                request = attrs.evolve(request, idempotency_key=self._actors.ids.new())
-                await self._restart(f"{error}; going on with {self._models[self._at].model}")
-                self._ledger.go_over_to(self._models[self._at].prices)
+                request = attrs.evolve(request, idempotency_key=self._services.ids.new())
+                fallback = self._models[self._model_index]
+                await self._restart(f"{error}; going on with {fallback.model}")
+                self._usage.switch_pricing(fallback.prices)
 
-    def cut_off(self) -> list[EventBuilder]:
+    def partial_usage_records(self) -> list[EventBuilder]:
         """The tokens of an answer that was cut off, as a record; none if nothing had come."""
         tokens, self._sink = self._shown_tokens(), None
-        return [] if tokens is NO_TOKENS else [self._ledger.enter_usage(tokens)]
+        return [] if tokens is NO_TOKENS else [self._usage.enter_usage(tokens)]
 
     def _shown_tokens(self) -> Usage:
         """What came of the try under way, or of the one that failed, as far as can be told."""
@@ -142,39 +182,39 @@ class Attempts:
         return bool(what)
 
     async def _again(self, request: ModelRequest) -> ModelRequest:
-        what = self._limits.refuses_request(self._shown_tokens() + self._ledger.owed)
+        what = self._limits.refuses_request(self._shown_tokens() + self._usage.pending_usage)
         if what:
-            raise NoRoom(what)
+            raise BudgetExhausted(what)
         await self._restart("the model is asked once more")
         if request.idempotency_key != self._first_key:
             return request
-        return attrs.evolve(request, idempotency_key=self._actors.ids.new())
+        return attrs.evolve(request, idempotency_key=self._services.ids.new())
 
     def _bounded(self, request: ModelRequest) -> ModelRequest:
-        settings = self._limits.bounded(request.settings)
+        settings = self._limits.cap_output_tokens(request.settings)
         return request if settings is request.settings else attrs.evolve(request, settings=settings)
 
     async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelCompleted:
-        call = _Call(trio.current_time(), self._actors.endpoints.get(options).answers)
+        call = _Call(trio.current_time(), self._services.endpoints.get(options).answers)
         while True:
             # Anew for each try: an endpoint is given up when nobody has asked it for a minute.
-            stream = self._actors.endpoints.get(options)
+            stream = self._services.endpoints.get(options)
             self._sink = self._make_sink()
-            self._ledger.begin_request()
+            self._usage.begin_request()
             try:
                 answer = await stream.stream(
                     self._bounded(request),
                     self._sink,
                     options.deadlines,
-                    Try(call.tries > 0, self._at > 0, self._policy.patience),
+                    Try(call.tries > 0, self._model_index > 0, self._policy.patience),
                 )
             except AgentError as error:
                 if not isinstance(error, ProviderError):
                     raise
-                verdict = judge(error, now=self._actors.wall_clock())
+                verdict = judge(error, now=self._services.wall_clock())
                 pause = self._pause(call, verdict, stream)
                 if pause is None or self._is_used_up(error):
-                    _tell(error, call, verdict)
+                    _add_notes(error, call, verdict)
                     raise
                 await self._restart(str(error))
                 await trio.sleep(pause)
@@ -185,7 +225,7 @@ class Attempts:
                     endpoint=stream.provider.name,
                 ) from error
             else:
-                self._ledger.owe(answer.usage)
+                self._usage.set_pending(answer.usage)
                 self._answered, self._sink = self._sink, None
                 return answer
 
@@ -205,11 +245,11 @@ class Attempts:
         call.refusals += verdict.refused
         call.failures += not verdict.refused
         used_up = call.refusals + call.failures > policy.max_retries
-        if used_up or not self._budget or not stream.take_retry():
+        if used_up or not self._retries_left or not stream.take_retry():
             return None
-        self._budget -= 1
+        self._retries_left -= 1
         if verdict.after is None:
-            return policy.pause(call.refusals + call.failures, self._actors.chance())
+            return policy.pause(call.refusals + call.failures, self._services.chance())
         # What a refusal asks for, the whole endpoint waits, in line.
         return 0.0 if verdict.refused else verdict.after
 
@@ -224,19 +264,36 @@ class Attempts:
         if left <= 0 or (verdict.after or 0.0) > left:
             return None
         grown = max(1, call.tries - _EVEN_PAUSES)
-        return min(left, self._policy.pause(grown, self._actors.chance()))
+        return min(left, self._policy.pause(grown, self._services.chance()))
 
     async def _restart(self, reason: str) -> None:
         self._void += 1
         sink, self._answered = self._sink or self._answered, None
         shown = sink is not None and sink.shows and sink.characters > 0
-        drafts = [*self.cut_off(), *self._ledger.enter_owed()]
-        if drafts:
-            restarted = partial(AttemptRestarted, attempt=self._void + 1, reason=reason)
-            await self._record([*drafts, restarted] if shown else drafts)
+        records = [*self.partial_usage_records(), *self._usage.records_of_pending()]
+        if records and shown:
+            records.append(partial(AttemptRestarted, attempt=self._void + 1, reason=reason))
+        await self._record(*records)
+
+    async def _record(self, *builders: EventBuilder) -> None:
+        if builders:
+            self._context.journal.add(*builders)
+            await self._context.journal.commit()
+
+    def _make_sink(self) -> RunSink:
+        context = self._context
+        silent = context.hooks is not None and context.hooks.withholds
+        return RunSink(
+            context.events,
+            context.mailbox,
+            self._services.bus,
+            tool_deltas=context.options.tool_deltas,
+            shows=not silent,
+            more=self._limits.take_request,
+        )
 
 
-def _tell(error: ProviderError, call: _Call, verdict: Verdict) -> None:
+def _add_notes(error: ProviderError, call: _Call, verdict: Verdict) -> None:
     if call.tries > 1:
         error.add_note(f"tried {call.tries} times in {trio.current_time() - call.began:.1f} s")
     if verdict.again and verdict.after is not None and verdict.after > LONGEST_PAUSE:

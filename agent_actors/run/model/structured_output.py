@@ -1,9 +1,4 @@
-"""The output of one run: the looks at its answers, and what the result says of the last of them.
-
-The turn machine says when an answer is to be looked at, and what follows; whether it is what was
-asked for, the agent's `OutputSpec` says. The look is made in place, between the answer and its
-commit, so that an answer and what follows from it are recorded together.
-"""
+"""The output of one run: checks responses against the output type, and reports the result."""
 
 from typing import Final
 
@@ -12,13 +7,7 @@ import attrs
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import Output
 from agent_actors.kernel.interrupts import call_unprotected
-from agent_actors.protocol.turn import (
-    CheckOutput,
-    Command,
-    OutputFits,
-    OutputMisfit,
-    TurnMachine,
-)
+from agent_actors.protocol.turn import CheckOutput, OutputInvalid, OutputValid
 from agent_actors.tools.output_spec import OutputSpec, OutputVerdict, Valid
 
 _NONE_CAME: Final = "the run ended before the model gave one"
@@ -35,23 +24,15 @@ class RunOutput:
     _spec: OutputSpec[object] | None
     _verdict: OutputVerdict[object] | None = attrs.field(default=None, init=False)
 
-    def look(self, machine: TurnMachine, commands: list[Command]) -> list[Command]:
-        """Do what of an answer's commands is a look at it.
-
-        Args:
-            machine: The machine that gave them; it is told what was seen.
-            commands: What follows from an answer.
-
-        Returns:
-            The commands, with those that follow from the look.
-        """
+    def forget(self) -> None:
+        """Forget the last check: another response has come."""
         self._verdict = None
-        last = commands[-1]
-        if not isinstance(last, CheckOutput) or self._spec is None:
-            return commands
-        verdict = self._verdict = call_unprotected(self._spec.check, last.text)
-        seen = OutputFits() if isinstance(verdict, Valid) else OutputMisfit(verdict.feedback)
-        return commands[:-1] + machine.feed(seen)
+
+    def check(self, command: CheckOutput) -> OutputValid | OutputInvalid:
+        """Check a response; return what to feed to the turn machine."""
+        assert self._spec is not None  # without an output type the machine requests no check
+        verdict = self._verdict = call_unprotected(self._spec.check, command.text)
+        return OutputValid() if isinstance(verdict, Valid) else OutputInvalid(verdict.feedback)
 
     @property
     def data(self) -> JsonValue:

@@ -1,9 +1,8 @@
-"""What a run has come to so far: its calls, its tokens, its last text; and how entries are kept.
+"""Counts what a run uses (requests, tokens, tool calls), and makes records of its entries.
 
-Entries of the turn machine become drafts of records here; the log gives them `seq` and time. What
-was spent goes into the log with the usage record of each model call, or of an attempt of one that
-was given up. Until that record is made, requests and tool calls are *untold*: the run counts them
-already, and its session's state does not.
+Entries of the turn machine become records here. The usage record of each model call, or of a failed
+attempt, reports what was used. Until the usage record is written, requests and tool calls are
+*unrecorded*: counted against the run but not yet in the session state.
 """
 
 from collections.abc import Iterable
@@ -24,10 +23,11 @@ from agent_actors.domain.model import StopDetails
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.protocol.turn import AnswerEntry, CallEntry, Entry, ResultEntry, UserEntry
+from agent_actors.run.tools.call_records import CallRecords
 
 
 @attrs.define(eq=False)
-class Ledger:
+class UsageAccounting:
     """The running account of one run.
 
     Attributes:
@@ -37,6 +37,7 @@ class Ledger:
         text: The text of the last answer.
         stop_details: The endpoint's own words about the last answer, if it was refused or filtered.
         damaged_lines: Data lines of all answers that could not be read completely.
+        call_records: The events that tools and hooks recorded for calls that are open.
     """
 
     prices: Prices | None = None
@@ -45,16 +46,17 @@ class Ledger:
     text: str = ""
     stop_details: StopDetails | None = None
     damaged_lines: int = 0
-    _cost: float = 0.0
-    _requests: int = 0
-    _begun_calls: int = 0
-    # Untold, as the module says.
-    _untold_requests: int = 0
-    _untold_calls: int = 0
+    call_records: CallRecords = attrs.field(factory=CallRecords, init=False)
+    _cost: float = attrs.field(default=0.0, init=False)
+    _requests: int = attrs.field(default=0, init=False)
+    _begun_calls: int = attrs.field(default=0, init=False)
+    # Unrecorded, as the module says.
+    _unrecorded_requests: int = attrs.field(default=0, init=False)
+    _unrecorded_calls: int = attrs.field(default=0, init=False)
     # What an answer used that has come and is not entered yet; hooks may keep it from being so.
-    _owed: Usage | None = None
+    _pending: Usage | None = attrs.field(default=None, init=False)
     _calls: dict[str, ToolCallResult | None] = attrs.field(
-        factory=dict[str, "ToolCallResult | None"]
+        factory=dict[str, "ToolCallResult | None"], init=False
     )
 
     @property
@@ -72,40 +74,42 @@ class Ledger:
         cost = self._cost + self._cost_of(answer)
         return Spent(self._requests, self._begun_calls, self.usage + answer, cost)
 
-    def untold(self, answer: Usage = NO_TOKENS) -> Spent:
+    def unrecorded(self, answer: Usage = NO_TOKENS) -> Spent:
         """What of it no usage record tells, with an answer that is not entered yet."""
-        return Spent(self._untold_requests, self._untold_calls, answer, self._cost_of(answer))
+        return Spent(
+            self._unrecorded_requests, self._unrecorded_calls, answer, self._cost_of(answer)
+        )
 
     def begin_request(self) -> None:
         """A request of a model call begins: its first, or one in place of one that failed."""
         self._requests += 1
-        self._untold_requests += 1
+        self._unrecorded_requests += 1
 
-    def owe(self, usage: Usage) -> None:
+    def set_pending(self, usage: Usage) -> None:
         """An answer has come; whatever is entered next is taken for it."""
-        self._owed = usage
+        self._pending = usage
 
     @property
-    def owed(self) -> Usage:
+    def pending_usage(self) -> Usage:
         """What that answer used; nothing if there is none."""
-        return self._owed or NO_TOKENS
+        return self._pending or NO_TOKENS
 
     def begin_tools(self, calls: int) -> None:
         """The calls of an answer begin; told of before the answer is entered."""
         self._begun_calls += calls
-        self._untold_calls += calls
+        self._unrecorded_calls += calls
 
-    def go_over_to(self, prices: Prices | None) -> None:
+    def switch_pricing(self, prices: Prices | None) -> None:
         """Another model answers from here on; without prices of its own it costs the same."""
         if self.prices is not None and prices is not None:
             self.prices = prices
 
-    def enter(self, entries: Iterable[Entry]) -> list[EventBuilder]:
-        """Take these into account; return the records to keep of them."""
-        return [draft for entry in entries for draft in self._enter(entry)]
+    def records(self, entries: Iterable[Entry]) -> list[EventBuilder]:
+        """Take entries into account; return the records to keep of them."""
+        return [builder for entry in entries for builder in self._enter(entry)]
 
     def enter_usage(self, usage: Usage) -> EventBuilder:
-        """Take the tokens of a model call into account; its record tells what was untold."""
+        """Take the tokens of a model call into account; its record tells what was unrecorded."""
         self.usage += usage
         cost: float | None = None
         if self.prices is not None:
@@ -115,23 +119,27 @@ class Ledger:
             UsageEvent,
             usage=usage,
             total=self.usage,
-            requests=self._untold_requests,
-            tool_calls=self._untold_calls,
+            requests=self._unrecorded_requests,
+            tool_calls=self._unrecorded_calls,
             cost=cost,
         )
-        self._untold_requests = self._untold_calls = 0
-        self._owed = None
+        self._unrecorded_requests = self._unrecorded_calls = 0
+        self._pending = None
         return draft
 
-    def enter_unanswered(self) -> list[EventBuilder]:
+    def records_of_unanswered(self) -> list[EventBuilder]:
         """The record of requests of which nothing came, or nothing was kept, if there are any."""
-        if self._owed is not None:
-            return [self.enter_usage(self._owed)]
-        return [self.enter_usage(NO_TOKENS)] if self._untold_requests else []
+        if self._pending is not None:
+            return [self.enter_usage(self._pending)]
+        return [self.enter_usage(NO_TOKENS)] if self._unrecorded_requests else []
 
-    def enter_owed(self) -> list[EventBuilder]:
+    def records_of_pending(self) -> list[EventBuilder]:
         """The record of an answer that is given up for another, if there is one."""
-        return [] if self._owed is None else [self.enter_usage(self._owed)]
+        return [] if self._pending is None else [self.enter_usage(self._pending)]
+
+    def summary(self) -> "UsageAccounting":
+        """A copy without the results of calls."""
+        return UsageAccounting(self.prices, self.model_calls, self.usage, self.text)
 
     def _cost_of(self, usage: Usage) -> float:
         return 0.0 if self.prices is None else self.prices.cost(usage)
@@ -167,7 +175,8 @@ class Ledger:
                 ]
             case ResultEntry(result=result, synthetic=synthetic):
                 self._calls[result.id] = result
-                return [_result_draft(result, synthetic=synthetic)]
+                recorded = self.call_records.end(result.id)
+                return [*recorded, _result_draft(result, synthetic=synthetic)]
 
 
 def _result_draft(result: ToolCallResult, *, synthetic: bool) -> EventBuilder:

@@ -1,4 +1,4 @@
-"""From a run to its reader: stamping events, one FIFO mailbox, and the sink of the model stream.
+"""From a run to its reader: building events, one FIFO mailbox, and the sink of the model stream.
 
 The mailbox holds batches, one per network read or commit, so that a delta costs no task switch
 of its own. It is bounded: while it is full the network is not read and the run waits; a reader
@@ -16,6 +16,7 @@ from agent_actors.domain.events import (
     AssistantDelta,
     AssistantThinking,
     Event,
+    EventBuilder,
     EventScope,
     StreamNotice,
     ToolDelta,
@@ -36,11 +37,11 @@ BATCHES: Final = 64
 
 
 @attrs.define(eq=False)
-class Stamp:
-    """Makes live events of one run: ids, times and the current scope.
+class EventFactory:
+    """Builds events of one run: supplies their ids, times and the current scope.
 
     Attributes:
-        scope: What the events of the current model call have in common.
+        scope: The common header fields of the events of the current model call.
     """
 
     ids: Ids
@@ -48,8 +49,12 @@ class Stamp:
     scope: EventScope
 
     def next_iteration(self, iteration: int) -> None:
-        """The events from here on belong to this model call."""
+        """Count the events from now on as part of this model call."""
         self.scope = attrs.evolve(self.scope, iteration=iteration)
+
+    def build(self, builder: EventBuilder) -> Event:
+        """Build an event that is not recorded."""
+        return builder(self.scope, self.ids.new(), self.wall_clock(), seq=None)
 
 
 class EventMailbox:
@@ -188,7 +193,7 @@ class RunSink:
     """The `ModelSink` of one model call: pieces become live events, in the reading task.
 
     Args:
-        stamp: Makes the events.
+        factory: Makes the events.
         mailbox: The reader's; None where nobody reads the run's deltas.
         bus: Tells observers.
         tool_deltas: Whether arguments that stream in are shown.
@@ -199,7 +204,7 @@ class RunSink:
 
     def __init__(
         self,
-        stamp: Stamp,
+        factory: EventFactory,
         mailbox: EventMailbox | None,
         bus: HookBus,
         *,
@@ -208,7 +213,7 @@ class RunSink:
         more: Callable[[Usage], bool] | None = None,
     ) -> None:
         self.shows: bool = shows
-        self._stamp = stamp
+        self._factory = factory
         self._mailbox = mailbox if shows else None
         self._bus: HookBus | _Nobody = bus if shows else _NOBODY
         self._tool_deltas = tool_deltas
@@ -242,10 +247,10 @@ class RunSink:
             for delta in deltas:
                 self.characters += len(_shown(delta))
             return True
-        stamp = self._stamp
-        scope, ts = stamp.scope, stamp.wall_clock()
+        factory = self._factory
+        scope, ts = factory.scope, factory.wall_clock()
         events: list[Event] = []
-        for delta, event_id in zip(deltas, stamp.ids.take(len(deltas)), strict=True):
+        for delta, event_id in zip(deltas, factory.ids.take(len(deltas)), strict=True):
             if type(delta) is TextDelta:  # nearly all are
                 self.characters += len(delta.text)
                 events.append(AssistantDelta(scope, event_id, ts, delta.text))

@@ -1,8 +1,7 @@
-"""What one run puts on record, and shows of it.
+"""The journal of one run: the queue of its records, and the order in which they are shown.
 
-Owns the run's place in its session's log, and what has been said to it and is not confirmed yet.
-Every record is committed before it is shown; the last event is shown whatever becomes of its
-commit. It does not know what the records mean.
+Every event is committed to the session log before it is shown to the reader and to subscribers.
+The last event of a run is shown even if it could not be committed. Deltas bypass the journal.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from agent_actors.domain.events import Event, EventBuilder, HookEvent, RunQueued
-from agent_actors.domain.messages import Messages
+from agent_actors.actors.hook_bus import HookBus
+from agent_actors.domain.events import Event, EventBuilder, HookEvent
 from agent_actors.errors import SessionStoreError
-from agent_actors.run.output.event_mailbox import EventMailbox, Stamp
-from agent_actors.runtime.lifecycle import Actors
+from agent_actors.run.output.event_mailbox import EventFactory, EventMailbox
+from agent_actors.run.steering import Inbox
 
 if TYPE_CHECKING:
     from agent_actors.actors.session_log import OpenSession
@@ -23,110 +22,143 @@ if TYPE_CHECKING:
 LAST_COMMIT_TIMEOUT: Final = 5.0
 
 
-def _nothing() -> list[EventBuilder]:
-    return []
+class Journal:
+    """The append queue of one run.
 
-
-def _nobody() -> None:
-    pass
-
-
-class RunRecord:
-    """The records of one run.
+    Records that end together go into one commit. Notes (hook events, questions) precede the other
+    records of the commit that they become part of.
 
     Args:
-        actors: Whom to tell.
-        stamp: Makes events of drafts.
-        mailbox: The reader's; None for a run that nobody reads.
+        bus: Publishes events to subscribers.
+        events: Builds events.
+        mailbox: The mailbox of the reader; None for a run without a reader.
+        inbox: Settles the steering input that a commit has recorded.
 
     Attributes:
         session: The session; None until it is open.
-        beside: Gives what is to be recorded before whatever is recorded next.
-        confirmed: Told, before it is shown, that all there was to record is on record.
-        hook_events: What hooks did, as far as it was shown.
+        hook_events: The hook events that were shown so far.
+        end_recorded: Whether the end of the run was committed.
     """
 
-    def __init__(self, actors: Actors, stamp: Stamp, mailbox: EventMailbox | None) -> None:
+    def __init__(
+        self, bus: HookBus, events: EventFactory, mailbox: EventMailbox | None, inbox: Inbox
+    ) -> None:
         self.session: OpenSession | None = None
-        self.beside: Callable[[], list[EventBuilder]] = _nothing
-        self.confirmed: Callable[[], None] = _nobody
         self.hook_events: list[HookEvent] = []
-        self._bus = actors.bus
-        self._stamp = stamp
+        self.end_recorded: bool = False
+        self._bus = bus
+        self._events = events
         self._mailbox = mailbox
-        # What the machine has given and the log has not confirmed.
-        self._uncommitted: list[EventBuilder] = []
+        self._inbox = inbox
+        self._notes: list[EventBuilder] = []
+        self._queue: list[EventBuilder] = []
+        self._committing = False
+        # Set when the commit that is under way has ended; made if a second task waits for that.
+        self._committed: trio.Event | None = None
 
-    def messages(self) -> Messages:
-        """The conversation so far; empty for a run that was stopped while it waited in line."""
-        return Messages() if self.session is None else self.session.history()
+    @property
+    def has_records(self) -> bool:
+        """Whether records other than notes are queued."""
+        return bool(self._queue)
 
-    def hold(self, drafts: Sequence[EventBuilder]) -> None:
-        """Have these committed with the end of the run, which follows at once."""
-        self._uncommitted = [*drafts]
+    def note(self, builder: EventBuilder) -> None:
+        """Queue a record that precedes the others of the next commit."""
+        self._notes.append(builder)
 
-    def hold_also(self, draft: EventBuilder) -> None:
-        """This one too."""
-        self._uncommitted.append(draft)
+    def add(self, *builders: EventBuilder) -> None:
+        """Queue records for the next commit."""
+        self._queue += builders
 
-    async def commit(self, drafts: Sequence[EventBuilder]) -> None:
-        """Record these together, then show them.
+    async def append(self, builder: EventBuilder) -> None:
+        """Record an event, then show it; any task of the run may call this.
+
+        Events that several tasks append at about the same time go into one commit.
 
         Raises:
-            SessionStoreError, SessionFenced: They were not written, or nobody knows.
+            SessionStoreError, SessionFenced: The event was not written, or that is unknown.
             ReaderStalled: The reader took nothing for too long.
 
-        Cancellation: what is on record stays; what is not is held for the end.
+        Cancellation: the event is recorded with the next commit of the run.
         """
-        assert self.session is not None
-        drafts = [*self.beside(), *drafts]
-        if not drafts:
-            return
-        self._uncommitted = drafts
-        events = await self.session.append(self._stamp.scope, drafts)
-        self._uncommitted = []
-        self.confirmed()
-        await self.show(events)
+        self._notes.append(builder)
+        # Guarded calls of one response start one a tick; what they append is one commit.
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        await self.commit()
 
-    async def commit_end(
+    async def commit(self) -> None:
+        """Record everything that is queued in one commit, then show it.
+
+        Raises:
+            SessionStoreError, SessionFenced: The records were not written, or that is unknown.
+            ReaderStalled: The reader took nothing for too long.
+
+        Cancellation: records that are not written stay queued.
+        """
+        while self._committing:
+            if self._committed is None:
+                self._committed = trio.Event()
+            await self._committed.wait()
+        if not self._notes and not self._queue:
+            return
+        assert self.session is not None
+        batch = [*self._notes, *self._queue]
+        self._notes, self._queue = [], []
+        self._committing = True
+        try:
+            try:
+                events = await self.session.append(self._events.scope, batch)
+            except BaseException:
+                self._queue = [*batch, *self._queue]
+                raise
+            self._inbox.confirm()
+            await self.show(events)
+        finally:
+            self._committing = False
+            if self._committed is not None:
+                self._committed.set()
+                self._committed = None
+
+    async def finish(
         self,
-        drafts: Sequence[EventBuilder],
+        builders: Sequence[EventBuilder],
         last: Callable[[Exception | None], EventBuilder],
         failure: Exception | None,
     ) -> Exception | None:
-        """Record the end, with everything that was held; bounded, and no cancel interrupts it.
+        """Record the end of the run with everything that is queued; bounded and shielded.
 
         Args:
-            drafts: What else there is to record.
-            last: Makes the last event: of a failure, or of none.
-            failure: What the run fails with.
+            builders: Further records.
+            last: Returns the builder of the last event, given the failure of the run.
+            failure: The failure of the run, if it failed.
 
         Returns:
-            What it fails with after all: that the end could not be recorded is one reason more.
+            The failure of the run; that its end could not be recorded is a failure too.
         """
-        drafts = [*self.beside(), *self._uncommitted, *drafts, last(failure)]
+        batch = [*self._notes, *self._queue, *builders, last(failure)]
+        self._notes, self._queue = [], []
         events: tuple[Event, ...] = ()
         if self.session is not None:
             try:
                 with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True) as limit:
-                    events = await self.session.append(self._stamp.scope, drafts)
+                    events = await self.session.append(self._events.scope, batch)
                 if limit.cancelled_caught:
                     failure = _joined(failure, _unrecorded(self.session.session_id))
             except Exception as error:  # noqa: BLE001 - the run's failure, or a note on it
                 failure = _joined(failure, error)
+        self.end_recorded = bool(events)
         if events:
-            self.confirmed()
+            self._inbox.confirm()
         else:
-            # Not in the log, and shown all the same: every stream has a last event.
-            stamp = self._stamp
-            events = (last(failure)(stamp.scope, stamp.ids.new(), stamp.wall_clock(), seq=None),)
+            # Not in the log, but shown: every stream has a last event.
+            events = (self._events.build(last(failure)),)
         self._publish(events)
         if self._mailbox is not None:
             self._mailbox.put_nowait(events)
         return failure
 
     async def show(self, events: Sequence[Event]) -> None:
-        """Show these to observers and to the reader, who may have to be waited for.
+        """Show events to subscribers and to the reader; wait until the reader has room.
 
         Raises:
             ReaderStalled: The reader took nothing for too long.
@@ -137,16 +169,20 @@ class RunRecord:
         if self._mailbox is not None:
             await self._mailbox.put(tuple(events))
 
-    def offer(self, event: Event) -> None:
-        """Show this, and drop it where the reader is slow."""
+    def publish_lossy(self, event: Event) -> None:
+        """Show an event that is not recorded; drop it if the reader's mailbox is full."""
         self._publish((event,))
         if self._mailbox is not None:
             self._mailbox.offer(event)
 
-    def queued(self, position: int, holder: str) -> None:
-        """Show where in line the run stands."""
-        stamp = self._stamp
-        self.offer(RunQueued(stamp.scope, stamp.ids.new(), stamp.wall_clock(), position, holder))
+    def take_notes(self) -> list[EventBuilder]:
+        """Return the notes of a run that has ended, for a commit of its client."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def close(self) -> None:
+        """Let go of the session and of the reader; the run has ended."""
+        self.session = self._mailbox = None
 
     def _publish(self, events: Sequence[Event]) -> None:
         self.hook_events += [event for event in events if type(event) is HookEvent]

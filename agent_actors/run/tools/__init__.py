@@ -1,1 +1,1 @@
-"""Tool calls of one run: the toolset, permissions and external tools."""
+"""Tool calls of one run: offered tools, hooks, permissions, deferred calls."""

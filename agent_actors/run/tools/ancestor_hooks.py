@@ -1,26 +1,23 @@
-"""What the hooks of the runs around a run say of its calls: they may refuse them, and no more.
+"""The `before_tool` hooks of ancestor runs, which may deny the calls of a nested run.
 
-What may not be done may not be had done: a gate of an agent stands before the calls of the runs
-that its tools start as well, however deep, and also of those that begin when its run has ended, or
-in another runtime. So what gates need lasts as long as whoever knows the run (as policies do, see
-`policy.py`): the hooks, their `ctx.state`, and of the run a last snapshot. A rewrite does not count
-here, since the arguments are the started run's business. What a gate did is on the record of the
-run whose call it is; what it ends or fails is that run too.
+An agent's `before_tool` hooks also apply to every run its tools start, at any depth, even if that
+run starts after the parent finished or in another runtime. The context of the parent keeps the
+hooks, their `ctx.state` and a last snapshot. Rewrites by ancestors do not count: the arguments are
+the nested run's business. Actions of these hooks are recorded in the nested run, which they also
+end or fail.
 
-A gate may start a run itself, to have a call judged. It is not asked about the calls of that run:
-it would have to judge what it judges by.
+A hook may start a run itself, to judge a call by it. The hook is not asked about the calls of that
+run.
 """
 
 import math
 from contextlib import suppress
 from functools import partial
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import attrs
 import trio
 
-from agent_actors.actors.run_tree import RunNode
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.messages import Messages
@@ -28,29 +25,28 @@ from agent_actors.errors import HookError
 from agent_actors.hooks.decision import Denial
 from agent_actors.hooks.events import PreToolUseEvent
 from agent_actors.hooks.phases import Phase
-from agent_actors.run.hooks.chain import Ring
-from agent_actors.run.hooks.run_hooks import Blocked, HookedRun
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.hook_onion import HookOnion
+from agent_actors.run.hooks.run_hooks import HookBlock
 
 # A thread waits here for a hook, which has a deadline; tools' threads are not used up for it.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
 @attrs.frozen(eq=False)
-class _Gate:
-    """The hooks of one run, asked where it takes place; made there.
+class _ParentHooks:
+    """The hooks of one ancestor, called in the trio run of that ancestor.
 
-    Hooks may use what belongs to their own trio run, such as a lock. A run that a tool opened in a
-    thread, in a trio run of its own, has them asked over there.
+    Hooks may use what belongs to their own trio run, such as a lock. A tool may open another trio
+    run in a thread; calls of that run are judged in the ancestor's trio run.
     """
 
-    ring: Ring
-    token: trio.lowlevel.TrioToken = attrs.field(
-        factory=trio.lowlevel.current_trio_token, init=False
-    )
+    onion: HookOnion
+    token: trio.lowlevel.TrioToken
 
     async def judge(self, event: PreToolUseEvent) -> tuple[Denial | None, list[EventBuilder]]:
         if trio.lowlevel.current_trio_token() is self.token:
-            return await self.ring.overrule(event)
+            return await self.onion.evaluate_nested(event)
         scope = trio.CancelScope()
         try:
             return await trio.to_thread.run_sync(
@@ -84,49 +80,37 @@ class _Gate:
         self, scope: trio.CancelScope, event: PreToolUseEvent
     ) -> tuple[Denial | None, list[EventBuilder]] | None:
         with scope:
-            return await self.ring.overrule(event)
+            return await self.onion.evaluate_nested(event)
         return None
 
 
-# The gates of runs, for those that they start; they last as long as whoever knows the run.
-_GATES: Final[WeakKeyDictionary[RunNode, _Gate]] = WeakKeyDictionary()
-
-
-def stand_above(node: RunNode, hooked: HookedRun | None) -> None:
-    """A run has hooks: they stand before the calls of the runs that it starts, too."""
-    if hooked is not None and hooked.ring.takes_part(Phase.BEFORE_TOOL):
-        _GATES[node] = _Gate(hooked.ring)
-
-
-def hooks_above(node: RunNode) -> "HooksAbove | None":
-    """The hooks of the runs around this one; None if there are none."""
-    if node.parent is None:
-        return None
-    gates = tuple(_GATES[one] for one in node.parent.lineage() if one in _GATES)
-    return HooksAbove(node, gates[::-1]) if gates else None
+def ancestor_hooks(context: RunContext) -> "AncestorHooks | None":
+    """The hooks of the runs around this one, the outermost first; None if there are none."""
+    found: list[_ParentHooks] = []
+    parent = context.parent
+    while parent is not None:
+        hooks = parent.hooks
+        if hooks is not None and hooks.onion.takes_part(Phase.BEFORE_TOOL):
+            found.append(_ParentHooks(hooks.onion, parent.token))
+        parent = parent.parent
+    return AncestorHooks(context, tuple(reversed(found))) if found else None
 
 
 @attrs.define(eq=False)
-class HooksAbove:
-    """The gates before the calls of one run that are not its own, the outermost first.
+class AncestorHooks:
+    """The hooks before the calls of one run that are not its own, the outermost first.
 
     Args:
-        node: The run.
-        gates: The hooks of the runs around it.
+        context: The run.
+        hooks: The hooks of the runs around it.
 
     Attributes:
         blocked: What one of them ended the run with; None if none did.
     """
 
-    _node: RunNode
-    _gates: tuple[_Gate, ...]
-    blocked: Blocked | None = attrs.field(default=None, init=False)
-    _drafts: list[EventBuilder] = attrs.field(factory=list[EventBuilder], init=False)
-
-    def drafts(self) -> list[EventBuilder]:
-        """What they did since the last look, as records of the run whose calls they judge."""
-        drafts, self._drafts = self._drafts, []
-        return drafts
+    _context: RunContext
+    _hooks: tuple[_ParentHooks, ...]
+    blocked: HookBlock | None = attrs.field(default=None, init=False)
 
     async def judge(
         self, call: ToolUseBlock, messages: Messages, *, again: bool = False
@@ -143,9 +127,10 @@ class HooksAbove:
 
         Cancellation: safe; that of the hook.
         """
+        node = self._context.node
         event = PreToolUseEvent(
-            session_id=self._node.session_id,
-            run_id=self._node.run_id,
+            session_id=node.session_id,
+            run_id=node.run_id,
             messages=messages,
             tool_name=call.name,
             tool_input=call.input,
@@ -153,11 +138,12 @@ class HooksAbove:
             recheck=again,
             nested=True,
         )
-        for gate in self._gates:
-            refusal, drafts = await gate.judge(event)
-            self._drafts += drafts
+        for parent in self._hooks:
+            refusal, drafts = await parent.judge(event)
+            for draft in drafts:
+                self._context.note(draft)
             if refusal is not None:
                 if refusal.stop and self.blocked is None:
-                    self.blocked = Blocked(Phase.BEFORE_TOOL.value, refusal.hook, refusal.reason)
+                    self.blocked = HookBlock(Phase.BEFORE_TOOL.value, refusal.hook, refusal.reason)
                 return refusal
         return None

@@ -1,31 +1,28 @@
-"""The policy of a run: its agent's, narrowed for the run, under that of the run around it."""
+"""The permission policy that applies to the calls of a run."""
 
-from typing import Final
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
 
-from agent_actors.actors.run_tree import RunNode
 from agent_actors.permissions import PermissionMode, PermissionPolicy
-from agent_actors.run.spec import RunSpec
-
-# The policies of runs, for those that they start. A task that a tool left behind may start one when
-# the run around it has ended, or in another runtime: so they last as long as whoever knows the run.
-_POLICIES: Final[WeakKeyDictionary[RunNode, PermissionPolicy]] = WeakKeyDictionary()
 
 
-def policy_of(spec: RunSpec) -> PermissionPolicy | None:
-    """What the calls of a run may do; None: anything.
+def effective_policy(
+    policy: PermissionPolicy | None,
+    parent: PermissionPolicy | None,
+    whitelist: Sequence[str] | None,
+) -> PermissionPolicy | None:
+    """Return the policy for the calls of a run; None: no restriction.
 
-    A run that a tool started is bound by the policy of the run around it, whatever its own agent
-    says: what may not be done may not be had done.
+    The policy of the parent run also applies to a nested run: an agent cannot get around a
+    restriction by starting a run.
+
+    Args:
+        policy: The policy of the run's own agent.
+        parent: The policy of the parent run, also if that run has ended.
+        whitelist: The names of the only tools that the run may use; None: all.
     """
-    policy = spec.options.permissions
-    parent = spec.node.parent
-    above = None if parent is None else _POLICIES.get(parent)
-    if above is not None:
-        policy = (policy or PermissionPolicy(mode=PermissionMode.BYPASS)).under(above)
-    if spec.tool_whitelist is not None:
+    if parent is not None:
+        policy = (policy or PermissionPolicy(mode=PermissionMode.BYPASS)).under(parent)
+    if whitelist is not None:
         policy = policy or PermissionPolicy(mode=PermissionMode.BYPASS)
-        policy = policy.narrowed(spec.tool_whitelist)
-    if policy is not None:
-        _POLICIES[spec.node] = policy
+        policy = policy.narrowed(whitelist)
     return policy

@@ -1,8 +1,8 @@
-"""How one run asks: whoever may decide for a person, then a person.
+"""Asks for permission in one run: the `can_use_tool` callback of the agent first, then a person.
 
-Owns the run's open questions. While one is open, the run's own deadline stands still, and so do
-those of the call and of the runs around it: a person's time is not the agent's. With
-`on_ask="suspend"` nobody is waited for: the run ends, and is resumed with the answers.
+While a question is open, the deadlines of the run, of its call and of the runs around it are
+paused: the time of a person is not the agent's. With `on_ask="suspend"` the run does not wait: it
+ends, and is resumed with the answers.
 """
 
 import inspect
@@ -15,15 +15,13 @@ import attrs
 import trio
 
 from agent_actors.actors.question_board import Answer, AnswerCheck
-from agent_actors.actors.run_tree import RunNode
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, Notification, UserQuestion
 from agent_actors.domain.json import copy_object
-from agent_actors.domain.run import Question, RunInfo
+from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, HookError
 from agent_actors.kernel.exceptions import stop_in
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
-from agent_actors.options.agent_options import AgentOptions
 from agent_actors.permissions import (
     Ask,
     CanUseTool,
@@ -32,7 +30,8 @@ from agent_actors.permissions import (
     as_decision,
     read_answer,
 )
-from agent_actors.runtime.lifecycle import Actors
+from agent_actors.run.context import RunContext
+from agent_actors.run.tools.deferred_calls import DeferredCalls
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 
@@ -40,61 +39,22 @@ from agent_actors.tools.ask import asks_the_user
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
-class RunClock:
-    """The deadlines of a run and of all around it, which stand still while a person is asked.
-
-    Args:
-        node: The run.
-    """
-
-    def __init__(self, node: RunNode) -> None:
-        self._node = node
-
-    def __enter__(self) -> None:
-        self._node.stand_still()
-
-    def __exit__(self, *_: object) -> None:
-        self._node.go_on()
-
-
-class RunAsking:
+class PermissionPrompter:
     """The questions of one run.
 
     Args:
-        actors: Where people answer.
-        options: The agent.
-        info: Gives a snapshot of the run.
-        wake: Called when there is something to record, or the run has nothing left but questions.
-        clock: Stands still while a person is asked.
-        answers: Answers that are there already, by the ids of the calls.
-
-    Attributes:
-        suspended: The questions that the run ends with.
+        context: The run.
+        deferred: The deferred calls of the run.
+        answers: Answers that are known already, by call id.
     """
 
     def __init__(
-        self,
-        actors: Actors,
-        options: AgentOptions,
-        info: Callable[[], RunInfo],
-        *,
-        wake: Callable[[], None],
-        clock: RunClock,
-        answers: Mapping[str, Answer],
+        self, context: RunContext, deferred: DeferredCalls, answers: Mapping[str, Answer]
     ) -> None:
-        self._actors = actors
-        self._options = options
-        self._info = info
-        self._wake = wake
-        self._clock = clock
+        self._context = context
+        self._options = context.options
+        self._deferred = deferred
         self._answers = dict(answers)
-        self._drafts: list[EventBuilder] = []
-        self.suspended: list[Question] = []
-
-    def drafts(self) -> list[EventBuilder]:
-        """What was asked since the last look, as records."""
-        drafts, self._drafts = self._drafts, []
-        return drafts
 
     def was_answered(self, call: ToolUseBlock, tool: Tool) -> bool:
         """Whether a person's word about this call is there already."""
@@ -127,7 +87,7 @@ class RunAsking:
                 check(decision)
             except ConfigError as error:  # hooks have made another call of it than was asked about
                 text = f"call {call.id!r} is asked about again, as its answer does not fit: {error}"
-                self._drafts.append(partial(Notification, text=text, data={"tool_use_id": call.id}))
+                self._context.note(partial(Notification, text=text, data={"tool_use_id": call.id}))
             else:
                 return decision
         if self._options.can_use_tool is not None:
@@ -168,48 +128,62 @@ class RunAsking:
         """
         if call.id in self._answers:
             return self._answers.pop(call.id)
-        run = self._info()
-        question = Question(
-            self._actors.ids.new(),
-            run.session_id,
-            run.run_id,
+        question = self._question(call, prompt, choices, reason, permission=check is not None)
+        asked: EventBuilder = partial(
+            UserQuestion,
+            question_id=question.id,
+            prompt=prompt,
+            choices=choices,
+            tool_name=call.name,
+            tool_input=question.tool_input,
+            tool_use_id=call.id,
+        )
+        context = self._context
+        if self._options.on_ask == "suspend":
+            context.note(asked)  # the driver is woken, and records it
+            await self._deferred.defer_question(question)
+        # Open before the event is shown: its reader may answer at once.
+        board = context.services.questions
+        with context.pause_deadlines(), board.opened(question, check) as opened:
+            await context.journal.append(asked)
+            return await opened.wait(self._options.question_timeout)
+
+    def _question(
+        self,
+        call: ToolUseBlock,
+        prompt: str,
+        choices: tuple[str, ...],
+        reason: str,
+        *,
+        permission: bool,
+    ) -> Question:
+        services, node = self._context.services, self._context.node
+        return Question(
+            services.ids.new(),
+            node.session_id,
+            node.run_id,
             prompt,
             choices,
             call.id,
             call.name,
             copy_object(call.input),
             reason,
-            self._actors.wall_clock(),
-            check is not None,
+            services.wall_clock(),
+            permission,
         )
-        self._drafts.append(
-            partial(
-                UserQuestion,
-                question_id=question.id,
-                prompt=prompt,
-                choices=choices,
-                tool_name=call.name,
-                tool_input=question.tool_input,
-                tool_use_id=call.id,
-            )
-        )
-        if self._options.on_ask == "suspend":
-            self.suspended.append(question)
-            self._wake()
-            await trio.sleep_forever()
-        self._wake()
-        with self._clock:
-            return await self._actors.questions.ask(question, self._options.question_timeout, check)
 
     async def _can_use(
         self, can_use_tool: CanUseTool, call: ToolUseBlock, tool: Tool, ask: Ask
     ) -> PermissionDecision:
-        run = self._info()
+        node = self._context.node
         shown = attrs.evolve(call, input=copy_object(call.input))
-        request = PermissionRequest(shown, tool, ask, run.session_id, run.run_id)
+        request = PermissionRequest(shown, tool, ask, node.session_id, node.run_id)
         said: object = None
         try:
-            with self._clock, trio.move_on_after(self._options.question_timeout) as scope:
+            with (
+                self._context.pause_deadlines(),
+                trio.move_on_after(self._options.question_timeout) as scope,
+            ):
                 if _is_async(can_use_tool):
                     found = call_unprotected(can_use_tool, request)
                 else:  # it may wait for a person, as `input` does
@@ -227,7 +201,7 @@ class RunAsking:
         except trio.Cancelled:
             raise
         except BaseException as error:
-            rest = self._actors.take_interrupt(error)
+            rest = self._context.services.take_interrupt(error)
             stop = None if rest is None else stop_in(rest)
             if stop is not None:
                 raise stop from None

@@ -1,11 +1,10 @@
-"""The calls of one run that are under way, as its driver sees them.
+"""The tool calls of one run that are under way, as its driver sees them.
 
-Owns the requests to the tool executor and the order in which they ended. It does not know the
-turn machine or the log. The driver is parked here by hand and woken by the first call that ends;
-what ends in the same tick is given out with it, so that it becomes one commit.
+Keeps the requests to the tool executor and the order in which they ended. The driver parks here and
+is woken by the first call that ends. The calls that end in the same tick are returned together, so
+that their results become one commit.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import attrs
@@ -26,8 +25,6 @@ class RunCalls:
     """
 
     _executor: ToolExecutor
-    # Made with the first call: of many runs there is none.
-    _tools: RunTools | None = attrs.field(default=None, init=False)
     _open: dict[str, Request[ToolCallResult]] = attrs.field(
         factory=dict[str, Request[ToolCallResult]], init=False
     )
@@ -40,21 +37,19 @@ class RunCalls:
         """True from a call's start until its outcome was given out."""
         return call_id in self._open
 
-    async def start(self, call: ToolUseBlock, tools: Callable[[], RunTools]) -> None:
+    async def start(self, run: RunTools, call: ToolUseBlock) -> None:
         """Start a call without waiting for it.
 
         Args:
-            call: What the model asked for.
-            tools: Makes what the run's calls have in common; asked once.
+            run: What the calls of the run have in common.
+            call: The call.
 
         Raises:
             RuntimeClosed, ActorCrashed: The executor has ended.
 
         Cancellation: safe; a cancelled start has started nothing.
         """
-        if self._tools is None:
-            self._tools = tools()
-        request = await self._executor.submit(self._tools, call)
+        request = await self._executor.submit(run, call)
         self._open[call.id] = request
         request.on_done(partial(self._end, call.id))
 
@@ -79,10 +74,6 @@ class RunCalls:
         for call_id in ended:
             del self._open[call_id]
         return results
-
-    def __len__(self) -> int:
-        """How many are under way, or have not been given out."""
-        return len(self._open)
 
     def wake(self) -> None:
         """Have the driver look again, though no call has ended; now, or when it next waits."""

@@ -1,14 +1,13 @@
-"""What stands around the calls of one run: its hooks, its policy, and whoever is asked.
+"""The guard of one run's tool calls: its hooks, its permission policy, and the people it asks.
 
-The order is the house's promise: hooks rewrite, and all of them see the final arguments; the policy
-judges these; whoever is asked sees these. An approval that rewrites goes back to the schema and to
-the hooks, which may then only refuse, and to the deny rules. The hooks of the runs around this one
-may refuse a call as well, and see what its own make of it. Nothing gets around that.
+Hooks may rewrite a call, and all of them see the final arguments. The policy decides about the
+final arguments, and people see them too. An approval that rewrites the arguments returns to the
+schema and to the hooks, which may then only deny, and to the deny rules. The `before_tool` hooks of
+ancestor runs also apply, after the run's own.
 """
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import PurePath
 from typing import cast
 
 import attrs
@@ -24,7 +23,6 @@ from agent_actors.domain.json import (
     is_deeper,
     same_json,
 )
-from agent_actors.domain.messages import Messages
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.hooks.decision import Denial
 from agent_actors.kernel.interrupts import call_unprotected
@@ -36,10 +34,10 @@ from agent_actors.permissions import (
     PermissionDecision,
     PermissionPolicy,
 )
-from agent_actors.permissions.grants import GrantStore
-from agent_actors.run.hooks.run_hooks import HookedRun, refused
-from agent_actors.run.tools.ancestor_hooks import HooksAbove
-from agent_actors.run.tools.permission_prompts import RunAsking
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.run_hooks import refused
+from agent_actors.run.tools.ancestor_hooks import AncestorHooks
+from agent_actors.run.tools.permission_prompts import PermissionPrompter
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 from agent_actors.tools.output import ToolOutput
@@ -50,24 +48,16 @@ class RunGuard:
     """The `ToolGuard` of a run.
 
     Attributes:
-        hooked: The run's hooks; None: none.
-        above: The hooks of the runs around it; None: none.
-        policy: What calls may do; None: anything.
-        asking: Who is asked.
-        memory: What was decided before.
-        session_id: The session.
-        cwd: The run's working directory.
-        messages: Gives the conversation so far.
+        context: The run.
+        ancestors: The hooks of the runs around it; None: none.
+        policy: The policy for tool calls; None: no restriction.
+        prompter: Asks people.
     """
 
-    hooked: HookedRun | None
-    above: HooksAbove | None
+    context: RunContext
+    ancestors: AncestorHooks | None
     policy: PermissionPolicy | None
-    asking: RunAsking
-    memory: GrantStore
-    session_id: str
-    cwd: PurePath
-    messages: Callable[[], Messages]
+    prompter: PermissionPrompter
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
         """May this call run: the call to run, or what the model is told instead.
@@ -79,13 +69,13 @@ class RunGuard:
         """
         if is_deeper(call.input, MAX_DEPTH):
             return _denied(f"its arguments are nested more than {MAX_DEPTH} levels deep")
-        if self.hooked is not None:
-            admitted = await self.hooked.admit(call, tool, self.messages())
+        if self.context.hooks is not None:
+            admitted = await self.context.hooks.admit(call, tool, self.context.messages())
             if isinstance(admitted, ToolOutput):
                 return admitted
             call = admitted
-        if self.above is not None:  # before a person is asked about what they refuse
-            refusal = await self.above.judge(call, self.messages())
+        if self.ancestors is not None:  # before a person is asked about what they refuse
+            refusal = await self.ancestors.judge(call, self.context.messages())
             if refusal is not None:
                 return refused(refusal)
         if self.policy is not None:
@@ -106,7 +96,7 @@ class RunGuard:
         Raises:
             HookError: A hook failed.
         """
-        if self.hooked is None:
+        if self.context.hooks is None:
             return await handler(call)
 
         async def step(final: ToolUseBlock) -> ToolOutput:
@@ -124,7 +114,7 @@ class RunGuard:
 
         # A copy: what a hook writes into the arguments in place is a rewrite like any other.
         shown = attrs.evolve(call, input=copy_object(call.input))
-        return await self.hooked.ring.wrap_tool_call(shown, step)
+        return await self.context.hooks.onion.wrap_tool_call(shown, step)
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
         """What the model is told.
@@ -132,28 +122,27 @@ class RunGuard:
         Raises:
             HookError: A hook failed.
         """
-        if self.hooked is None:
+        if self.context.hooks is None:
             return output
-        return await self.hooked.ring.after_tool(call, output, self.messages())
+        return await self.context.hooks.onion.after_tool(call, output, self.context.messages())
 
     async def _judge(
         self, policy: PermissionPolicy, call: ToolUseBlock, tool: Tool
     ) -> ToolUseBlock | ToolOutput:
+        store = self.context.services.grants
         verdict = policy.decide(call, tool, self._situation())
         if isinstance(verdict, Ask) and asks_the_user(tool):
             return call  # nobody is asked whether they may be asked
-        if isinstance(verdict, Allow) and self.asking.was_answered(call, tool):
+        if isinstance(verdict, Allow) and self.prompter.was_answered(call, tool):
             verdict = Ask("")  # a person spoke of this very call; what else would let it run, waits
         if isinstance(verdict, Allow | Deny):
-            self.memory.grants = self.memory.grants.spent(verdict.grant)
+            store.grants = store.grants.spent(verdict.grant)
         else:
-            decision = await self.asking.permission(
+            decision = await self.prompter.permission(
                 call, tool, verdict, partial(self._check, call, tool)
             )
             # As things stand now: others may have decided while one waited.
-            verdict, self.memory.grants = policy.settle(
-                decision, verdict, call, tool, self._situation()
-            )
+            verdict, store.grants = policy.settle(decision, verdict, call, tool, self._situation())
         if not isinstance(verdict, Allow):
             return _denied(verdict.reason or "nobody decided")
         if verdict.input is None:
@@ -165,19 +154,19 @@ class RunGuard:
             call_unprotected(tool.check, call.input)
         except ToolArgumentsError as error:
             return _denied(f"its arguments were rewritten, and do not fit: {error}")
-        if self.hooked is not None:
-            refusal = await self.hooked.ring.recheck(call, self.messages())
+        if self.context.hooks is not None:
+            refusal = await self.context.hooks.onion.recheck(call, self.context.messages())
             if isinstance(refusal, Denial):
                 return refused(refusal)
-        if self.above is not None:
-            refusal = await self.above.judge(call, self.messages(), again=True)
+        if self.ancestors is not None:
+            refusal = await self.ancestors.judge(call, self.context.messages(), again=True)
             if refusal is not None:
                 return refused(refusal)
         return call
 
     async def _answer(self, call: ToolUseBlock) -> ToolOutput:
         prompt = str(call.input["question"])
-        answer = await self.asking.question(call, prompt, _choices(call.input.get("choices")))
+        answer = await self.prompter.question(call, prompt, _choices(call.input.get("choices")))
         if answer is None:
             return ToolOutput("nobody answered in time", is_error=True)
         if isinstance(answer, str):
@@ -185,13 +174,17 @@ class RunGuard:
         return ToolOutput(answer.reason or answer.behavior)
 
     def _check(self, call: ToolUseBlock, tool: Tool, decision: PermissionDecision) -> None:
-        check_memory(decision, call, tool, self._situation())
+        validate_remember_rule(decision, call, tool, self._situation())
 
     def _situation(self) -> DecisionContext:
-        return DecisionContext(self.cwd, self.session_id, self.memory.grants, trio.current_time())
+        context = self.context
+        grants = context.services.grants.grants
+        return DecisionContext(
+            context.options.cwd, context.spec.session_id, grants, trio.current_time()
+        )
 
 
-def check_memory(
+def validate_remember_rule(
     decision: PermissionDecision, call: ToolUseBlock, tool: Tool, situation: DecisionContext
 ) -> None:
     """Refuse a decision about a call that cannot be remembered as it says.

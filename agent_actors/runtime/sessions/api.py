@@ -24,11 +24,8 @@ from agent_actors.domain.events import (
     AnyEvent,
     EventBuilder,
     EventScope,
-    FileChanged,
     Notification,
     SessionRewind,
-    SkillActivated,
-    TodosChanged,
 )
 from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonObject, JsonValue
@@ -47,15 +44,14 @@ from agent_actors.domain.session import (
 from agent_actors.errors import ConfigError, InvalidEventError, SessionExists, SessionUnknown
 from agent_actors.runtime.open_state import OpenState
 from agent_actors.runtime.sessions.reader import RECORDS_PER_TICK, SessionReader
-from agent_actors.runtime.sessions.transaction import SessionTransactions, validated
+from agent_actors.runtime.sessions.transaction import SessionTransactions
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.alignment import Damage
 from agent_actors.sessions.integrity import faults_of
-from agent_actors.sessions.records import as_records, replacing
+from agent_actors.sessions.records import as_records, recordable, replacing
 
 _SECONDS_PER_DAY: Final = 86_400.0
 # The events that a caller may record; all other types are for runs to record.
-_CALLER_EVENTS: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
 
 
 class SessionAPI:
@@ -381,14 +377,7 @@ class SessionAPI:
 
         Cancellation: see `append`.
         """
-        checked = [validated(draft) for draft in drafts]
-        for draft in checked:
-            event = draft(EventScope(session_id, "", ""), "", 0.0, seq=None)
-            if not isinstance(event, _CALLER_EVENTS):
-                raise ConfigError(
-                    "a caller may record todos, files, skills and notifications; got "
-                    f"{type(event).__name__}"
-                )
+        checked = [recordable(draft) for draft in drafts]
         await self._commit(session_id, lambda _: checked)
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:

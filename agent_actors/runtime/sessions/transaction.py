@@ -5,44 +5,19 @@ Records are published to subscribers after they are committed. No task is starte
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final, cast
 
 import attrs
 
 from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
 from agent_actors.actors.session_log import SessionLog
-from agent_actors.codec.events import checked_fields, encode_event
-from agent_actors.domain.events import AnyEvent, Event, EventBuilder, EventScope, Notification
+from agent_actors.codec.events import encode_event
+from agent_actors.domain.events import AnyEvent, EventBuilder, EventScope, Notification
 from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonObject
-from agent_actors.errors import InvalidEventError, SessionExists
+from agent_actors.errors import SessionExists
 from agent_actors.sessions import SessionState
-
-_NO_SCOPE: Final = EventScope("", "", "")
-
-
-def validated(builder: EventBuilder) -> EventBuilder:
-    """Return a builder of the event as it will be decoded, independent of the caller's objects.
-
-    Untyped code may pass any value in an event. An event that cannot be decoded would make its
-    session unreadable, so it is refused before it is recorded.
-
-    Raises:
-        InvalidEventError: The event could not be decoded; names the field and the reason.
-    """
-    try:
-        event = builder(_NO_SCOPE, "", 0.0, seq=None)
-    except TypeError as error:
-        raise InvalidEventError(
-            "expected an event without its header, such as functools.partial(Notification, "
-            f"text=...); got {builder!r:.80}, and {error}"
-        ) from error
-    if not isinstance(cast(object, event), Event):
-        raise InvalidEventError(f"expected a draft that makes an event; it made {event!r:.80}")
-    cls, fields = checked_fields(event)
-    return partial(cls, **fields)
+from agent_actors.sessions.records import validated
 
 
 @attrs.frozen(eq=False)

@@ -2,6 +2,7 @@
 
 import attrs
 
+from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.run import RunInfo
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import HookContext, PostToolUseEvent, PreToolUseEvent
@@ -31,6 +32,9 @@ class Run:
 
     def register_tool(self, tool: object) -> None:
         raise ConfigError(f"{tool!r}: not here")
+
+    def record(self, event: EventBuilder) -> None:
+        raise RuntimeError(f"{event!r}: not here")
 
 
 def context(session_id: str = "s", run_id: str = "r") -> HookContext:

@@ -17,7 +17,7 @@ from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import HookError
 from agent_actors.hooks import ModelCall
-from agent_actors.run.hooks.response_validation import sound_answer
+from agent_actors.run.hooks.response_validation import validate_response
 from tests.run.helpers import check_quiet
 from tests.run.hooks.helpers import agent, run
 
@@ -89,7 +89,7 @@ async def test_an_answer_of_foreign_objects_is_the_hooks_fault_by_name(
     ],
 )
 def test_a_sound_answer_is_taken_as_it_is(answer: ModelCompleted) -> None:
-    assert sound_answer(answer) is answer
+    assert validate_response(answer) is answer
 
 
 async def test_a_list_of_blocks_is_taken_and_shares_nothing_with_the_hook() -> None:
@@ -100,4 +100,4 @@ async def test_a_list_of_blocks_is_taken_and_shares_nothing_with_the_hook() -> N
 
     result = await run(agent("Never asked.", hooks={"wrap_model_call": cached}))
     assert result.text == "ok"
-    assert sound_answer(make(kept)).blocks == (OK,)
+    assert validate_response(make(kept)).blocks == (OK,)

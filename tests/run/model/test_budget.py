@@ -4,6 +4,7 @@ A driver without I/O carries out a script: its records are folded as the log fol
 session's limits see what they see in a run.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import count
 
@@ -21,12 +22,12 @@ from agent_actors.domain.run import ToolCallResult
 from agent_actors.domain.usage import Usage
 from agent_actors.protocol.turn import (
     Append,
+    BudgetExceeded,
     CallModel,
     Command,
-    Decided,
-    DecisionNeeded,
+    Entry,
     Finish,
-    OutputMisfit,
+    OutputInvalid,
     StartTool,
     State,
     ToolFinished,
@@ -34,7 +35,8 @@ from agent_actors.protocol.turn import (
     UserInput,
 )
 from agent_actors.run.model.budget import Budget
-from agent_actors.run.model.usage_accounting import Ledger
+from agent_actors.run.model.usage_accounting import UsageAccounting
+from agent_actors.run.spec import RunSpec
 from agent_actors.sessions import SessionState
 from agent_actors.testing import ScriptedModel
 from tests.protocol.turn_playbook import told, use
@@ -82,8 +84,9 @@ class Play:
         self.asked = 0
         self.stop_reason = ""
         self.machine = TurnMachine(25)
-        self.ledger = Ledger(self.options.prices)
-        self.budget = Budget(self.options, self.ledger)
+        self.ledger = UsageAccounting(self.options.prices)
+        spec = RunSpec(UserInput("go"), self.options, "s", "q", "reject")
+        self.budget = Budget(spec, self.ledger)
         self.budget.session = self.session
         self._seq = count(1)
 
@@ -95,7 +98,7 @@ class Play:
             self.asked += 1
             self.ledger.model_calls += 1
             self.ledger.begin_request()
-            self.budget.bounded(self.options.settings)
+            self.budget.cap_output_tokens(self.options.settings)
             one = next(script, answer(TextBlock("Done.")))
             self.feed(self.machine.feed(one), one)
             for call in self.machine.open_calls:
@@ -105,13 +108,25 @@ class Play:
         return self.ran
 
     def feed(self, commands: Sequence[Command], one: ModelCompleted | None = None) -> None:
-        for command in self.budget.allow(self.machine, commands, one):
+        queue, pending = deque(commands), list[Entry]()
+        if one is not None:
+            self.budget.note_answer(one)
+        while queue:
+            command = queue.popleft()
+            refusal = self.budget.refusal(self.machine, command, one)
+            if refusal is not None:
+                queue = deque(self.machine.feed(refusal))
+                continue
             if isinstance(command, Append):
-                self.record(self.ledger.enter(command.entries))
-            elif isinstance(command, StartTool):
+                pending += command.entries
+                continue
+            self.record(self.ledger.records(pending))
+            pending, one = [], None
+            if isinstance(command, StartTool):
                 self.ran.append(command.call.id)
             elif isinstance(command, Finish):
                 self.stop_reason = command.stop_reason
+        self.record(self.ledger.records(pending))
 
     def record(self, drafts: Sequence[EventBuilder]) -> list[Event]:
         events = [draft(SCOPE, "id", 1.0, seq=next(self._seq)) for draft in drafts]
@@ -182,8 +197,7 @@ def test_a_call_that_waited_for_a_decision_is_counted_once() -> None:
     play.feed(play.machine.feed(UserInput("go")))
     one = answer(*calls("a"))
     play.feed(play.machine.feed(one), one)
-    play.feed(play.machine.feed(DecisionNeeded("a", "May it?")))
-    play.feed(play.machine.feed(Decided("a", allowed=True)))
+    play.feed((StartTool(calls("a")[0]),))
     assert play.ran == ["a", "a"]
     assert play.ledger.spent().tool_calls == 1
 
@@ -191,7 +205,7 @@ def test_a_call_that_waited_for_a_decision_is_counted_once() -> None:
 def test_input_that_only_waits_asks_for_nothing() -> None:
     play = Play(agent(UsageLimits(requests=1)))
     play.feed(play.machine.feed(UserInput("go")))
-    assert list(play.budget.allow(play.machine, play.machine.feed(UserInput("and?")))) == []
+    assert play.machine.feed(UserInput("and?")) == ()
 
 
 # --- the session ----------------------------------------------------------------------------------
@@ -232,9 +246,9 @@ def test_an_answer_may_be_no_longer_than_what_is_left() -> None:
     play = Play(agent(UsageLimits(output_tokens=100), UsageLimits(output_tokens=40)))
     play.ledger.begin_request()
     play.record([play.ledger.enter_usage(Usage(0, 30))])
-    assert play.budget.bounded(play.options.settings).max_tokens == 10
+    assert play.budget.cap_output_tokens(play.options.settings).max_tokens == 10
     play.record([play.ledger.enter_usage(Usage(0, 30))])
-    assert play.budget.bounded(play.options.settings).max_tokens == 1, "0 is no length"
+    assert play.budget.cap_output_tokens(play.options.settings).max_tokens == 1, "0 is no length"
 
 
 def test_a_length_that_fits_or_is_not_sent_is_left_alone() -> None:
@@ -244,7 +258,7 @@ def test_a_length_that_fits_or_is_not_sent_is_left_alone() -> None:
         agent(UsageLimits(input_tokens=100)),
         agent(),
     ):
-        assert Play(options).budget.bounded(options.settings) is options.settings
+        assert Play(options).budget.cap_output_tokens(options.settings) is options.settings
 
 
 def test_an_answer_that_the_limit_cut_off_names_the_limit() -> None:
@@ -262,8 +276,8 @@ def test_an_answer_that_its_own_bound_cut_off_does_not() -> None:
 def test_an_answer_of_another_model_that_no_limit_bounded_does_not_either() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.feed(play.machine.feed(UserInput("go")))
-    play.budget.bounded(play.options.settings)
-    play.budget.bounded(attrs.evolve(play.options.settings, max_tokens=None))
+    play.budget.cap_output_tokens(play.options.settings)
+    play.budget.cap_output_tokens(attrs.evolve(play.options.settings, max_tokens=None))
     one = answer(TextBlock("Once upon"), length=True)
     play.feed(play.machine.feed(one), one)
     assert play.stop_reason == "length"
@@ -281,10 +295,10 @@ def test_an_answer_that_was_cut_off_and_does_not_fit_names_the_limit() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.machine.output_retries = 2
     play.feed(play.machine.feed(UserInput("go")))
-    play.budget.bounded(play.options.settings)
+    play.budget.cap_output_tokens(play.options.settings)
     one = answer(TextBlock("{"), spent=Usage(10, 50), length=True)
     play.feed(play.machine.feed(one), one)
-    play.feed(play.machine.feed(OutputMisfit("no JSON")))
+    play.feed(play.machine.feed(OutputInvalid("no JSON")))
     assert play.stop_reason == "budget:output_tokens"
 
 
@@ -302,9 +316,9 @@ def test_attempts_that_failed_are_told_with_what_comes_next() -> None:
     play.ledger.begin_request()
     assert play.budget.refuses_request(Usage()) == "requests"
     assert play.session.requests == 2
-    play.record(play.ledger.enter_unanswered())
+    play.record(play.ledger.records_of_unanswered())
     assert play.session.requests == 3
-    assert play.ledger.enter_unanswered() == []
+    assert play.ledger.records_of_unanswered() == []
     assert play.ledger.spent() == play.session.spent(PRICES)
 
 
@@ -316,19 +330,20 @@ def test_what_is_cut_off_counts_before_it_is_entered() -> None:
 
 def test_before_a_session_is_open_its_limits_refuse_nothing() -> None:
     options = agent(session_limits=UsageLimits(requests=1))
-    assert Budget(options, Ledger()).refuses_request(Usage(9, 9)) == ""
+    spec = RunSpec(UserInput(""), options, "s", "q", "reject")
+    assert Budget(spec, UsageAccounting()).refuses_request(Usage(9, 9)) == ""
 
 
 def test_each_model_has_its_price_and_one_without_costs_the_same() -> None:
-    ledger = Ledger(PRICES)
+    ledger = UsageAccounting(PRICES)
     ledger.enter_usage(Usage(0, 1))
-    ledger.go_over_to(None)
+    ledger.switch_pricing(None)
     ledger.enter_usage(Usage(0, 1))
-    ledger.go_over_to(Prices(input=0, output=30))
+    ledger.switch_pricing(Prices(input=0, output=30))
     ledger.enter_usage(Usage(0, 1))
     assert ledger.cost == pytest.approx(50 / MILLION)
-    unpriced = Ledger()
-    unpriced.go_over_to(PRICES)
+    unpriced = UsageAccounting()
+    unpriced.switch_pricing(PRICES)
     unpriced.enter_usage(Usage(0, 1))
     assert unpriced.cost is None
 
@@ -384,8 +399,7 @@ def test_whatever_a_model_does_no_limit_is_passed_but_by_one_answer(
 def test_without_limits_no_command_is_changed(drawn: list[list[tuple[int, Usage, bool]]]) -> None:
     for turn in drawn:
         play = Play(agent())
-        commands = [CallModel(1)]
-        assert play.budget.allow(play.machine, commands) is commands
+        assert play.budget.refusal(play.machine, CallModel(1)) is None
         play.run(*scripted(turn, "r"))
         assert not play.stop_reason.startswith("budget")
 
@@ -394,9 +408,11 @@ def test_a_refusal_reads_like_any_end_of_a_run() -> None:
     play = Play(agent(UsageLimits(tool_calls=1)))
     play.machine.feed(UserInput("go"))
     one = answer(*calls("a", "b"))
-    allowed = play.budget.allow(play.machine, play.machine.feed(one), one)
-    assert [told(command) for command in allowed] == [
-        "append answer call:a call:b",
+    append, start, _ = play.machine.feed(one)
+    assert play.budget.refusal(play.machine, append, one) is None
+    refusal = play.budget.refusal(play.machine, start, one)
+    assert isinstance(refusal, BudgetExceeded)
+    assert [told(command) for command in play.machine.feed(refusal)] == [
         "append synthetic:a synthetic:b",
         "finish budget:tool_calls",
     ]

@@ -20,7 +20,7 @@ from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import AgentError, HookError, ProviderConnectError
 from agent_actors.hooks import AfterModelEvent, Hooks, ModelCall
-from agent_actors.run.model.budget import NoRoom
+from agent_actors.run.model.budget import BudgetExhausted
 from agent_actors.testing import ScriptedModel, Turn, fail, say, usage
 from tests.run.helpers import check_history, check_quiet
 from tests.run.hooks.helpers import echo
@@ -240,7 +240,7 @@ async def test_a_call_that_a_hook_makes_again_needs_room_in_the_budget(
 async def test_tokens_of_an_answer_count_before_it_is_asked_for_again() -> None:
     async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         first = await call_next(request)
-        with pytest.raises(NoRoom, match="output_tokens"):
+        with pytest.raises(BudgetExhausted, match="output_tokens"):
             await call_next(request)
         return first
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -77,7 +78,8 @@ async def test_who_waits_its_turn_has_patience_and_no_more(
             await trio.sleep(1)
 
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
-        runtime._actors.chance = lambda: 1.0
+        actors = runtime._actors
+        actors.services = attrs.evolve(actors.services, chance=lambda: 1.0)
         nursery.start_soon(others)
         start = trio.current_time()
         with pytest.raises(ProviderStatusError, match="429"):
@@ -109,7 +111,8 @@ async def test_a_time_that_ends_after_patience_is_not_waited_for(
             await trio.sleep(1)
 
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
-        runtime._actors.chance = lambda: 1.0
+        actors = runtime._actors
+        actors.services = attrs.evolve(actors.services, chance=lambda: 1.0)
         nursery.start_soon(others)
         start = trio.current_time()
         with pytest.raises(ProviderStatusError, match="429"):

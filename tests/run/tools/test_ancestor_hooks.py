@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TYPE_CHECKING, Literal
+from weakref import WeakSet
 
 import attrs
 import pytest
@@ -12,7 +13,6 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Client, Runtime, Tool, open_runtime, tool
-from agent_actors.actors.run_tree import RunNode, current_run
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import HookError
@@ -25,8 +25,8 @@ from agent_actors.hooks import (
     ToolCall,
 )
 from agent_actors.hooks.builtin import RateLimit
-from agent_actors.hooks.phases import Phase
 from agent_actors.permissions import PermissionDecision, PermissionPolicy, PermissionRequest
+from agent_actors.run.context import RunContext, current_context
 from agent_actors.run.tools import ancestor_hooks as above
 from agent_actors.testing import ScriptedModel, call
 from agent_actors.tools.output import ToolOutput
@@ -368,21 +368,25 @@ async def test_a_gate_over_here_is_cancelled_with_the_run_over_there() -> None:
     assert results(result) == ["gave up"]
 
 
+def nested_in_current_run() -> RunContext:
+    parent = current_context.get()
+    assert parent is not None
+    return attrs.evolve(parent, parent=parent)
+
+
 async def gates_of_another_trio_run(
     hook: Callable[[PreToolUseEvent], Awaitable[object]],
-    over_there: Callable[[above.HooksAbove], Awaitable[None]],
+    over_there: Callable[[above.AncestorHooks], Awaitable[None]],
 ) -> None:
     """Run an agent with this gate in a thread, and then that, before its trio run ends."""
 
     async def main() -> None:
-        found: list[above.HooksAbove] = []
+        found: list[above.AncestorHooks] = []
 
         @tool
         async def look() -> str:
             """Sees what a run that it starts would stand behind."""
-            found.extend(
-                filter(None, [above.hooks_above(RunNode("s", "r", None, current_run.get()))])
-            )
+            found.extend(filter(None, [above.ancestor_hooks(nested_in_current_run())]))
             return "ok"
 
         options = agent(call("look", {}), "Done.", hooks={"before_tool": hook})
@@ -397,9 +401,9 @@ CALL = ToolUseBlock("c", "echo", {"text": "a"})
 
 
 async def test_a_gate_whose_trio_run_has_ended_lets_nothing_pass() -> None:
-    found: list[above.HooksAbove] = []
+    found: list[above.AncestorHooks] = []
 
-    async def keep(gates: above.HooksAbove) -> None:
+    async def keep(gates: above.AncestorHooks) -> None:
         found.append(gates)
 
     await gates_of_another_trio_run(gate, keep)
@@ -415,12 +419,12 @@ async def test_a_gate_whose_trio_run_ends_while_it_is_asked_lets_nothing_pass() 
             asked.set()
             await trio.sleep_forever()
 
-    async def judge(gates: above.HooksAbove) -> None:
+    async def judge(gates: above.AncestorHooks) -> None:
         with pytest.raises(HookError, match="the trio run around it has ended"):
             await gates.judge(CALL, Messages())
         failed.set()
 
-    async def until_asked(gates: above.HooksAbove) -> None:
+    async def until_asked(gates: above.AncestorHooks) -> None:
         here.run_sync_soon(nursery.start_soon, judge, gates)
         await trio.to_thread.run_sync(asked.wait, 10)
 
@@ -464,12 +468,12 @@ async def test_a_rate_limit_counts_the_calls_of_runs_below_and_each_of_them_once
 
 
 async def test_runs_without_gates_above_them_have_nothing_stand_there() -> None:
-    nodes: list[RunNode | None] = []
+    found: list[above.AncestorHooks | None] = []
 
     @tool
     async def look() -> str:
         """Sees where it is."""
-        nodes.append(current_run.get())
+        found.append(above.ancestor_hooks(nested_in_current_run()))
         return "ok"
 
     async def after(event: object) -> None: ...
@@ -477,24 +481,20 @@ async def test_runs_without_gates_above_them_have_nothing_stand_there() -> None:
     options = agent(call("look", {}), "Done.", hooks={"after_tool": after})
     async with open_runtime() as runtime:
         await runtime.run("Go.", attrs.evolve(options, tools=[look]))
-    (node,) = nodes
-    assert node is not None
-    assert above.hooks_above(node) is None
-    assert above.hooks_above(RunNode("s", "r", None, node)) is None
+    assert found == [None]
 
 
 async def test_gates_last_no_longer_than_anybody_knows_their_run() -> None:
-    async def own(event: PreToolUseEvent) -> None: ...
+    contexts: WeakSet[RunContext] = WeakSet()
 
-    def standing() -> int:
-        gc.collect()
-        rows = [one.ring._chain.row(Phase.BEFORE_TOOL) for one in above._GATES.values()]
-        return sum(row[0].name == "own" for row in rows)
+    async def own(event: PreToolUseEvent) -> None:
+        contexts.update(filter(None, [current_context.get()]))
 
     async with open_runtime() as runtime:
         options = agent(*USE * 20, hooks={"before_tool": own})
         for _ in range(20):
             await runtime.run("Go.", options)
-        # Actors know the request that they were opened for, and the last that they took.
-        assert standing() < 5
-    assert standing() == 0
+        gc.collect()
+        assert len(contexts) < 5  # actors keep the request that opened them, and their last one
+    gc.collect()
+    assert not contexts

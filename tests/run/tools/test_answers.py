@@ -14,7 +14,7 @@ from agent_actors.domain.events import Event, Notification
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import HookDecision, Hooks, PreToolUseEvent
 from agent_actors.permissions import DecisionContext, PermissionDecision, PermissionPolicy, Remember
-from agent_actors.run.tools.tool_guard import check_memory
+from agent_actors.run.tools.tool_guard import validate_remember_rule
 from agent_actors.stores.memory import MemoryStore
 from tests.run.helpers import check_history, check_quiet
 from tests.run.hooks.helpers import USE, agent, ran, results
@@ -169,6 +169,8 @@ def test_a_denial_fits_what_its_rule_restricts_and_an_approval_what_it_permits()
     both = ToolUseBlock("c", "shell", {"command": "git status; rm -r x"})
     situation = DecisionContext(PurePath("/"))
     remember = Remember("session", rule="shell(git *)")
-    check_memory(PermissionDecision("deny", remember=remember), both, shell, situation)
+    validate_remember_rule(PermissionDecision("deny", remember=remember), both, shell, situation)
     with pytest.raises(ConfigError, match="does not match the call"):
-        check_memory(PermissionDecision("allow", remember=remember), both, shell, situation)
+        validate_remember_rule(
+            PermissionDecision("allow", remember=remember), both, shell, situation
+        )

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.errors import SessionBusy
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.run.tools import effective_policy as policy
+from agent_actors.run.context import RunContext
 from agent_actors.testing import ScriptedModel, call, pause, say
 from tests.run.hooks.helpers import USE, agent, ran, results
 
@@ -59,5 +59,6 @@ async def test_runs_that_never_began_leave_no_policy_behind(autojump_clock: Mock
             with pytest.raises(SessionBusy):
                 await runtime.run("Go.", options, session_id="s")
         gc.collect()
-        assert sum(one is own for one in policy._POLICIES.values()) == 1
+        contexts = [one for one in gc.get_objects() if isinstance(one, RunContext)]
+        assert sum(one.permissions is own for one in contexts) == 1
         assert [event async for event in events]

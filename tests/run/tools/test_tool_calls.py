@@ -33,7 +33,7 @@ def numbers(results: Sequence[ToolCallResult]) -> list[str]:
 
 async def start(calls: RunCalls, run: RunTools, *seconds: float) -> None:
     for number, value in enumerate(seconds):
-        await calls.start(call_of(wait, number, seconds=value), lambda: run)
+        await calls.start(run, call_of(wait, number, seconds=value))
 
 
 async def test_calls_are_given_out_in_the_order_of_their_ends_and_together_where_they_end_so(
@@ -51,28 +51,13 @@ async def test_calls_are_given_out_in_the_order_of_their_ends_and_together_where
     assert await calls.join() == []
 
 
-async def test_what_calls_have_in_common_is_made_with_the_first_of_them(
-    executor: ToolExecutor,
-) -> None:
-    calls, made = RunCalls(executor), list[RunTools]()
-
-    def make() -> RunTools:
-        made.append(run_of(wait))
-        return made[-1]
-
-    assert await calls.join() == []
-    for number in range(3):
-        await calls.start(call_of(wait, number, seconds=0), make)
-    assert len(made) == 1
-
-
 async def test_a_cancelled_wait_loses_no_result(
     executor: ToolExecutor, nursery: trio.Nursery
 ) -> None:
     calls, crowd = RunCalls(executor), Crowd()
     run = run_of(crowd.tool)
     for number in range(2):
-        await calls.start(call_of(crowd.tool, number), lambda: run)
+        await calls.start(run, call_of(crowd.tool, number))
     waiting = Attempt(nursery, calls.ended)
     await wait_all_tasks_blocked()
     waiting.scope.cancel()
@@ -102,8 +87,8 @@ async def test_joining_cancels_what_is_under_way_and_keeps_what_has_ended(
         raise AssertionError
 
     run = run_of(wait, careful)
-    await calls.start(call_of(wait, 0, seconds=1), lambda: run)
-    await calls.start(call_of(careful, 1), lambda: run)
+    await calls.start(run, call_of(wait, 0, seconds=1))
+    await calls.start(run, call_of(careful, 1))
     await trio.sleep(3)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -118,7 +103,7 @@ async def test_a_call_that_has_no_result_leaves_those_beside_it_to_the_join(
     calls, crowd, stuck = RunCalls(executor), Crowd(), Crowd("stuck")
     run = run_of(crowd.tool, stuck.tool)
     for number, item in enumerate((crowd, stuck, crowd)):
-        await calls.start(call_of(item.tool, number), lambda: run)
+        await calls.start(run, call_of(item.tool, number))
     await wait_all_tasks_blocked()
     crowd.leave.set()
     await wait_all_tasks_blocked()

@@ -34,7 +34,7 @@ async def held(store: MemoryStore | None = None) -> AsyncGenerator[Runs]:
         async with trio.open_nursery() as nursery:
             yield Runs(runtime, nursery)
         check_quiet(runtime)
-        assert not runtime._actors.inboxes
+        assert not runtime._actors.services.inboxes
         check_records(await store.load("s"))
         history = runtime.history("s")
         assert history is not None

@@ -76,7 +76,7 @@ async def test_input_whose_recording_was_torn_down_is_no_hang(autojump_clock: Mo
     two = Two("steer")
 
     async def broken(runtime: Runtime) -> None:
-        inbox = runtime._actors.inbox("s")
+        inbox = runtime._actors.services.inbox_of("s")
         assert inbox is not None
         while not inbox._heard:  # noqa: ASYNC110 - the tick in which the run takes it
             await trio.sleep(0.05)

@@ -135,7 +135,7 @@ def test_whatever_many_want_of_one_session_what_they_are_told_is_what_it_holds(
                     await trio.sleep(delay + 0.01)
                     nursery.start_soon(partial(party.carry_out, str(name), acts[str(name)]))
             check_quiet(runtime)
-            assert not runtime._actors.inboxes
+            assert not runtime._actors.services.inboxes
             records = [e for e in await store.load("s") if isinstance(e, Event)]
             check_records(records)
             history = runtime.history("s")

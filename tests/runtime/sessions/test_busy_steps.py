@@ -93,7 +93,7 @@ async def check_all(at: Contest) -> None:
     await at.ended.wait()
     at.probe.check()
     check_quiet(at.runtime)
-    assert not at.runtime._actors.inboxes
+    assert not at.runtime._actors.services.inboxes
     records = await at.records()
     check_records(records)
     history = at.runtime.history("s")

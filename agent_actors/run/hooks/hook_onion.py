@@ -1,8 +1,7 @@
-"""The ring of hooks around one run: calls them in order, bounds them, and records what they did.
+"""The hooks of one run, as an onion: calls them in order, bounds them, records their actions.
 
-Owns what the hooks of one run share, and the tools that they registered. What a decision means for
-the run is the driver's to carry out; what stands here says only what was decided. A run whose agent
-has no hooks has no ring.
+The first registered hook is the outermost. This module decides nothing about the run: what a
+decision means for the run is up to `run_hooks.py` and the driver.
 """
 
 import math
@@ -40,7 +39,8 @@ from agent_actors.kernel.interrupts import (
     raise_interrupt,
 )
 from agent_actors.run.hooks.call_next import CallNext
-from agent_actors.run.hooks.response_validation import sound_answer
+from agent_actors.run.hooks.hook_host import HookHost
+from agent_actors.run.hooks.response_validation import validate_response
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput, to_output
 from agent_actors.tools.protocol import as_tool
@@ -57,7 +57,7 @@ _IGNORED: Final = {
 }
 
 # Who is being asked in `before_tool` around the current code.
-_deciding: Final[ContextVar[tuple[tuple["Ring", BoundHook], ...]]] = ContextVar(
+_deciding: Final[ContextVar[tuple[tuple["HookOnion", BoundHook], ...]]] = ContextVar(
     "agent_actors_deciding", default=()
 )
 
@@ -68,16 +68,20 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class _Context:
-    """The `HookContext` of one run."""
+    """The `HookContext` of one run, or of one call of it."""
 
-    info: Callable[[], RunInfo]
+    host: HookHost
     state: dict[str, object] = attrs.field(factory=dict[str, object])
     tools: dict[str, Tool] = attrs.field(factory=dict[str, Tool])
     open: bool = False
+    call_id: str | None = None
 
     @property
     def run(self) -> RunInfo:
-        return self.info()
+        return self.host.snapshot()
+
+    def record(self, event: EventBuilder) -> None:
+        self.host.record(event, self.call_id)
 
     def register_tool(self, tool: object) -> None:
         added = as_tool(tool)
@@ -88,12 +92,12 @@ class _Context:
         self.tools[added.name] = added
 
 
-class Ring:
+class HookOnion:
     """The hooks of one run.
 
     Args:
         chain: The hooks; those that the run began with, whatever becomes of the agent.
-        info: Gives a snapshot of the run.
+        run: The run.
         tools: The agent's tools, by name.
         timeout: Seconds that one call of a hook may take that names no deadline of its own.
         take_interrupt: Called with what a hook raised.
@@ -105,7 +109,7 @@ class Ring:
     def __init__(
         self,
         chain: HookChain,
-        info: Callable[[], RunInfo],
+        run: HookHost,
         *,
         tools: dict[str, Tool],
         timeout: float = HOOK_TIMEOUT,
@@ -114,18 +118,12 @@ class Ring:
         self._chain = chain
         self._take_interrupt = take_interrupt
         self._timeout = timeout
-        self._context = _Context(info, tools=tools)
-        self._unrecorded: list[EventBuilder] = []
+        self._context = _Context(run, tools=tools)
         self.stopped: tuple[Phase, Denial] | None = None
 
     def takes_part(self, *phases: Phase) -> bool:
         """Whether anybody takes part in one of these phases."""
         return any(self._chain.row(phase) for phase in phases)
-
-    def drafts(self) -> list[EventBuilder]:
-        """What hooks did since the last look, as records to commit with the next ones."""
-        drafts, self._unrecorded = self._unrecorded, []
-        return drafts
 
     async def decide(self, event: E) -> tuple[E, Denial | None]:
         """Ask everybody in a phase, in order: a rewrite goes on to the next, a refusal ends it.
@@ -183,7 +181,9 @@ class Ring:
                 return refusal
         return None
 
-    async def overrule(self, event: PreToolUseEvent) -> tuple[Denial | None, list[EventBuilder]]:
+    async def evaluate_nested(
+        self, event: PreToolUseEvent
+    ) -> tuple[Denial | None, list[EventBuilder]]:
         """Ask `before_tool` about a call of a run that a tool of this one started.
 
         Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
@@ -197,7 +197,7 @@ class Ring:
         """
         drafts: list[EventBuilder] = []
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
-            if any(ring is self and one is hook for ring, one in _deciding.get()):
+            if any(onion is self and one is hook for onion, one in _deciding.get()):
                 continue
             started = trio.current_time()
             decision = await self._decision(hook, _own_copy(event))
@@ -212,11 +212,6 @@ class Ring:
                     why = decision.reason or f"{field} does not count in a run below"
                     drafts.append(_draft(hook, action, started, why))
         return None, drafts
-
-    def leave(self) -> None:
-        """The run has ended, and is held no longer: what hooks see of it stays as it is now."""
-        run = self._context.run
-        self._context.info = lambda: run
 
     async def after_tool(
         self, call: ToolUseBlock, output: ToolOutput, messages: Messages
@@ -253,7 +248,7 @@ class Ring:
         """
         for hook in self._chain.row(Phase.MODIFY_REQUEST):
             started = trio.current_time()
-            found = await self._call(hook, request)
+            found = await self._call(hook, request, self._context)
             if found is None or found is request:
                 continue
             if not isinstance(found, ModelRequest):
@@ -316,12 +311,15 @@ class Ring:
         return rewritten, None
 
     async def _decision(self, hook: BoundHook, event: PhaseEvent) -> HookDecision | None:
+        context = self._context
+        if isinstance(event, PreToolUseEvent | PostToolUseEvent) and not _is_nested(event):
+            context = attrs.evolve(context, call_id=event.tool_use_id)
         if hook.phase is not Phase.BEFORE_TOOL:
-            found = await self._call(hook, event)
+            found = await self._call(hook, event, context)
         else:
             around = _deciding.set((*_deciding.get(), (self, hook)))
             try:
-                found = await self._call(hook, event)
+                found = await self._call(hook, event, context)
             finally:
                 _deciding.reset(around)
         if found is not None and not isinstance(found, HookDecision):
@@ -332,7 +330,7 @@ class Ring:
         timeout = self._timeout if hook.deadline is None else hook.deadline
         try:
             with trio.move_on_after(timeout) as scope:
-                return await await_unprotected(hook.call, *arguments, self._context)
+                return await await_unprotected(hook.call, *arguments)
         except (HookError, trio.Cancelled):
             raise
         except BaseException as error:
@@ -347,13 +345,16 @@ class Ring:
         kind: type[T],
         argument: A,
     ) -> T:
+        context = self._context
+        if isinstance(argument, ToolUseBlock):
+            context = attrs.evolve(context, call_id=argument.id)
         call_next = CallNext(hook, partial(_asked, hook, step, type(argument)))
         started = trio.current_time()
         timeout = math.inf if hook.deadline is None else hook.deadline
         found: object = None
         try:
             with trio.move_on_after(timeout) as scope:
-                found = await await_unprotected(hook.call, argument, call_next, self._context)
+                found = await await_unprotected(hook.call, argument, call_next, context)
         except (HookError, trio.Cancelled):
             raise
         except BaseException as error:
@@ -404,7 +405,7 @@ class Ring:
         )
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
-        self._unrecorded.append(_draft(hook, action, started, reason))
+        self._context.host.note(_draft(hook, action, started, reason))
 
 
 def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBuilder:
@@ -417,6 +418,11 @@ def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBu
         reason=reason or None,
         duration=trio.current_time() - started,
     )
+
+
+def _is_nested(event: PhaseEvent) -> bool:
+    # A call of a nested run: its records are not this run's.
+    return isinstance(event, PreToolUseEvent) and event.nested
 
 
 def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
@@ -450,7 +456,7 @@ def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
             return found if plain else cast(T, to_output(found))
         if replaced and isinstance(found, ModelCompleted):
             what = "answer"
-            return cast(T, sound_answer(found))
+            return cast(T, validate_response(found))
     except TypeError as error:
         raise HookError(
             f"returned what is no {what}: {error}", hook=hook.name, phase=hook.phase

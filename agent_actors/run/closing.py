@@ -1,0 +1,146 @@
+"""Closes a run: joins its calls, closes what is open, commits the end, returns the result."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import attrs
+import trio
+
+from agent_actors.domain.events import ErrorEvent, EventBuilder, ResultEvent, SessionRewind
+from agent_actors.domain.run import CancelReason, RunResult, StopReason, ToolCallResult
+from agent_actors.errors import RuntimeShutdown
+from agent_actors.kernel.request import RequestCancelled
+from agent_actors.protocol.turn import (
+    Append,
+    Commands,
+    Entry,
+    Interrupted,
+    State,
+    ToolFinished,
+)
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.subagent_hooks import Subagent
+from agent_actors.run.model.model_calls import ModelCaller
+from agent_actors.run.tools.tool_runner import ToolRunner
+
+
+@attrs.frozen
+class RunEnd:
+    """How the turns of a run ended. With neither a failure nor a stop reason: by a cancel.
+
+    Attributes:
+        failure: The failure of the run.
+        stop_reason: Why the run ended, if it did not fail.
+        why: A further explanation, for the results of calls that are closed.
+    """
+
+    failure: Exception | None = None
+    stop_reason: str = ""
+    why: str = ""
+
+
+async def close_run(
+    context: RunContext,
+    tools: ToolRunner,
+    model: ModelCaller,
+    subagent: Subagent | None,
+    end: RunEnd,
+) -> RunResult:
+    """Close a run; the last step of its driver.
+
+    Raises:
+        AgentError: The failure of the run.
+        RequestCancelled: The caller cancelled the run.
+
+    Cancellation: the steps are shielded and bounded, but for the time that tools take to end.
+    """
+    results = await tools.join()
+    stop, usage, failure, stop_reason = context.stop, context.usage, end.failure, end.stop_reason
+    cancelled = failure is None and not stop_reason
+    if cancelled:
+        stop_reason = StopReason.INTERRUPTED
+        if stop.reason is CancelReason.SHUTDOWN:
+            failure = RuntimeShutdown()
+    stop_reason = stop.outcome(stop_reason)
+    why = end.why or stop.explanation if failure is None else _describe_error(failure)
+    if context.hooks is not None:
+        failure = await context.hooks.end(usage.text, stop_reason or "error", failure)
+    if subagent is not None:
+        failure = await subagent.stop(stop_reason, usage.text, failure)
+    entries = _closing_entries(context, results, stop_reason or "error", why)
+    builders = [*usage.records(entries), *usage.call_records.end_all()]
+    builders += [*model.partial_usage_records(), *usage.records_of_unanswered()]
+    # A rollback that is requested after this point comes too late.
+    stop_reason = stop.outcome(stop_reason)
+    if stop.rolls_back and context.session is not None:
+        builders.append(partial(SessionRewind, to_seq=context.began_after))
+    failure = await context.journal.finish(
+        builders, partial(_last_event, context, stop_reason), failure
+    )
+    if context.journal.end_recorded:
+        context.note_commit()
+    context.client_calls = tools.deferred.client_side
+    context.inbox.end(failure)
+    if failure is not None:
+        raise failure
+    if cancelled and stop.reason in (None, CancelReason.CALLER):
+        raise RequestCancelled("caller")
+    return _result(context, tools, stop_reason)
+
+
+def _closing_entries(
+    context: RunContext, results: Sequence[ToolCallResult], stop_reason: str, why: str
+) -> list[Entry]:
+    machine = context.machine
+    commands: Commands = ()
+    for result in results:
+        commands += machine.feed(ToolFinished(result))
+    if machine.state is not State.DONE:
+        commands += machine.feed(Interrupted(stop_reason, why))
+    # The run is over: of what the machine wants done, only the records are.
+    return [entry for item in commands if isinstance(item, Append) for entry in item.entries]
+
+
+def _last_event(context: RunContext, stop_reason: str, failure: Exception | None) -> EventBuilder:
+    if failure is not None:
+        return partial(ErrorEvent, error=type(failure).__name__, message=str(failure))
+    usage = context.usage
+    return partial(
+        ResultEvent,
+        text=usage.text,
+        stop_reason=stop_reason,
+        usage=usage.usage,
+        iterations=usage.model_calls,
+        duration=trio.current_time() - context.started,
+        cost=usage.cost,
+        output=context.output.data,
+        stop_details=usage.stop_details,
+        damaged_lines=usage.damaged_lines,
+    )
+
+
+def _result(context: RunContext, tools: ToolRunner, stop_reason: str) -> RunResult:
+    usage, spec = context.usage, context.spec
+    return RunResult(
+        text=usage.text,
+        stop_reason=stop_reason,
+        messages=context.messages(),
+        tool_calls=usage.tool_calls,
+        usage=usage.usage,
+        iterations=usage.model_calls,
+        duration=trio.current_time() - context.started,
+        session_id=spec.session_id,
+        run_id=context.node.run_id,
+        request_id=spec.request_id,
+        cost=usage.cost,
+        output=context.output.of_result(),
+        hook_events=tuple(context.journal.hook_events),
+        questions=tools.deferred.suspended_questions,
+        external_calls=tools.deferred.suspended_calls,
+        stop_details=usage.stop_details,
+        damaged_lines=usage.damaged_lines,
+    )
+
+
+def _describe_error(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

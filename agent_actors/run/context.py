@@ -1,0 +1,196 @@
+"""The state that the parts of one run share, passed to them explicitly."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors.actors.run_tree import RunNode
+from agent_actors.actors.session_gate import Lease
+from agent_actors.actors.session_log import OpenSession
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder, EventScope
+from agent_actors.domain.messages import Messages
+from agent_actors.domain.run import RunInfo
+from agent_actors.options.agent_options import AgentOptions
+from agent_actors.permissions import PermissionPolicy
+from agent_actors.protocol.turn import TurnMachine
+from agent_actors.run.cancellation import RunStop
+from agent_actors.run.hooks.run_hooks import RunHooks
+from agent_actors.run.model.structured_output import RunOutput
+from agent_actors.run.model.usage_accounting import UsageAccounting
+from agent_actors.run.output.event_mailbox import EventFactory, EventMailbox
+from agent_actors.run.output.journal import Journal
+from agent_actors.run.services import RunServices
+from agent_actors.run.spec import RunSpec
+from agent_actors.run.steering import Inbox
+from agent_actors.run.tools.effective_policy import effective_policy
+from agent_actors.sessions.records import recordable
+
+current_context: Final[ContextVar["RunContext | None"]] = ContextVar(
+    "agent_actors_run_context", default=None
+)
+"""The context of the run around the current code; it may have ended."""
+
+
+@attrs.define(eq=False)
+class RunContext:
+    """One run: what was asked for, what it may use, and what its parts share.
+
+    Attributes:
+        spec: What the caller asked for.
+        services: What the run may use of its runtime.
+        node: The run in the tree of runs.
+        parent: The run whose tool or hook started this run; it may have ended. None for a root run.
+        parent_tool_use_id: The call that started this run; None for a root run.
+        ancestors: The sessions that the live runs around this run hold.
+        mailbox: The mailbox of the reader; None: the run has no reader.
+        machine: The agent loop.
+        stop: Cancels the run.
+        inbox: Takes steering input.
+        events: Builds the events of the run.
+        journal: Records events and shows them.
+        usage: Counts what the run uses.
+        output: The output of the run.
+        hooks: The hooks of the agent; None: it has none.
+        permissions: The policy for tool calls; None: no restriction.
+        started_at: The start of the run, in seconds since the epoch.
+        started: The start of the run, by trio's clock.
+        token: The trio run of the run.
+        lease: The session, as the gate granted it; None before and after.
+        session: The session, once it is open.
+        began_after: The `seq` of the session's last record before those of the run.
+        client_calls: The calls that the run left to its client, by id; set when it ends.
+        announces_children: Whether the hooks of the run are notified of nested runs.
+        ended: Whether the run has ended.
+    """
+
+    spec: RunSpec
+    services: RunServices
+    node: RunNode
+    parent: "RunContext | None"
+    parent_tool_use_id: str | None
+    ancestors: tuple[str, ...]
+    mailbox: EventMailbox | None
+    machine: TurnMachine = attrs.field(init=False)
+    stop: RunStop = attrs.field(init=False)
+    inbox: Inbox = attrs.field(init=False)
+    events: EventFactory = attrs.field(init=False)
+    journal: Journal = attrs.field(init=False)
+    usage: UsageAccounting = attrs.field(init=False)
+    output: RunOutput = attrs.field(init=False)
+    hooks: RunHooks | None = attrs.field(init=False)
+    permissions: PermissionPolicy | None = attrs.field(init=False)
+    started_at: float = attrs.field(init=False)
+    started: float = attrs.field(factory=trio.current_time, init=False)
+    token: trio.lowlevel.TrioToken = attrs.field(
+        factory=trio.lowlevel.current_trio_token, init=False
+    )
+    lease: Lease | None = attrs.field(default=None, init=False)
+    session: OpenSession | None = attrs.field(default=None, init=False)
+    began_after: int = attrs.field(default=0, init=False)
+    client_calls: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
+    announces_children: bool = attrs.field(default=False, init=False)
+    ended: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        spec, services, options = self.spec, self.services, self.spec.options
+        self.started_at = services.wall_clock()
+        self.machine = TurnMachine(spec.max_iterations, options.retries_of_output)
+        self.usage = UsageAccounting(options.prices)
+        self.output = RunOutput(options.output)
+        scope = EventScope(
+            spec.session_id,
+            self.node.run_id,
+            spec.request_id,
+            agent_name=options.agent_name,
+            parent_tool_use_id=self.parent_tool_use_id,
+        )
+        self.events = EventFactory(services.ids, services.wall_clock, scope)
+        chain = options.hook_chain
+        self.hooks = RunHooks(chain, options, self, services.take_interrupt) if chain else None
+        above = None if self.parent is None else self.parent.permissions
+        self.permissions = effective_policy(options.permissions, above, spec.tool_whitelist)
+        self.inbox = Inbox(options, self.machine, self.hooks)
+        if spec.from_client:
+            self.inbox.close()  # a turn of `Client` takes the client's own input only
+        self.stop = RunStop(self.inbox)
+        self.journal = Journal(services.bus, self.events, self.mailbox, self.inbox)
+
+    @property
+    def options(self) -> AgentOptions:
+        """The agent."""
+        return self.spec.options
+
+    @property
+    def opened_session(self) -> OpenSession:
+        """The session of a run that has opened it."""
+        assert self.session is not None
+        return self.session
+
+    def messages(self) -> Messages:
+        """The conversation so far; empty for a run that was stopped before it got its session."""
+        return Messages() if self.session is None else self.session.history()
+
+    def snapshot(self) -> RunInfo:
+        """The state of the run, as hooks and tools see it."""
+        return RunInfo(
+            session_id=self.spec.session_id,
+            run_id=self.node.run_id,
+            request_id=self.spec.request_id,
+            iteration=self.usage.model_calls,
+            started_at=self.started_at,
+            last_output=self.usage.text,
+            agent_name=self.spec.options.agent_name or "",
+        )
+
+    def note_commit(self) -> None:
+        """Tell the client that its replacement of the history is committed, if it is."""
+        replacement = self.spec.replace_history
+        if replacement is not None and replacement.queued:
+            replacement.recorded = True
+
+    @contextmanager
+    def pause_deadlines(self) -> Generator[None]:
+        """Pause the deadlines of this run, of its calls and of the runs around it."""
+        self.node.stand_still()
+        try:
+            yield
+        finally:
+            self.node.go_on()
+
+    def note(self, builder: EventBuilder) -> None:
+        """Record an action of a hook with the next commit; drop it if none follows."""
+        if not self.ended or self.spec.from_client:  # `Client` commits results after the run
+            self.journal.note(builder)
+
+    def record(self, builder: EventBuilder, call_id: str | None) -> None:
+        """Record an event of a tool or a hook.
+
+        Args:
+            builder: The event without its header.
+            call_id: The call with whose result the event is recorded; None: the event is recorded
+                with the next commit.
+
+        Raises:
+            ConfigError: Events of this type are recorded by runs only.
+            InvalidEventError: The event cannot be read back from a log.
+            RuntimeError: The call has ended, or the run has.
+        """
+        builder = recordable(builder)
+        if call_id is not None:
+            self.usage.call_records.add(call_id, builder)
+        elif self.ended:
+            raise RuntimeError("the run has ended; ctx.record() can be called during the run only")
+        else:
+            self.journal.note(builder)
+
+    def end(self) -> None:
+        """Mark the run as ended, and drop what a nested run that outlives it does not need."""
+        self.ended, self.announces_children = True, False
+        self.session = self.lease = None
+        self.journal.close()
+        self.usage = self.usage.summary()

@@ -1,0 +1,196 @@
+"""Opens a run: acquires and loads its session, fires the first hooks, queues the first records."""
+
+from functools import partial
+
+import trio
+
+from agent_actors.actors.session_gate import Lease
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder, RunQueued, SystemInit
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.run import ToolCallResult
+from agent_actors.protocol.turn import Resumed, UserInput
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
+from agent_actors.run.hooks.subagent_hooks import Subagent
+from agent_actors.run.steering import Steering
+from agent_actors.run.suspension import answers_by_call, check_results, close_suspended
+from agent_actors.run.tools.deferred_calls import result_of
+from agent_actors.run.tools.tool_runner import ToolRunner
+from agent_actors.sessions.metadata import run_metadata
+from agent_actors.sessions.records import records_before_run, report_of
+from agent_actors.tools.output import ToolOutput
+from agent_actors.version import __version__
+
+
+def acquire_session_nowait(context: RunContext) -> None:
+    """Acquire the session of a run.
+
+    Raises:
+        SessionBusy: Another run holds the session.
+    """
+    context.lease = context.services.gate.acquire_nowait(
+        context.spec.session_id,
+        context.node.run_id,
+        ancestors=context.ancestors,
+        stop=context.stop.stop,
+    )
+
+
+async def open_session(context: RunContext) -> None:
+    """Acquire the session of a run, if that has not been done, and load it.
+
+    Raises:
+        SessionBusy: Another run holds the session, and the policy is to reject the run.
+        HookError: The run steers, and a hook of the run that holds the session failed.
+        SessionStoreError: The session cannot be read.
+
+    Cancellation: safe; if another run took the input, `context.stop.steered` has the outcome.
+    """
+    if context.lease is None:
+        context.lease = await _acquire_session(context)
+        # Its input may have been taken in the same tick as the lease was granted.
+        await trio.lowlevel.checkpoint_if_cancelled()
+    session = await context.services.log.open(context.lease)
+    context.session = context.journal.session = context.inbox.session = session
+    session.note(_metadata(context))
+    context.began_after = session.state.last_seq
+    context.stop.opened()
+
+
+async def begin_run(
+    context: RunContext, tools: ToolRunner, subagent: Subagent | None
+) -> UserInput | Resumed:
+    """Fire the first hooks, and queue the records that precede those of the first turn.
+
+    Returns:
+        The first event of the turn machine.
+
+    Raises:
+        RunBlocked: A hook ended the run before it began.
+        HookError: A hook failed.
+        MessageError: The conversation that replaces the history is not valid.
+        SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does not fit the
+            session; the session is unchanged.
+
+    Cancellation: safe; the session is unchanged but for the records of the run's end.
+    """
+    spec, journal = context.spec, context.journal
+    state = context.opened_session.state
+    init: EventBuilder = partial(
+        SystemInit,
+        cwd=str(context.options.cwd),
+        sdk_version=__version__,
+        model=context.options.model,
+        tools=tuple(context.options.tools_by_name),
+    )
+    closed: list[EventBuilder] = []
+    if spec.answers is None:
+        closed = context.usage.records(close_suspended(state, context.options, spec.session_id))
+    else:
+        tools.answers = answers_by_call(state, spec.session_id, spec.answers)
+        tools.check_answers(state.open_calls)
+        check_results(state, spec.session_id, spec.results)
+        tools.deferred.external.update(state.external)
+    try:
+        prompt = await _fire_first_hooks(context, subagent)
+        event = prompt if spec.answers is None else await _resume(context, tools, state.open_calls)
+        before = records_before_run(
+            state,
+            spec.replacement,
+            from_client=spec.from_client,
+            resumes=spec.answers is not None,
+        )
+    except BaseException:
+        if spec.answers is None:  # else the session stays suspended as it was
+            journal.add(init)
+        raise
+    journal.add(*before, init, *closed, *report_of(state), *tools.notices())
+    if spec.replace_history is not None:
+        spec.replace_history.queued = True
+    return event
+
+
+async def _acquire_session(context: RunContext) -> Lease:
+    spec, services = context.spec, context.services
+    steering = Steering(context.stop.settle)
+    try:
+        if spec.on_busy == "steer" and spec.session_id not in context.ancestors:
+            await steering.speak(spec.prompt, services.inbox_of(spec.session_id))
+        # No checkpoint between the note and the place in the queue: its run could end in between.
+        return await services.gate.acquire(
+            spec.session_id,
+            context.node.run_id,
+            on_busy=spec.on_busy,
+            ancestors=context.ancestors,
+            stop=context.stop.stop,
+            moved=partial(_show_position, context),
+        )
+    finally:
+        await steering.withdraw()  # noqa: ASYNC102 - shielded there
+
+
+def _show_position(context: RunContext, position: int, holder: str) -> None:
+    queued: EventBuilder = partial(RunQueued, position=position, holder=holder)
+    context.journal.publish_lossy(context.events.build(queued))
+
+
+def _metadata(context: RunContext) -> dict[str, JsonValue]:
+    options, parent, whitelist = context.options, context.node.parent, context.spec.tool_whitelist
+    resolved = options.resolved
+    return run_metadata(
+        cwd=str(options.cwd),
+        provider_name=(
+            type(options.provider).__name__ if resolved is None else resolved.profile.name
+        ),
+        model=options.model,
+        allowed_tools=[
+            name for name in options.tools_by_name if whitelist is None or name in whitelist
+        ],
+        agent_name=options.agent_name,
+        parent=None if parent is None else (parent.session_id, context.parent_tool_use_id),
+    )
+
+
+async def _fire_first_hooks(context: RunContext, subagent: Subagent | None) -> UserInput:
+    spec, hooks, session = context.spec, context.hooks, context.opened_session
+    if subagent is not None:
+        _check(await subagent.start())
+    if hooks is None:
+        return spec.prompt
+    context.announces_children = True
+    _check(await context.services.session_hooks.begin(session, hooks))
+    replacement = spec.replacement
+    history = session.history() if replacement is None else replacement
+    begun = await hooks.begin(spec.prompt, history)
+    if isinstance(begun, HookBlock):
+        raise RunBlocked(begun)
+    return begun
+
+
+def _check(block: HookBlock | None) -> None:
+    if block is not None:
+        raise RunBlocked(block)
+
+
+async def _resume(
+    context: RunContext, tools: ToolRunner, calls: tuple[ToolUseBlock, ...]
+) -> Resumed:
+    given, external = context.spec.results, tools.deferred.external
+    results = [
+        await _given_result(context, external[call.id], given[call.id])
+        for call in calls
+        if call.id in given
+    ]
+    blocked = tools.blocked is not None  # then no call starts
+    deferred = frozenset(call.id for call in calls if blocked or call.id in external)
+    return Resumed(calls, tuple(results), deferred)
+
+
+async def _given_result(
+    context: RunContext, call: ToolUseBlock, output: ToolOutput
+) -> ToolCallResult:
+    context.usage.call_records.begin(call.id)
+    if context.hooks is not None:
+        output = await context.hooks.onion.after_tool(call, output, context.messages())
+    return result_of(call, output, context.services.wall_clock())

@@ -1,0 +1,70 @@
+"""The parts of a runtime that its runs may use.
+
+The lifecycle of these parts (starting, closing, crashing) is not a run's business: it is in
+`runtime/lifecycle.py`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from agent_actors.actors.hook_bus import HookBus
+from agent_actors.actors.model_stream import ModelStream
+from agent_actors.actors.question_board import QuestionBoard
+from agent_actors.actors.session_gate import SessionGate
+from agent_actors.actors.session_log import SessionLog
+from agent_actors.actors.tool_executor import ToolExecutor
+from agent_actors.domain.ids import Ids
+from agent_actors.kernel.interrupts import TakeInterrupt
+from agent_actors.options.agent_options import AgentOptions
+from agent_actors.permissions import GrantStore
+from agent_actors.run.hooks.session_hooks import SessionHooks
+from agent_actors.run.steering import Inbox
+
+
+class ModelEndpoints(Protocol):
+    """The endpoints of a runtime."""
+
+    def get(self, options: AgentOptions) -> ModelStream:
+        """Return the actor of the options' endpoint; start it if it is new."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class RunServices:
+    """What a run may use of its runtime.
+
+    Attributes:
+        gate: Grants sessions to runs, one run a session.
+        log: Records sessions.
+        bus: Publishes events to subscribers.
+        executor: Runs tool calls.
+        endpoints: Streams model responses.
+        questions: Collects the answers of people.
+        grants: Permission decisions that are remembered.
+        session_hooks: Fires `session_start` and `session_end`.
+        inboxes: The steering inboxes of live runs, by run id.
+        ids: Makes ids.
+        wall_clock: Seconds since the epoch.
+        chance: Random numbers from 0 to 1, for the jitter of retries.
+        take_interrupt: Called with an error of users' code, which may contain a Ctrl-C.
+    """
+
+    gate: SessionGate
+    log: SessionLog
+    bus: HookBus
+    executor: ToolExecutor
+    endpoints: ModelEndpoints
+    questions: QuestionBoard
+    grants: GrantStore
+    session_hooks: SessionHooks
+    inboxes: dict[str, Inbox]
+    ids: Ids
+    wall_clock: Callable[[], float]
+    chance: Callable[[], float]
+    take_interrupt: TakeInterrupt
+
+    def inbox_of(self, session_id: str) -> Inbox | None:
+        """Return the inbox of the run that holds the session; None if no run holds it."""
+        return self.inboxes.get(self.gate.holder(session_id) or "")

@@ -1,0 +1,50 @@
+"""Events that tools and hooks record with `ctx.record` during a tool call."""
+
+import threading
+from typing import cast
+
+import attrs
+
+from agent_actors.domain.events import EventBuilder
+
+
+@attrs.define(eq=False)
+class CallRecords:
+    """Keeps the recorded events of open calls, until the result of each call is recorded.
+
+    A handler in a thread may record an event at any time, so the table is guarded by a lock.
+    """
+
+    _open: dict[str, list[EventBuilder]] = attrs.field(
+        factory=lambda: cast("dict[str, list[EventBuilder]]", {}), init=False
+    )
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    def begin(self, call_id: str) -> None:
+        """Accept events of a call from now on."""
+        self._open[call_id] = []
+
+    def add(self, call_id: str, builder: EventBuilder) -> None:
+        """Keep an event until the result of its call is recorded.
+
+        Raises:
+            RuntimeError: The call has ended.
+        """
+        with self._lock:
+            records = self._open.get(call_id)
+            if records is None:
+                raise RuntimeError(
+                    f"call {call_id!r} has ended; ctx.record() can be called during the call only"
+                )
+            records.append(builder)
+
+    def end(self, call_id: str) -> list[EventBuilder]:
+        """Return the events of a call that has ended, and accept no more."""
+        with self._lock:
+            return self._open.pop(call_id, [])
+
+    def end_all(self) -> list[EventBuilder]:
+        """The same for all calls that are open."""
+        with self._lock:
+            left, self._open = self._open, {}
+        return [builder for records in left.values() for builder in records]

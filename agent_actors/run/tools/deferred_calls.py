@@ -1,0 +1,207 @@
+"""Deferred calls: tool calls whose outcome comes from outside of the run.
+
+Three kinds of calls are deferred: calls of tools without a handler (external tools), all calls of a
+client in manual mode (client-side tools), and calls that wait for a person while the agent has
+`on_ask="suspend"`. Each goes the way of every call first, past its schema, hooks and permissions.
+Then it is registered here, and its worker waits for the end of the run without holding a slot. When
+no other calls are open, the run ends with these calls open. Their results come with
+`runtime.resume` or `Client.add_tool_result`, in this process or another.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import attrs
+import trio
+
+from agent_actors.actors.tool_executor import ToolGuard
+from agent_actors.domain.blocks import ToolResultBlock, ToolUseBlock
+from agent_actors.domain.events import EventBuilder, RunSuspended
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
+from agent_actors.domain.run import Question, StopReason, ToolCallResult
+from agent_actors.errors import ConfigError
+from agent_actors.protocol.turn import Interrupted, State, TurnMachine
+from agent_actors.run.tools.tool_calls import RunCalls
+from agent_actors.tools import Tool
+from agent_actors.tools.output import ToolOutput, to_output
+
+
+@attrs.define(eq=False)
+class DeferredCalls:
+    """The deferred calls of one run.
+
+    Args:
+        calls: The calls of the run; its driver is woken when a call is deferred.
+
+    Attributes:
+        external: Calls of external tools, as they were admitted, by id.
+        client_side: Calls of a client in manual mode, likewise.
+        questions: The questions that calls wait for.
+        suspended_questions: The questions with which the run ended.
+        suspended_calls: The external calls with which the run ended, in the model's order.
+    """
+
+    _calls: RunCalls
+    external: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
+    client_side: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
+    questions: list[Question] = attrs.field(factory=list[Question], init=False)
+    suspended_questions: tuple[Question, ...] = attrs.field(default=(), init=False)
+    suspended_calls: tuple[ToolUseBlock, ...] = attrs.field(default=(), init=False)
+
+    async def defer(self, call: ToolUseBlock, *, client_side: bool) -> None:
+        """Leave an admitted call to the caller of the run; never returns.
+
+        Cancellation: the run ends with the call open, or closes it.
+        """
+        (self.client_side if client_side else self.external)[call.id] = call
+        await self._wait_for_end()
+
+    async def defer_question(self, question: Question) -> None:
+        """Leave a call to the person who will answer this question; never returns.
+
+        Cancellation: as `defer`.
+        """
+        self.questions.append(question)
+        await self._wait_for_end()
+
+    def end_of_run(self, machine: TurnMachine) -> Interrupted | None:
+        """Return the event that ends the run, if all open calls are deferred."""
+        if machine.state is not State.TOOLS:
+            return None
+        suspends = bool(self.questions or self.external)
+        if not suspends and not self.client_side:
+            return None
+        deferred = {*self.external, *self.client_side}
+        deferred.update(question.tool_use_id for question in self.questions)
+        open_calls = machine.open_calls
+        if any(call.id not in deferred for call in open_calls):
+            return None
+        # They were deferred in the order in which hooks and people were done with them.
+        self.client_side = _in_order(self.client_side, open_calls)
+        if not suspends:
+            return Interrupted(StopReason.AWAITING_RESULTS, "", leave_open=True)
+        self.suspended_questions = tuple(self.questions)
+        self.suspended_calls = tuple(_in_order(self.external, open_calls).values())
+        return Interrupted(StopReason.AWAITING_APPROVAL, "", leave_open=True)
+
+    def record(self) -> EventBuilder:
+        """The record of what the run leaves open."""
+        return partial(
+            RunSuspended,
+            question_ids=tuple(question.id for question in self.suspended_questions),
+            external_calls={call.id: copy_object(call.input) for call in self.suspended_calls},
+        )
+
+    async def _wait_for_end(self) -> None:
+        self._calls.wake()
+        await trio.sleep_forever()
+
+
+def _in_order(
+    calls: Mapping[str, ToolUseBlock], order: tuple[ToolUseBlock, ...]
+) -> dict[str, ToolUseBlock]:
+    return {call.id: calls[call.id] for call in order if call.id in calls}
+
+
+@attrs.frozen(eq=False)
+class CallGuard:
+    """The outermost `ToolGuard` of a run: defers calls, and reports failures in the client's form.
+
+    Attributes:
+        inner: Hooks and permissions; None: there are none.
+        deferred: The deferred calls of the run.
+        client_side: Whether the client carries out all calls.
+        json_failures: Whether failures are reported as `{"error", "tool"}`.
+        guarded: The ids of the calls that reached this guard.
+    """
+
+    inner: ToolGuard | None
+    deferred: DeferredCalls
+    client_side: bool
+    json_failures: bool
+    guarded: set[str] = attrs.field(factory=set[str], init=False)
+
+    async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
+        """Return the call to run, or the result that the model gets instead.
+
+        Cancellation: safe; a deferred call stays open, or is closed with the run.
+        """
+        if self.json_failures:
+            self.guarded.add(call.id)
+        admitted = call if self.inner is None else await self.inner.admit(call, tool)
+        if not isinstance(admitted, ToolOutput) and (self.client_side or tool.external):
+            await self.deferred.defer(admitted, client_side=self.client_side)
+        return admitted
+
+    async def around(
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]],
+    ) -> ToolOutput:
+        """Call the handler."""
+        if self.inner is None:
+            return await handler(call)
+        return await self.inner.around(call, tool, handler)
+
+    async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
+        """Return the result as the model gets it."""
+        if self.json_failures and output.is_error:
+            output = json_failure(call, output)
+        return output if self.inner is None else await self.inner.after(call, output)
+
+
+def json_failure(call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
+    """Return a failed result in the form `{"error", "tool"}`."""
+    return attrs.evolve(output, content={"error": error_text(output.content), "tool": call.name})
+
+
+def error_text(content: str | JsonObject | list[JsonValue]) -> str:
+    """Return the error message in the content of a failed result."""
+    if isinstance(content, dict):
+        error = content.get("error")
+        if isinstance(error, str):
+            return error
+    return content if isinstance(content, str) else ToolResultBlock("", content).text
+
+
+def as_outputs(results: Mapping[str, object] | None) -> dict[str, ToolOutput]:
+    """What a caller gives as the results of calls, as handlers' outputs, by the calls' ids.
+
+    Raises:
+        ConfigError: One is no JSON, or a block that answers another call; names the call.
+    """
+    return {call_id: _as_output(call_id, given) for call_id, given in (results or {}).items()}
+
+
+def _as_output(call_id: str, given: object) -> ToolOutput:
+    if isinstance(given, BaseException):
+        detail = str(given) or "no message"
+        return ToolOutput(f"{type(given).__name__}: {detail}", is_error=True)
+    if isinstance(given, ToolResultBlock):
+        if given.tool_use_id != call_id:
+            raise ConfigError(
+                f"results: the block for call {call_id!r} is the result of call "
+                f"{given.tool_use_id!r}"
+            )
+        given = ToolOutput(given.content, is_error=given.is_error)
+    try:
+        return to_output(given)
+    except TypeError as error:
+        raise ConfigError(
+            f"results: that of call {call_id!r} is {type(given).__name__}, and cannot be told to a "
+            f"model: {error}"
+        ) from None
+
+
+def result_of(call: ToolUseBlock, output: ToolOutput, completed_at: float) -> ToolCallResult:
+    """The result of a call that was carried out elsewhere; nobody here knows when it began."""
+    return ToolCallResult(
+        call.id,
+        call.name,
+        call.input,
+        output.content,
+        output.is_error,
+        output.data,
+        completed_at=completed_at,
+    )

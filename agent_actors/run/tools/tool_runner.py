@@ -1,0 +1,204 @@
+"""Runs the tool calls of one run: the tools on offer, their guard, and the results."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+
+from agent_actors.actors.tool_executor import RunTools, ToolGuard
+from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.events import EventBuilder, Notification, ToolProgress
+from agent_actors.domain.json import JsonValue
+from agent_actors.domain.model import ToolSpec
+from agent_actors.domain.run import ToolCallResult
+from agent_actors.hooks.phases import Phase
+from agent_actors.permissions import (
+    DecisionContext,
+    PermissionDecision,
+    PermissionMode,
+    PermissionPolicy,
+)
+from agent_actors.run.context import RunContext
+from agent_actors.run.hooks.run_hooks import HookBlock
+from agent_actors.run.tools.ancestor_hooks import AncestorHooks, ancestor_hooks
+from agent_actors.run.tools.deferred_calls import CallGuard, DeferredCalls, json_failure
+from agent_actors.run.tools.permission_prompts import PermissionPrompter
+from agent_actors.run.tools.tool_calls import RunCalls
+from agent_actors.run.tools.tool_guard import RunGuard, validate_remember_rule
+from agent_actors.tools import Tool
+from agent_actors.tools.ask import asks_the_user
+from agent_actors.tools.output import ToolOutput
+
+if TYPE_CHECKING:
+    from agent_actors.actors.question_board import Answer
+
+
+class ToolRunner:
+    """Runs the tool calls of one run.
+
+    Args:
+        context: The run.
+
+    Attributes:
+        answers: Answers of people that are known before the calls ask for them, by call id.
+        deferred: The calls that the run leaves to its caller.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._calls = RunCalls(context.services.executor)
+        self._ancestors: AncestorHooks | None = ancestor_hooks(context)
+        # Made with the first call: many runs have none.
+        self._guard: CallGuard | None = None
+        self._run_tools: RunTools | None = None
+        self.answers: Mapping[str, Answer] = {}
+        self.deferred: DeferredCalls = DeferredCalls(self._calls)
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """The tools that the model may call, by name."""
+        tools, policy = self._all, self._context.permissions
+        if policy is None:
+            return tools
+        return {tool.name: tool for tool in policy.offered(tools.values())}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The same as the model gets them."""
+        context = self._context
+        if context.hooks is None and context.permissions is None:
+            return context.options.tool_specs
+        return tuple(tool.spec for tool in self.offered.values())
+
+    @property
+    def blocked(self) -> HookBlock | None:
+        """Why a hook of a call ended the run; None if none did."""
+        hooks, ancestors = self._context.hooks, self._ancestors
+        blocked = None if hooks is None else hooks.blocked
+        return blocked if blocked is not None or ancestors is None else ancestors.blocked
+
+    def check_answers(self, calls: Sequence[ToolUseBlock]) -> None:
+        """Check the known answers against the calls that they are for.
+
+        If hooks may rewrite a call, its final arguments are not known yet. Then a person is asked
+        again if the answer does not fit the call.
+
+        Raises:
+            ConfigError: A decision cannot be remembered as it says.
+        """
+        context = self._context
+        if context.hooks is not None and context.hooks.onion.takes_part(Phase.BEFORE_TOOL):
+            return
+        tools = context.options.tools_by_name
+        situation = DecisionContext(context.options.cwd, context.spec.session_id)
+        for call in calls:
+            answer, tool = self.answers.get(call.id), tools.get(call.name)
+            if isinstance(answer, PermissionDecision) and tool is not None:
+                validate_remember_rule(answer, call, tool, situation)
+
+    def notices(self) -> list[EventBuilder]:
+        """Notifications about a whitelist that names unknown tools."""
+        policy, whitelist = self._context.permissions, self._context.spec.tool_whitelist
+        if policy is None or whitelist is None:
+            return []
+        return [
+            partial(
+                Notification,
+                text=f"no tool of this agent is named {name!r}; the whitelist adds none",
+                data={"tool": name},
+            )
+            for name in policy.unknown(self._all.values(), whitelist)
+        ]
+
+    async def start(self, call: ToolUseBlock) -> None:
+        """Start a call without waiting for it.
+
+        Raises:
+            RuntimeClosed, ActorCrashed: The executor has ended.
+
+        Cancellation: safe; a cancelled start has started nothing.
+        """
+        if self._run_tools is None:
+            self._run_tools = self._make_run_tools()
+        self._context.usage.call_records.begin(call.id)
+        await self._calls.start(self._run_tools, call)
+
+    async def results(self) -> list[ToolCallResult]:
+        """Wait for calls to end; return their results in the order in which they ended.
+
+        None if the driver was woken because a call was deferred.
+
+        Raises:
+            HookError: A hook of a call failed.
+            Exception: What a call failed with, other than by the fault of its tool.
+
+        Cancellation: safe; no result is lost.
+        """
+        results = await self._calls.ended()
+        if not self._context.spec.json_failures:
+            return results
+        return [await self._as_json_failure(result) for result in results]
+
+    async def join(self) -> list[ToolCallResult]:
+        """Cancel the calls that are running, wait for their end, and return their results.
+
+        Cancellation: shielded; it returns when the last tool has ended.
+        """
+        return await self._calls.join()
+
+    async def _as_json_failure(self, result: ToolCallResult) -> ToolCallResult:
+        if self._guard is None or result.id in self._guard.guarded:
+            return result
+        # An unknown tool or invalid arguments: the call never reached the guard.
+        call = ToolUseBlock(result.id, result.name, result.input)
+        output = json_failure(call, ToolOutput(result.content, is_error=True))
+        hooks = self._context.hooks
+        if hooks is not None:
+            output = await hooks.onion.after_tool(call, output, self._context.messages())
+        return attrs.evolve(result, content=output.content)
+
+    @property
+    def _all(self) -> Mapping[str, Tool]:
+        hooks = self._context.hooks
+        return self._context.options.tools_by_name if hooks is None else hooks.tools
+
+    def _make_run_tools(self) -> RunTools:
+        context, offered = self._context, self.offered
+        return RunTools(
+            run_id=context.node.run_id,
+            tools=offered,
+            guard=self._make_guard(offered),
+            cwd=context.options.cwd,
+            info=context.snapshot,
+            on_progress=self._on_progress,
+            on_record=context.record,
+            timeout=context.options.tool_timeout,
+        )
+
+    def _make_guard(self, offered: Mapping[str, Tool]) -> ToolGuard | None:
+        spec = self._context.spec
+        inner = self._make_inner_guard(offered)
+        if not spec.from_client and not any(tool.external for tool in offered.values()):
+            return inner
+        self._guard = CallGuard(inner, self.deferred, spec.client_side_tools, spec.json_failures)
+        return self._guard
+
+    def _make_inner_guard(self, offered: Mapping[str, Tool]) -> RunGuard | None:
+        policy = self._context.permissions
+        if policy is None and self.answers:
+            # An answer that denies a call counts without a policy too.
+            policy = PermissionPolicy(mode=PermissionMode.BYPASS)
+        asks = any(map(asks_the_user, offered.values()))
+        if self._context.hooks is None and self._ancestors is None and policy is None and not asks:
+            return None
+        prompter = PermissionPrompter(self._context, self.deferred, self.answers)
+        return RunGuard(self._context, self._ancestors, policy, prompter)
+
+    def _on_progress(self, call_id: str, name: str, progress: JsonValue) -> None:
+        if call_id not in self._calls:
+            return  # a thread that was left behind still reports; its call has ended
+        reported: EventBuilder = partial(
+            ToolProgress, tool_use_id=call_id, name=name, progress=progress
+        )
+        self._context.journal.publish_lossy(self._context.events.build(reported))
