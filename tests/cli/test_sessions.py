@@ -194,7 +194,7 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["list"], "no store to look at: pass --store PATH, or set AGENT_ACTORS_STORE"),
+        (["list"], "no store: pass --store PATH, or set AGENT_ACTORS_STORE"),
         (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
     ],
 )

@@ -59,7 +59,7 @@ async def test_an_endpoint_that_does_all_works_in_all() -> None:
     assert told["reasoning"] == "18 characters of thought in reasoning_content"
     assert told["tool call"] == 'get_weather({"city": "Paris"})'
     assert told["tool result"] == "It is sunny in Paris."
-    assert told["parallel calls"] == "2 calls in one answer"
+    assert told["parallel calls"] == "2 calls in one response"
     assert told["wrong model"] == "HTTP 404: there is no such model"
     assert told["wrong key"] == "HTTP 401: this is no key of ours"
     assert report.figures.deltas == 7
@@ -218,7 +218,7 @@ async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
         ((call("get_weather", {"town": "Paris"}),), "expected get_weather with a city"),
         ((call("search", {"city": "Paris"}),), "expected get_weather with a city, got search("),
         ((call("get_weather", '{"city": '),), "no call that can be carried out"),
-        ((), "no call that can be carried out, but: nothing"),
+        ((), "no executable call; the model sent: nothing"),
     ],
 )
 async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str) -> None:
@@ -236,7 +236,7 @@ async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str
 @pytest.mark.parametrize(
     ("last", "state", "told"),
     [
-        (reply(), "fails", "nothing was said of it"),
+        (reply(), "fails", "did not respond with text"),
         (as_reply(ONE[1:]), "works", "the model called again"),
         (status(500, "no\ntools"), "fails", "HTTP 500: no tools"),
         (reply("A", in_band_error("out of memory")), "fails", "out of memory"),
@@ -256,7 +256,7 @@ async def test_what_becomes_of_a_result(last: Reply, state: str, told: str) -> N
 
 @pytest.mark.parametrize(
     ("several", "told"),
-    [(as_reply(ONE), "1 calls where two were asked for"), (status(500), "HTTP 500")],
+    [(as_reply(ONE), "1 calls; two were requested"), (status(500), "HTTP 500")],
 )
 async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
     def one_by_one(request: EndpointRequest) -> ReplyTurn:
@@ -279,7 +279,7 @@ async def test_whoever_takes_any_name_and_any_key_is_told_of() -> None:
 
     found = checks_of(report)
     assert (found["wrong model"].status, found["wrong key"].status) == ("note", "note")
-    assert found["wrong key"].detail == "any key is taken"
+    assert found["wrong key"].detail == "every key is accepted"
 
 
 async def test_refusals_that_are_none_are_told_of() -> None:
@@ -293,9 +293,9 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         report = await examined(endpoint.base_url)
 
     found = checks_of(report)
-    assert "no plain refusal, but expected an event stream" in found["wrong model"].detail
+    assert "not clearly rejected: expected an event stream" in found["wrong model"].detail
     # What an endpoint repeats of the key is not shown.
-    assert found["wrong key"].detail == "no plain refusal, but HTTP 500: no (the key)"
+    assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no (the key)"
 
 
 @pytest.mark.parametrize(
