@@ -73,7 +73,7 @@ def verdict(report: Report) -> str:
     if report.usable:
         return "An agent can use this endpoint."
     lacking = [c.name for c in report.checks if c.needed and c.status != "works"]
-    return f"An agent cannot use this endpoint. Failed checks: {', '.join(lacking)}."
+    return f"An agent cannot use this endpoint; missing: {', '.join(lacking)}."
 
 
 def _draw(console: Console, report: Report) -> None:

@@ -43,7 +43,7 @@ async def test_a_dead_port_ends_with_status_1() -> None:
 
     assert (ended.status, ended.err) == (1, "")
     assert "fails   * reachable       could not connect" in ended.out
-    assert "it lacks: reachable, answer, tool call, tool result.\n" in ended.out
+    assert "missing: reachable, answer, tool call, tool result.\n" in ended.out
 
 
 async def test_on_a_terminal_it_shows_what_it_tries_and_then_tables() -> None:

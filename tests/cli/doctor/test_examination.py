@@ -56,7 +56,7 @@ async def test_an_endpoint_that_does_all_works_in_all() -> None:
     assert told["models"] == "1 listed, scripted among them"
     assert told["answer"] == "one, two, three, four, five."
     assert told["usage"] == "7 tokens in, 9 out"
-    assert told["reasoning"] == "18 characters of thought in reasoning_content"
+    assert told["reasoning"] == "18 characters of thinking in reasoning_content"
     assert told["tool call"] == 'get_weather({"city": "Paris"})'
     assert told["tool result"] == "It is sunny in Paris."
     assert told["parallel calls"] == "2 calls in one response"
@@ -209,7 +209,7 @@ async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
         "untried",
     )
     assert found["wrong key"] == "works"
-    assert "but: It is sunny in Paris." in checks_of(report)["tool call"].detail
+    assert "the model sent: It is sunny in Paris." in checks_of(report)["tool call"].detail
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
     [
         ((call("get_weather", {"town": "Paris"}),), "expected get_weather with a city"),
         ((call("search", {"city": "Paris"}),), "expected get_weather with a city, got search("),
-        ((call("get_weather", '{"city": '),), "no call that can be carried out"),
+        ((call("get_weather", '{"city": '),), "no executable call"),
         ((), "no executable call; the model sent: nothing"),
     ],
 )
@@ -237,7 +237,7 @@ async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str
     ("last", "state", "told"),
     [
         (reply(), "fails", "did not respond with text"),
-        (as_reply(ONE[1:]), "works", "the model called again"),
+        (as_reply(ONE[1:]), "works", "the model called the tool again"),
         (status(500, "no\ntools"), "fails", "HTTP 500: no tools"),
         (reply("A", in_band_error("out of memory")), "fails", "out of memory"),
     ],
@@ -376,9 +376,9 @@ async def test_an_answer_that_comes_at_once_or_as_a_document_is_noted() -> None:
         async with ScriptedEndpoint(script) as endpoint:
             return checks_of(await examined(endpoint.base_url))["streaming"].detail
 
-    assert "held back" in await told(reply(*PLAIN))
-    assert "nearly whole" in await told(reply("One, two."))
-    assert "one document came" in await told(
+    assert "buffered" in await told(reply(*PLAIN))
+    assert "nearly the complete response" in await told(reply("One, two."))
+    assert "a single document arrived" in await told(
         body(CHAT_QUIRKS.distorted(PLAIN, ["whole_document"]).body)
     )
 

@@ -37,9 +37,13 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("head", "content", "told"),
     [
-        ("HTTP/1.1 200 OK\r\ncontent-type: text/html", b"<html>Hi</html>", "but a page"),
-        ("HTTP/1.1 200 OK", b"what?", "but something else"),
-        ("HTTP/1.1 200 OK", b'{"data": 1}', "but something else"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html",
+            b"<html>Hi</html>",
+            "the body is a web page",
+        ),
+        ("HTTP/1.1 200 OK", b"what?", "the body is something else"),
+        ("HTTP/1.1 200 OK", b'{"data": 1}', "the body is something else"),
         (
             "HTTP/1.1 200 OK",
             b'{"data": [{"id": "scriptes"}, {"id": 1}, 2]}',

@@ -99,7 +99,7 @@ def test_on_a_terminal_it_is_tables() -> None:
 def test_what_is_lacking_is_told() -> None:
     for terminal in (True, False):
         text = shown(BROKEN, terminal=terminal)
-        assert "cannot work with this endpoint; it lacks: answer." in text.replace("\n", " ")
+        assert "cannot use this endpoint; missing: answer." in text.replace("\n", " ")
         assert "[mine]" not in text
 
 
