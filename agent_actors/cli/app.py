@@ -315,8 +315,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         return fail(error, MISUSED)
     except BrokenPipeError:
-        # Redirect buffered output, which has no reader; the interpreter would report an error at
-        # exit.
+        # The output has no reader. Unless redirected, its buffer would cause an error at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

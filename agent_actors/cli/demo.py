@@ -1,9 +1,8 @@
 """`agent-actors demo`: many sessions at once, each streaming and running tools in parallel.
 
 A demo opens an endpoint, unless one is given, and a runtime. Every session sends its prompt at
-once,
-and some sessions try a second run while they are busy. Then the demo closes the runtime and counts
-leaked tasks and connections. `display.py` shows the results, and `tally.py` computes them.
+once, and some sessions try a second run while they are busy. Then the demo closes the runtime and
+counts leaked tasks and connections. `display.py` shows the results, and `tally.py` computes them.
 """
 
 import math

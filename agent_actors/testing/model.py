@@ -37,8 +37,7 @@ class ScriptExhausted(AssertionError):
     """The code requested more responses than the script has.
 
     It is an `AssertionError` and not an `AgentError`: the test or the tested code is wrong, so no
-    code
-    should handle it.
+    code should handle it.
     """
 
 

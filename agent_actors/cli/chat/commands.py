@@ -1,8 +1,7 @@
 """Parse typed input into prompts and commands. Pure.
 
 A command is a slash and a word. A path such as `/etc/hosts` is not a command. A slash alone lists
-the
-commands. Two slashes at the beginning send a text that begins with one slash.
+the commands. Two slashes at the beginning send a text that begins with one slash.
 """
 
 import difflib

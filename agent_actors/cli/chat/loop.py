@@ -141,10 +141,10 @@ class Chat:
             self._on_give_up()
         return True
 
-    # A line.
+    # Input.
 
     async def _do(self, text: str) -> bool:
-        """Do what a line says; False if it says to leave."""
+        """Execute a line of input; return False if the user leaves."""
         line = parse(text)
         match line:
             case Say(said):

@@ -159,7 +159,7 @@ class ChatTurn:
         await self._pressed.wait()
         await events.interrupt()
 
-    # Ask the oldest question first; more may have arrived in the meantime.
+    # Questions.
 
     async def _ask_all(self) -> None:
         while True:
@@ -169,7 +169,7 @@ class ChatTurn:
             await self._ask_open()
 
     async def _ask_open(self) -> None:
-        # The oldest first; others may have come meanwhile.
+        # Ask the oldest question first; more may have arrived in the meantime.
         while True:
             questions = self._runtime.questions.pending()
             question = next((one for one in questions if one.id not in self._seen), None)

@@ -2,8 +2,7 @@
 
 A view has a *finished* part, which is printed once and scrolls away, and a *live* part, which is
 redrawn at the bottom until it is finished. The live part consists of the last block of the
-response,
-the running calls, and a line that shows that the turn is active.
+response, the running calls, and a line that shows that the turn is active.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -221,8 +220,7 @@ class TurnView:
         self._last = kind
 
     def _gap(self, kind: _Kind) -> list[RenderableType]:
-        # An empty line also separates two blocks of a response; the lines of one thought are
-        # adjacent.
+        # An empty line also separates two blocks of a response, but not the lines of one thought.
         return [] if kind == self._last and kind != "text" else [Text()]
 
 

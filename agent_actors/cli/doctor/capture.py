@@ -105,8 +105,7 @@ class _Copied:
     @property
     def done(self) -> bool:
         # The reader may be done before the end of the stream. The doctor needs to see the end, so
-        # it
-        # continues until the end marker.
+        # it continues to the end marker.
         told = any(word in self._capture.body[-_TAIL:] for word in _LAST_WORDS)
         return (self._sink.done and told) or len(self._capture.body) >= MAX_KEPT
 

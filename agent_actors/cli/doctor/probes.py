@@ -1,8 +1,8 @@
 """The examination of an endpoint: the checks, their order, and the judgement of each result.
 
 The prompts and the judgement are defined here; `probe_request` sends the requests. If a check
-fails,
-only the checks that depend on it are skipped; if the connection fails, all checks are skipped.
+fails, only the checks that depend on it are skipped; if the connection fails, all checks are
+skipped.
 """
 
 import difflib

@@ -1,14 +1,10 @@
 """Read input at a terminal, with an editor that supports keys, history and completion of commands.
 
 prompt_toolkit runs on asyncio, and the chat runs on trio. Therefore each line is read in a thread
-of
-its own, with an event loop that ends with the line. No loop runs during a response. The modes of
-the
-terminal are restored when the thread has ended, and the chat always waits for the thread.
-Cancelling
-a read makes the editor exit, and then continues. In a thread, prompt_toolkit does not touch
-signals;
-in its raw mode, Ctrl-C is a key like any other.
+of its own, with an event loop that ends with the line. No loop runs during a response. The modes of
+the terminal are restored when the thread has ended, and the chat always waits for the thread.
+Cancelling a read makes the editor exit, and then continues. In a thread, prompt_toolkit does not
+touch signals; in its raw mode, Ctrl-C is a key like any other.
 """
 
 import threading

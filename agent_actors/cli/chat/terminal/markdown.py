@@ -1,9 +1,8 @@
 """Finds the part of a growing Markdown text that can no longer change. Pure.
 
 Markdown consists of blocks: paragraphs, lists, fences, tables. Text that follows can change only
-the
-last block, so all other blocks can be printed for good. The one exception is a link that is defined
-further down; it is shown as it was written.
+the last block, so all other blocks can be printed for good. The one exception is a link that is
+defined further down; it is shown as it was written.
 
 Only complete lines are considered: a line with only `#` closes the paragraph before it, but
 `#hashtag` does not.
@@ -76,8 +75,7 @@ def shortened(text: str, lines: int) -> str:
     """Return an unfinished block without the part above the screen.
 
     Only the last lines of a code fence are kept: otherwise the complete code would be highlighted
-    again
-    with every delta. Other blocks are returned unchanged.
+    again with every delta. Other blocks are returned unchanged.
     """
     if not text.startswith(_FENCES):
         return text

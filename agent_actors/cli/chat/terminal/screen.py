@@ -31,8 +31,7 @@ class LiveArea:
     """The live lines at the bottom, and the text that changes them. Pure.
 
     The cursor is always at the end of the last live line, or at the beginning of a line if no lines
-    are
-    live.
+    are live.
     """
 
     _lines: list[str] = attrs.field(factory=list[str], init=False)
