@@ -93,7 +93,7 @@ async def _talk(it: Session) -> None:
     it.type(CTRL_C)
     await _prompt(it)
     it.type(f"/rewind{ENTER}")
-    await it.until("taken back to before")
+    await it.until("rewound to before")
     await it.until_true(lambda: it.screen.lines[it.screen.cursor[0]] == "> Tell me a long story.")
     it.type(f"\x15Tell me a short one.{ENTER}")
     await _prompt(it)

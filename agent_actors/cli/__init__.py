@@ -1,7 +1,7 @@
 """The command line: `agent-actors`, also as `python -m agent_actors`.
 
-It stands on the public face of the runtime and needs the extra `cli`, which it says, in one line,
-where that is missing.
+It uses the public API of the runtime. It needs the extra `cli`, and reports a missing extra in one
+line.
 """
 
 import sys
@@ -15,14 +15,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: What stands after the program's name; None: what it was started with.
+        arguments: The arguments after the program's name; None: those of the process.
 
     Returns:
-        The exit status: 0; 1 if the work failed; 2 if it was called wrongly; 130 after Ctrl-C;
-        141 if whoever reads its output has gone.
+        The exit status: 0; 1 if the work failed; 2 after incorrect usage; 130 after Ctrl-C; 141 if
+        the reader of the output has closed it.
     """
     try:
-        from agent_actors.cli.app import dispatch  # noqa: PLC0415 - it needs the extra
+        from agent_actors.cli.app import dispatch  # noqa: PLC0415 - the import needs the extra
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise

@@ -29,12 +29,12 @@ _PLAIN: Final = "\x1b[0m"
 
 @attrs.frozen(kw_only=True)
 class OutputOptions:
-    """What of a run is output.
+    """The parts of a run to output.
 
     Attributes:
-        thinking: The model's chain of thought.
-        usage: The tokens, at the end.
-        as_json: Every event as a line of JSON, in location of the answer's text.
+        thinking: True: output the model's thinking.
+        usage: True: output the token usage at the end.
+        as_json: True: output every event as a line of JSON instead of the response's text.
     """
 
     thinking: bool = False
@@ -44,7 +44,7 @@ class OutputOptions:
 
 @attrs.frozen
 class SessionLocation:
-    """Where the session of a run is stored.
+    """The session of a run, and the store of the session.
 
     Attributes:
         session: The id of the session; None: a new one.
@@ -70,8 +70,8 @@ async def answer(
     Args:
         prompt: The prompt; `-`: read it from stdin.
         options: The agent.
-        output: What to write.
-        location: Where the session is stored.
+        output: The parts of the run to output.
+        location: The session and its store.
 
     Returns:
         The exit status.
@@ -97,14 +97,14 @@ async def answer(
             result = events.result
     except AgentError as error:
         failure = error
-    # The error's line, too, begins on a line of its own.
+    # The line of the error must also begin on a line of its own.
     await view.end()
     if failure is not None:
         raise failure
     assert result is not None
     await _write_end(result, usage=output.usage)
     if location.store and location.session is None:
-        await Output(sys.stderr).write(f"note: go on with --session {result.session_id}\n")
+        await Output(sys.stderr).write(f"note: continue with --session {result.session_id}\n")
     return 0
 
 
@@ -126,7 +126,7 @@ class _TextView:
                 await self._think(text)
             case AttemptRestarted(reason=reason):
                 await self.end()
-                await self._notes.write(f"note: the answer begins anew: {reason}\n")
+                await self._notes.write(f"note: the response was restarted: {reason}\n")
             case _:
                 pass
 
@@ -160,7 +160,7 @@ class _JsonView:
 async def _write_end(result: RunResult, *, usage: bool) -> None:
     notes = Output(sys.stderr)
     if result.stop_reason != StopReason.COMPLETED:
-        await notes.write(f"note: the answer is not whole: {result.stop_reason}\n")
+        await notes.write(f"note: the response is incomplete: {result.stop_reason}\n")
     if usage:
         await notes.write(f"usage: {_usage_text(result.usage)}\n")
 

@@ -1,6 +1,7 @@
-"""The commands and their options, and what becomes of a command that is called wrongly.
+"""The commands and their options, and the handling of incorrect usage.
 
-Owns names, help and defaults; what a command does stands in a file of its own.
+This module defines names, help texts and defaults. The work of each command is in a module of its
+own.
 """
 
 import json
@@ -69,23 +70,26 @@ async def demo(
 ) -> int:
     """Run many sessions at once, against an embedded endpoint or a real one.
 
-    It fails if a run does not finish, or if a task or a connection outlives the runtime.
+    The command fails if a run does not finish, or if a task or a connection outlives the runtime.
 
     Args:
-        sessions: How many, all at once.
-        tools: Tool calls that each answer is to make, in parallel.
-        turns: Prompts per session, one after the other.
-        provider: A real endpoint by the name of its profile, such as ollama or anthropic.
-        base_url: A real endpoint, such as http://localhost:1234/v1; by default an embedded one.
-        model: The model's name, as the real endpoint knows it.
-        api_key: The real endpoint's key.
-        json: Print one JSON object, and nothing else.
+        sessions: Number of sessions, which all run at once.
+        tools: Number of parallel tool calls to request per prompt.
+        turns: Number of prompts per session, one after the other.
+        provider: Profile name of a real endpoint, for example ollama or anthropic.
+        base_url: URL of a real endpoint; without it, an embedded endpoint is used.
+        model: Name of the model at the real endpoint.
+        api_key: API key of the real endpoint.
+        json: Print one JSON object and nothing else.
     """
     where = "--provider" if provider is not None else "--base-url"
     real = provider is not None or bool(base_url)
     if real != bool(model):
         given, missing = (where, "--model") if real else ("--model", where)
-        return fail(f"{given} needs {missing}; without both, the endpoint is embedded", MISUSED)
+        return fail(
+            f"{given} requires {missing}; pass both, or neither to use the embedded endpoint",
+            MISUSED,
+        )
     plan = DemoPlan(
         sessions=sessions,
         tools=tools,
@@ -111,35 +115,35 @@ async def run(
     api_key_header: str | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
-    timeout: _Seconds = math.inf,  # noqa: ASYNC109 - an option of the user's, carried out by the run
+    timeout: _Seconds = math.inf,  # noqa: ASYNC109 - an option of the user; the run enforces it
     session: str | None = None,
     store: _Store = "",
     show_thinking: _Flag = False,
     usage: _Flag = False,
     json: _Flag = False,
 ) -> int:
-    """Stream the answer to one prompt.
+    """Stream the response to one prompt.
 
     Args:
-        prompt: What to ask; - reads it from stdin; one with a dash in front stands behind --.
-        provider: The endpoint by the name of its profile, such as ollama or anthropic.
-        base_url: The endpoint, such as http://localhost:1234/v1.
-        model: The model's name, as the endpoint knows it.
-        system: The system prompt.
-        api_key: The endpoint's key.
-        api_key_header: A header for the raw key, in place of "Authorization: Bearer".
-        max_tokens: The most tokens of the answer; by default as the endpoint has it.
-        temperature: The sampling temperature; by default as the endpoint has it.
-        timeout: Seconds for the whole answer.
-        session: The session to go on with, or to begin under this name; needs --store.
-        store: Where sessions are kept: a file, or a directory of plain files that is there.
-        show_thinking: Show the model's chain of thought, on stderr.
-        usage: Tell the tokens used, on stderr.
+        prompt: The prompt; - reads it from stdin. Put -- before a prompt that begins with a dash.
+        provider: Profile name of the endpoint, for example ollama or anthropic.
+        base_url: URL of the endpoint, for example http://localhost:1234/v1.
+        model: Name of the model at the endpoint.
+        system: System prompt.
+        api_key: API key of the endpoint.
+        api_key_header: Header that carries the plain key, instead of "Authorization: Bearer".
+        max_tokens: Maximum number of tokens in the response. By default the endpoint decides.
+        temperature: Sampling temperature. By default the endpoint decides.
+        timeout: Seconds for the complete response.
+        session: Id of the session to continue or to create. Requires --store.
+        store: Path of the store: a file, or an existing directory for plain files.
+        show_thinking: Write the model's thinking to stderr.
+        usage: Write the token usage to stderr.
         json: Print every event as a line of JSON.
     """
     missing = _missing(provider, base_url, model)
     if not missing and session is not None and not store:
-        missing = "--session needs --store PATH: without it a session ends with the run"
+        missing = "--session requires --store PATH; without a store, the session ends with the run"
     if missing:
         return fail(missing, MISUSED)
     shown = OutputOptions(thinking=show_thinking, usage=usage, as_json=json)
@@ -181,30 +185,30 @@ async def chat(
     show_thinking: _Flag = False,
     plain: _Flag = False,
 ) -> int:
-    """Talk with a model in a terminal, or a line at a time through pipes.
+    """Chat with a model in a terminal, or line by line through pipes.
 
     Args:
-        provider: The endpoint by the name of its profile, such as ollama or anthropic.
-        base_url: The endpoint, such as http://localhost:1234/v1.
-        model: The model's name, as the endpoint knows it.
-        system: The system prompt.
-        api_key: The endpoint's key.
-        api_key_header: A header for the raw key, in place of "Authorization: Bearer".
-        max_tokens: The most tokens of one answer; by default as the endpoint has it.
-        temperature: The sampling temperature; by default as the endpoint has it.
-        tools: Tools of yours as module:attribute, of a tool or a list of tools; may be repeated.
-        demo_tools: Offer a clock, a calculator and notes, to try it.
-        permissions: What becomes of calls: default asks about those that change something.
-        session: The session to go on with, or to begin under this name; needs --store.
-        store: Where sessions are kept: a file, or a directory that is there.
-        show_thinking: Show the model's thoughts.
-        plain: No colours and no cursor movement; so it is without a terminal.
+        provider: Profile name of the endpoint, for example ollama or anthropic.
+        base_url: URL of the endpoint, for example http://localhost:1234/v1.
+        model: Name of the model at the endpoint.
+        system: System prompt.
+        api_key: API key of the endpoint.
+        api_key_header: Header that carries the plain key, instead of "Authorization: Bearer".
+        max_tokens: Maximum number of tokens in a response. By default the endpoint decides.
+        temperature: Sampling temperature. By default the endpoint decides.
+        tools: Your tools as module:attribute, a tool or a list of tools; may be repeated.
+        demo_tools: Offer a clock, a calculator and notes, to try the chat.
+        permissions: Permission mode; default asks before calls that change something.
+        session: Id of the session to continue or to create. Requires --store.
+        store: Path of the store: a file, or an existing directory for plain files.
+        show_thinking: Show the model's thinking.
+        plain: Use no colours and no cursor movement. Always on if there is no terminal.
     """
     missing = _missing(provider, base_url, model)
     if not missing and session is not None and not store:
         missing = (
-            "--session needs --store PATH, or AGENT_ACTORS_STORE: without it a session ends with "
-            "the chat"
+            "--session requires --store PATH, or AGENT_ACTORS_STORE; without a store, the session "
+            "ends with the chat"
         )
     if missing:
         return fail(missing, MISUSED)
@@ -235,21 +239,21 @@ async def doctor(
     model: _Model = "",
     api_key: _Key = "",
     api_key_header: str | None = None,
-    timeout: _Seconds = 60.0,  # noqa: ASYNC109 - an option of the user's, carried out by who asks
+    timeout: _Seconds = 60.0,  # noqa: ASYNC109 - an option of the user; each probe enforces it
     json: _Flag = False,
 ) -> int:
-    """Try an endpoint for what an agent needs, and tell what works and what to set.
+    """Test whether an endpoint supports what an agent needs, and recommend settings.
 
-    It asks some ten small questions. The exit status is 0 if an agent can work with the endpoint.
+    It sends about ten small requests. The exit status is 0 if an agent can use the endpoint.
 
     Args:
-        provider: The endpoint by the name of its profile, such as ollama or anthropic.
-        base_url: The endpoint, such as http://localhost:1234/v1.
-        model: The model's name, as the endpoint knows it.
-        api_key: The endpoint's key.
-        api_key_header: A header for the raw key, in place of "Authorization: Bearer".
-        timeout: Seconds for each question; by default 60.
-        json: Print one JSON object, and nothing else.
+        provider: Profile name of the endpoint, for example ollama or anthropic.
+        base_url: URL of the endpoint, for example http://localhost:1234/v1.
+        model: Name of the model at the endpoint.
+        api_key: API key of the endpoint.
+        api_key_header: Header that carries the plain key, instead of "Authorization: Bearer".
+        timeout: Seconds for each request. The default is 60.
+        json: Print one JSON object and nothing else.
     """
     missing = _missing(provider, base_url, model)
     if missing:
@@ -270,23 +274,23 @@ async def doctor(
 
 
 def _missing(provider: str | None, base_url: str, model: str) -> str:
-    """What has to be said of the endpoint still, in words; empty: nothing."""
+    """Return an error message if the endpoint or the model is missing; empty otherwise."""
     if provider:
-        return ""  # its profile may name both, and tells what it does not
+        return ""  # the profile may define both; wiring reports what is missing
     if not base_url:
         return (
-            "no endpoint to ask: pass --base-url URL or --provider NAME, "
+            "no endpoint: pass --base-url URL or --provider NAME, "
             "or set AGENT_ACTORS_BASE_URL or AGENT_ACTORS_PROVIDER"
         )
-    return "" if model else "no model to ask: pass --model NAME, or set AGENT_ACTORS_MODEL"
+    return "" if model else "no model: pass --model NAME, or set AGENT_ACTORS_MODEL"
 
 
 async def _demo(plan: DemoPlan, *, as_json: bool) -> int:
     console = Console()
     work = Demo(plan)
     live = console.is_terminal and not as_json
-    beside = [partial(show_live, console, plan, work.snapshot)] if live else []
-    status = await complete(work.drive, beside=beside)
+    alongside = [partial(show_live, console, plan, work.snapshot)] if live else []
+    status = await complete(work.drive, alongside=alongside)
     if not work.finished:
         return status
     report = report_of(work.tally)
@@ -300,10 +304,10 @@ async def _demo(plan: DemoPlan, *, as_json: bool) -> int:
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Find the command, run it, and come to an exit status.
+    """Find the command, run it, and return the exit status.
 
     Args:
-        arguments: What stands after the program's name.
+        arguments: The arguments after the program's name.
     """
     try:
         status: object = app(_with_stdin(arguments))
@@ -311,7 +315,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         return fail(error, MISUSED)
     except BrokenPipeError:
-        # What is still buffered has nobody to read it: else the interpreter complains at its end.
+        # The output has no reader. Unless redirected, its buffer would cause an error at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -322,7 +326,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def _with_stdin(arguments: Sequence[str]) -> list[str]:
-    # To the parser a lone dash is an option; behind two it is what it is.
+    # The parser takes a lone dash for an option; after `--`, it is an argument.
     if FROM_STDIN not in arguments or "--" in arguments:
         return list(arguments)
     others = (argument for argument in arguments if argument != FROM_STDIN)

@@ -1,8 +1,8 @@
 """`agent-actors demo`: many sessions at once, each streaming and running tools in parallel.
 
-Owns the order of a demo: open an endpoint, unless one is given; open a runtime; let every session
-ask at once, and a few try a second run while they are busy; close the runtime; count what is
-still there. Showing is left to `display.py`, counting to `tally.py`.
+A demo opens an endpoint, unless one is given, and a runtime. Every session sends its prompt at
+once, and some sessions try a second run while they are busy. Then the demo closes the runtime and
+counts leaked tasks and connections. `display.py` shows the results, and `tally.py` computes them.
 """
 
 import math
@@ -31,32 +31,32 @@ from agent_actors.errors import SessionBusy
 from agent_actors.profiles.resolve import NO_API_KEY
 from agent_actors.testing import ScriptedEndpoint, demo_script
 
-# Every so many sessions one tries a second run while it is busy.
+# One of this many sessions tries a second run while it is busy.
 _TRY_BUSY_EVERY: Final = 10
-# Seconds until what was closed must be gone; only a demo that leaks waits so long.
+# Seconds to wait until closed tasks and connections are gone; only a leaking demo waits that long.
 _GRACE: Final = 2.0
 _POLL: Final = 0.005
-# Descriptors beside those of the streams: standard streams, epoll, imports.
+# Descriptors in addition to those of the streams: standard streams, epoll, imports.
 _OTHER_DESCRIPTORS: Final = 200
 _DESCRIPTORS: Final = Path("/dev/fd")
-# Tokens of an answer: enough for all calls and two sentences, for whatever model.
+# Tokens per response: enough for all calls and two sentences, with any model.
 _MAX_TOKENS: Final = 2048
-# Deltas of each last answer, so that streams are under way for a while.
+# Deltas of the last response of each run, so that streams are active for a while.
 DELTAS: Final = 50
 
 
 @attrs.frozen(kw_only=True)
 class DemoPlan:
-    """What a demo does.
+    """The plan of a demo.
 
     Attributes:
-        sessions: How many, all at once.
-        tools: Calls that each answer is to make.
-        turns: Prompts per session, one after the other.
-        provider: A real endpoint, by the name of its profile; None: none is named.
-        base_url: A real endpoint; empty and no provider: the embedded one.
-        model: The model's name there.
-        api_key: Its key.
+        sessions: Number of sessions, which all run at once.
+        tools: Number of tool calls to request per prompt.
+        turns: Number of prompts per session, one after the other.
+        provider: Profile name of a real endpoint; None: no profile.
+        base_url: URL of a real endpoint; without URL and provider, the embedded endpoint is used.
+        model: The model's name at the real endpoint.
+        api_key: The API key of the real endpoint.
     """
 
     sessions: int
@@ -69,18 +69,18 @@ class DemoPlan:
 
     @property
     def embedded(self) -> bool:
-        """True if no real endpoint is named."""
+        """True if the demo uses the embedded endpoint."""
         return not self.base_url and self.provider is None
 
 
 @attrs.frozen
 class Snapshot:
-    """A demo under way.
+    """The state of a running demo.
 
     Attributes:
-        tally: What was counted so far; it goes on counting.
-        live_streams: Answers that stream now.
-        seconds: Since the first run began.
+        tally: The counts so far; this object continues to change.
+        live_streams: The number of active streams.
+        seconds: Seconds since the first run began.
     """
 
     tally: Tally
@@ -92,11 +92,11 @@ class Demo:
     """One demo.
 
     Args:
-        plan: What it does.
+        plan: The plan of the demo.
 
     Attributes:
-        tally: What was counted so far.
-        finished: True once everything was counted.
+        tally: The counts so far.
+        finished: True when the counts are complete.
     """
 
     def __init__(self, plan: DemoPlan) -> None:
@@ -106,7 +106,7 @@ class Demo:
         self._runtime: Runtime | None = None
 
     async def drive(self) -> int:
-        """Do it.
+        """Run the demo.
 
         Returns:
             The exit status.
@@ -114,7 +114,7 @@ class Demo:
         Raises:
             AgentError: The runtime failed, or the plan cannot work.
 
-        Cancellation: safe; nothing is left.
+        Cancellation: safe; no task or connection is left.
         """
         _allow_descriptors(2 * self.plan.sessions + _OTHER_DESCRIPTORS)
         if not self.plan.embedded:
@@ -131,11 +131,11 @@ class Demo:
         return FAILED if self.faults() else 0
 
     def faults(self) -> list[str]:
-        """What it must not have come to, each fault as a line; once finished."""
+        """Return the failures of a finished demo, one line each."""
         return faults_of(self.tally, runs=self.plan.sessions * self.plan.turns)
 
     def snapshot(self) -> Snapshot:
-        """How it stands."""
+        """Return the current state."""
         runtime = self._runtime
         endpoints = () if runtime is None else runtime.statistics().endpoints
         started = self.tally.started_at
@@ -218,26 +218,26 @@ def _tasks() -> int:
 
 
 def _open_sockets() -> int:
-    """Sockets of this process; 0 where descriptors have no folder."""
+    """Return the number of open sockets of this process; 0 if descriptors cannot be listed."""
     return sum(map(_is_socket, _DESCRIPTORS.iterdir() if _DESCRIPTORS.is_dir() else ()))
 
 
 def _is_socket(descriptor: Path) -> bool:
     try:
         return stat.S_ISSOCK(os.fstat(int(descriptor.name)).st_mode)
-    except OSError:  # that of the listing itself, closed since
+    except OSError:  # the descriptor of the listing itself, closed by now
         return False
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Return once it holds, or when what was closed had its time to go."""
+    """Wait until the condition holds, at most the grace period."""
     with trio.move_on_after(_GRACE):
-        while not condition():  # noqa: ASYNC110 - what is counted here tells nobody that it changed
+        while not condition():  # noqa: ASYNC110 - nothing reports that the counts changed
             await trio.sleep(_POLL)
 
 
 def _allow_descriptors(wanted: int) -> None:
-    """Raise this process's own limit of open files, as far as the system lets it."""
+    """Raise the process's soft limit of open files, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     if soft == unlimited or soft >= wanted:

@@ -1,6 +1,6 @@
-"""How a demo looks on a terminal: live progress, then a table. The one file that draws with rich.
+"""The display of a demo on a terminal: live progress, then a table, drawn with rich.
 
-It writes to the console's own stream, which a demo, unlike an answer, may wait for.
+It writes to the console's own stream and may block; in a demo this is acceptable.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from rich.table import Table
 from agent_actors.cli.demo import DemoPlan, Snapshot
 from agent_actors.cli.tally import DemoReport, Tally
 
-# Seconds between two pictures: a person sees it move, and drawing costs next to nothing.
+# Seconds between two frames: the movement is visible, and drawing costs almost nothing.
 _EVERY: Final = 0.1
 _BAR_WIDTH: Final = 40
 
 
 async def show_live(console: Console, plan: DemoPlan, look: Callable[[], Snapshot]) -> None:
-    """Show how a demo goes, until cancelled; then the picture is wiped away.
+    """Show the progress of a demo until cancelled, then erase it.
 
     Args:
-        console: Where to.
-        plan: What the demo does.
-        look: How it stands.
+        console: The console to draw on.
+        plan: The plan of the demo.
+        look: Returns a snapshot of the demo.
 
     Cancellation: safe.
     """
@@ -42,12 +42,12 @@ async def show_live(console: Console, plan: DemoPlan, look: Callable[[], Snapsho
 
 
 def progress(plan: DemoPlan, now: Snapshot, rate: float) -> Table:
-    """One picture of a demo under way.
+    """Return one frame that shows the progress of a demo.
 
     Args:
-        plan: What it does.
-        now: How it stands.
-        rate: Deltas per second since the last picture.
+        plan: The plan of the demo.
+        now: A snapshot of the demo.
+        rate: Deltas per second since the last frame.
     """
     done = now.tally.sessions + len(now.tally.failures)
     grid = Table.grid(padding=(0, 2))
@@ -63,12 +63,12 @@ def progress(plan: DemoPlan, now: Snapshot, rate: float) -> Table:
 
 
 def table(plan: DemoPlan, tally: Tally, report: DemoReport) -> Table:
-    """What a demo came to.
+    """Return a table with the results of a demo.
 
     Args:
-        plan: What it did.
-        tally: What was counted.
-        report: What the counts come to.
+        plan: The plan of the demo.
+        tally: The counts.
+        report: The results computed from the counts.
     """
     named = plan.base_url or plan.provider
     where = "the embedded endpoint" if plan.embedded else f"{plan.model} at {named}"
@@ -98,12 +98,12 @@ def _tool_calls(plan: DemoPlan, tally: Tally) -> str:
     wanted = plan.sessions * plan.turns * plan.tools
     calls = f"{tally.tools.calls:,}"
     if tally.tools.calls != wanted:
-        # A real model calls what it likes.
-        calls += f" ({wanted:,} asked for)"
+        # A real model may make more or fewer calls.
+        calls += f" ({wanted:,} requested)"
     if tally.tool_errors:
         calls += f", {tally.tool_errors:,} failed"
     return calls
 
 
 def _time(milliseconds: float | None) -> str:
-    return "none came" if milliseconds is None else f"{milliseconds:,.1f} ms"
+    return "none received" if milliseconds is None else f"{milliseconds:,.1f} ms"

@@ -1,8 +1,8 @@
-"""How a command ends: its exit status, its one line of error, and Ctrl-C.
+"""The end of a command: its exit status, its one-line error, and Ctrl-C.
 
-Owns what is common to every command. An error that was raised on purpose becomes one line on
-stderr, never a traceback; what is none is a bug, and passes. Ctrl-C cancels the command's work,
-which ends in order; a second one ends the process at once.
+Every command uses this module. An expected error becomes one line on stderr, never a traceback; an
+unexpected error is a bug and propagates. The first Ctrl-C cancels the command's work, which ends in
+order; a second Ctrl-C ends the process at once.
 """
 
 import signal
@@ -16,16 +16,16 @@ from agent_actors.errors import AgentError, ConfigError
 
 FAILED: Final = 1
 MISUSED: Final = 2
-# As shells name what a signal ended: 128 and its number.
+# As in shells, a status after a signal is 128 and the signal's number.
 INTERRUPTED: Final = 128 + signal.SIGINT
 BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
-# Control characters of an endpoint's message could rewrite what the terminal shows.
+# Control characters in an endpoint's message could change the text on the terminal.
 _CONTROLS: Final = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
 
 
 def fail(message: object, status: int = FAILED) -> int:
-    """Tell of an error, in one line.
+    """Report an error in one line.
 
     Returns:
         The exit status to end with.
@@ -35,40 +35,40 @@ def fail(message: object, status: int = FAILED) -> int:
 
 
 def visible(text: str) -> str:
-    """A text as one line, without characters that do more than show."""
+    """Return a text as one line without control characters."""
     return " ".join(text.translate(_CONTROLS).split())
 
 
 def interrupted() -> int:
-    """Tell that Ctrl-C ended the command.
+    """Report that Ctrl-C ended the command.
 
     Returns:
         The exit status to end with.
     """
-    # A terminal shows ^C in the line that was being written.
+    # A terminal shows ^C in the current line.
     sys.stderr.write("\ninterrupted\n" if sys.stderr.isatty() else "interrupted\n")
     return INTERRUPTED
 
 
 async def complete(
-    work: Callable[[], Awaitable[int]], *, beside: Sequence[Callable[[], Awaitable[None]]] = ()
+    work: Callable[[], Awaitable[int]], *, alongside: Sequence[Callable[[], Awaitable[None]]] = ()
 ) -> int:
     """Do a command's work; Ctrl-C cancels it.
 
     Args:
-        work: Does it, and returns the exit status.
-        beside: What runs while it does, and is cancelled when it has ended.
+        work: Does the work and returns the exit status.
+        alongside: Additional functions to run during the work; they are cancelled when it ends.
 
     Returns:
-        The exit status: that of the work, or of its error, or of the interruption.
+        The exit status of the work, of its error, or of the interruption.
 
-    Cancellation: safe; the work has ended in order.
+    Cancellation: safe; the work ends in order.
     """
     status: int | None = None
     with trio.open_signal_receiver(signal.SIGINT) as signals, trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_on_first, signals, scope)
-            for other in beside:
+            for other in alongside:
                 nursery.start_soon(other)
             status = await status_of(work)
             nursery.cancel_scope.cancel()
@@ -76,12 +76,12 @@ async def complete(
 
 
 async def status_of(work: Callable[[], Awaitable[int]]) -> int:
-    """Do a command's work, and tell of its error.
+    """Do a command's work, and report its error.
 
     Returns:
-        The exit status: that of the work, or of its error.
+        The exit status of the work, or of its error.
 
-    Cancellation: as the work.
+    Cancellation: the same as for the work.
     """
     try:
         return await work()
@@ -97,6 +97,6 @@ async def status_of(work: Callable[[], Awaitable[int]]) -> int:
 
 async def _cancel_on_first(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
     await anext(signals)
-    # The next one ends the process, for work that does not end.
+    # The next Ctrl-C ends the process, in case the work does not end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     scope.cancel("Ctrl-C")

@@ -1,9 +1,10 @@
-"""The standard streams, read and written so that Ctrl-C and other tasks never wait for them.
+"""The standard streams, read and written without blocking Ctrl-C or other tasks.
 
-A write to a full pipe, or a read from a silent one, would hold up every task of the process, and
-a thread that hangs in one holds its lock at exit. So both go to the descriptor itself, and only
-when it is ready; its flags are left alone, since other processes share them. Files and devices
-that cannot be waited for are always ready. What a stream's encoding lacks is replaced.
+A write to a full pipe or a read from a silent pipe would block every task of the process. A thread
+that is blocked in such a call would hold the stream's lock at exit. Therefore reads and writes go
+to the descriptor itself, and only when it is ready. The flags of the descriptor stay unchanged,
+since other processes share them. Files and devices that cannot be waited for count as always ready.
+Characters that a stream cannot encode are replaced.
 """
 
 import os
@@ -13,10 +14,10 @@ from typing import Final, TextIO
 
 import trio
 
-# A descriptor that is ready takes this much without blocking (POSIX).
+# A ready descriptor accepts this many bytes without blocking (POSIX).
 _READY_SIZE: Final = select.PIPE_BUF
 _READ_SIZE: Final = 65_536
-# On a terminal, a model's control characters could do more than show text; newline and tab may.
+# On a terminal, control characters of a model can do more than show text. Newline and tab may stay.
 _CONTROLS: Final = dict.fromkeys(
     (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}"
 )
@@ -26,12 +27,12 @@ class Output:
     """A stream to write to.
 
     Args:
-        stream: Whose descriptor and encoding to use; it is flushed first.
+        stream: The stream whose descriptor and encoding are used; it is flushed first.
 
     Attributes:
-        encoding: What text is written in.
-        terminal: Whether it is one.
-        mid_line: True if something was written, and its last character is no newline.
+        encoding: The encoding of text.
+        terminal: True if the stream is a terminal.
+        mid_line: True if something was written, and its last character is not a newline.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -42,11 +43,11 @@ class Output:
         self.mid_line: bool = False
 
     async def write(self, text: str) -> None:
-        """Write all of it.
+        """Write all of the text.
 
         Raises:
-            BrokenPipeError: Whoever reads has gone.
-            OSError: The disk is full, and the like.
+            BrokenPipeError: The reader has closed the stream.
+            OSError: The write failed, for example because the disk is full.
 
         Cancellation: at any byte.
         """
@@ -58,14 +59,14 @@ class Output:
         self.mid_line = not text.endswith("\n")
 
     async def write_bytes(self, data: bytes) -> None:
-        """Write all of it as it is; like `write`."""
+        """Write all of the bytes unchanged; otherwise like `write`."""
         rest = memoryview(data)
         while rest:
             await _ready(trio.lowlevel.wait_writable, self._fd)
             rest = rest[os.write(self._fd, rest[:_READY_SIZE]) :]
 
     async def end_line(self) -> None:
-        """Begin a new line, unless one has begun; like `write`."""
+        """Begin a new line, unless already at the beginning of one; otherwise like `write`."""
         if self.mid_line:
             await self.write("\n")
 
@@ -74,7 +75,8 @@ class Input:
     """A stream to read line by line.
 
     Args:
-        stream: Whose descriptor and encoding to use; nothing may have been read from it.
+        stream: The stream whose descriptor and encoding are used; nothing may have been read from
+            it before.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -83,14 +85,14 @@ class Input:
         self._rest = bytearray()
 
     async def line(self) -> str | None:
-        """The next line, without its end; None if there is none.
+        """Return the next line, without its line ending; None at the end.
 
-        A terminal whose user says that this is the end (Ctrl-D) may be read again.
+        After the user of a terminal signals the end (Ctrl-D), the stream may be read again.
 
         Raises:
-            OSError: The stream cannot be read, such as a terminal that was closed.
+            OSError: The stream cannot be read, for example because the terminal was closed.
 
-        Cancellation: safe; what was read of a line is kept.
+        Cancellation: safe; the beginning of a line is kept.
         """
         looked_at = 0
         while (end := self._rest.find(b"\n", looked_at)) < 0:
@@ -110,9 +112,9 @@ class Input:
 
 
 async def read_all(stream: TextIO) -> str:
-    """Everything that comes until the stream ends.
+    """Read everything until the stream ends.
 
-    Cancellation: what was read is lost.
+    Cancellation: everything read so far is lost.
     """
     fd = stream.fileno()
     data = bytearray()
@@ -127,5 +129,5 @@ async def read_all(stream: TextIO) -> str:
 async def _ready(wait: Callable[[int], Awaitable[None]], fd: int) -> None:
     try:
         await wait(fd)
-    except PermissionError:  # epoll takes no regular file
+    except PermissionError:  # epoll does not accept regular files
         await trio.lowlevel.checkpoint()

@@ -1,7 +1,7 @@
-"""What a demo counts, and what its counts come to.
+"""The counts of a demo, and the report computed from them.
 
-Owns the numbers, and knows neither the runtime nor how they are shown. The tools count themselves
-in `ToolGauge`: how many ran at once is measured where they run.
+This module knows neither the runtime nor the display. The tools count themselves with `ToolGauge`,
+so the number of tools that run at once is measured where they run.
 """
 
 import math
@@ -13,12 +13,12 @@ import attrs
 
 @attrs.define(eq=False)
 class ToolGauge:
-    """Counts tools, from inside of them.
+    """Counts tool calls from inside the tools.
 
     Attributes:
-        calls: How many ran to their end.
-        running: How many run now.
-        peak: The most that ran at once.
+        calls: Number of completed calls.
+        running: Number of calls that run now.
+        peak: Maximum number of calls that ran at once.
     """
 
     calls: int = 0
@@ -27,7 +27,7 @@ class ToolGauge:
 
     @contextmanager
     def ran(self) -> Generator[None]:
-        """Count one, while inside; one that fails or is cancelled is no call."""
+        """Count a call while inside; a call that fails or is cancelled is not added to `calls`."""
         self.running += 1
         self.peak = max(self.peak, self.running)
         try:
@@ -39,22 +39,22 @@ class ToolGauge:
 
 @attrs.define(eq=False)
 class Tally:
-    """What was counted so far.
+    """The counts of a demo so far.
 
     Attributes:
-        tools: What the tools count.
+        tools: The counts of the tools.
         sessions: Sessions whose runs have all ended.
-        runs: Runs that ended with an answer.
-        deltas: Pieces of answers and thoughts that readers got.
-        first_tokens: Of each run, the seconds until the model's first sign.
+        runs: Runs that ended with a response.
+        deltas: Deltas of text and thinking that subscribers received.
+        first_tokens: For each run, the seconds until the model's first output.
         busy: Second runs on a busy session that were rejected.
-        let_in: Those that were not.
+        let_in: Second runs on a busy session that were not rejected.
         tool_errors: Calls whose result was an error.
-        failures: What runs failed with.
-        started_at: When the first run began, by a clock that never goes back.
-        seconds: How long all runs took together; 0 until they have ended.
+        failures: The errors of failed runs.
+        started_at: The time when the first run began, by a monotonic clock.
+        seconds: Duration of all runs together; 0 until they have ended.
         leaked_tasks: Tasks that outlived the runtime.
-        leaked_connections: Connections that did.
+        leaked_connections: Connections that outlived the runtime.
     """
 
     tools: ToolGauge = attrs.field(factory=ToolGauge)
@@ -74,20 +74,20 @@ class Tally:
 
 @attrs.frozen
 class DemoReport:
-    """What a demo came to; the keys of its JSON form, in their order.
+    """The results of a demo. The fields are the keys of its JSON form, in this order.
 
     Attributes:
         sessions: Sessions whose runs have all ended.
-        runs: Runs that ended with an answer.
-        tool_calls: Tools that ran.
-        max_tools_in_parallel: The most that ran at once, as they counted themselves.
-        deltas: Pieces of answers and thoughts that readers got.
-        deltas_per_s: The same, per second of all runs.
-        ttft_ms_p50: Milliseconds to the model's first sign, in the middle; None without any run.
-        ttft_ms_p99: The same, of the slowest hundredth.
+        runs: Runs that ended with a response.
+        tool_calls: Completed tool calls.
+        max_tools_in_parallel: Maximum number of tools that ran at once, as they counted themselves.
+        deltas: Deltas of text and thinking that subscribers received.
+        deltas_per_s: Deltas per second over all runs.
+        ttft_ms_p50: Median of the milliseconds to the model's first output; None without any run.
+        ttft_ms_p99: 99th percentile of the same.
         busy_rejections: Second runs on a busy session that were rejected.
         leaked_tasks: Tasks that outlived the runtime.
-        leaked_connections: Connections that did.
+        leaked_connections: Connections that outlived the runtime.
     """
 
     sessions: int
@@ -104,7 +104,7 @@ class DemoReport:
 
 
 def report_of(tally: Tally) -> DemoReport:
-    """What these counts come to."""
+    """Return the report computed from these counts."""
     return DemoReport(
         sessions=tally.sessions,
         runs=tally.runs,
@@ -121,7 +121,7 @@ def report_of(tally: Tally) -> DemoReport:
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """The smallest value that so many per cent do not exceed (nearest rank); None of none."""
+    """Return the percentile by nearest rank; None if there are no values."""
     if not values:
         return None
     rank = math.ceil(len(values) * percent / 100)
@@ -129,13 +129,13 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 
 def faults_of(tally: Tally, *, runs: int) -> list[str]:
-    """What a demo of so many runs must not come to, each fault as a line."""
+    """Return the failures of a demo with this many runs, one line each."""
     faults: list[str] = []
     if tally.runs < runs:
         first = f"; the first failure: {tally.failures[0]}" if tally.failures else ""
         faults.append(f"{runs - tally.runs} of {runs} runs did not finish{first}")
     if tally.let_in:
-        faults.append(f"{tally.let_in} second runs were let into a busy session")
+        faults.append(f"{tally.let_in} second runs were accepted on a busy session")
     if tally.leaked_tasks:
         faults.append(f"{tally.leaked_tasks} tasks outlived the runtime")
     if tally.leaked_connections:

@@ -1,7 +1,7 @@
-"""What the sessions of a demo ask, and the tools that they are given.
+"""The prompts and tools of a demo.
 
-The tools wait as a look-up in another service would: between 20 and 120 ms, as session and item
-have it, so that two runs of the demo wait alike.
+The tools wait as long as a look-up in another service would: between 20 and 120 ms. The duration
+depends on session and item, so two runs of the demo wait alike.
 """
 
 from itertools import cycle, islice
@@ -24,10 +24,10 @@ _LONGEST_WAIT: Final = 120
 
 
 def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
-    """Four tools that look something up; each call counts itself in `gauge`."""
+    """Return four tools that look something up; each call counts itself in `gauge`."""
 
     async def look_up(context: ToolContext, item: int) -> int:
-        """A number that this session and this item always get."""
+        """Return a number that depends on the session, the tool and the item only."""
         found = crc32(f"{context.session_id}/{context.tool_name}/{item}".encode())
         milliseconds = _SHORTEST_WAIT + found % (_LONGEST_WAIT - _SHORTEST_WAIT)
         with gauge.ran():
@@ -36,7 +36,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_price(item: int, context: ToolContext) -> dict[str, object]:
-        """The price of an item, in euros.
+        """Return the price of an item, in euros.
 
         Args:
             item: Number of the item.
@@ -46,7 +46,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_stock(item: int, context: ToolContext) -> dict[str, object]:
-        """How many pieces of an item are in stock.
+        """Return the number of pieces of an item in stock.
 
         Args:
             item: Number of the item.
@@ -56,7 +56,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_rating(item: int, context: ToolContext) -> dict[str, object]:
-        """How buyers rate an item, from 1 to 5 stars.
+        """Return the rating of an item by buyers, from 1 to 5 stars.
 
         Args:
             item: Number of the item.
@@ -66,7 +66,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_delivery(item: int, context: ToolContext) -> dict[str, object]:
-        """How many days the delivery of an item takes.
+        """Return the number of days that the delivery of an item takes.
 
         Args:
             item: Number of the item.
@@ -78,12 +78,12 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
 
 def demo_prompt(tools: int) -> str:
-    """What a session asks, so that the model calls that many tools at once."""
+    """Return a prompt that asks the model to call this many tools at once."""
     if not tools:
         return "Say in three sentences what a warehouse does."
     questions = islice(cycle(("price", "stock", "rating", "delivery")), tools)
     facts = ", ".join(f"the {what} of item {item}" for item, what in enumerate(questions))
     return (
         f"I need {tools} facts: {facts}. Look them all up now, with {tools} tool calls in one "
-        "reply, one for each fact. Then tell me in two sentences what stands out."
+        "reply, one for each fact. Then summarize in two sentences what is unusual."
     )

@@ -1,8 +1,8 @@
-"""A scripted endpoint as a process of its own: `python -m agent_actors.testing --port 0`.
+"""Serve a scripted endpoint in a separate process: `python -m agent_actors.testing --port 0`.
 
-It prints its base URL on one line, serves the demo's script, and ends when its standard input
-does (so that it never outlives who started it) or is interrupted. `--keep` lets it run on without
-an input, for a shell.
+The process prints its base URL on one line and serves the demo's script. It ends when its standard
+input ends or when it is interrupted, so it never outlives the process that started it. With
+`--keep` it ignores the end of its input, for use in a shell.
 """
 
 import argparse
@@ -16,16 +16,34 @@ from agent_actors.testing.endpoint import ScriptedEndpoint
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until the input ends or Ctrl-C."""
+    """Serve until the input ends or Ctrl-C is pressed."""
     parser = argparse.ArgumentParser(prog="python -m agent_actors.testing", description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0, the default: any that is free")
-    parser.add_argument("--tools", type=int, default=8, help="calls of a session's first answer")
-    parser.add_argument("--tool", action="append", help="a tool to call; default: those on offer")
     parser.add_argument(
-        "--deltas", type=int, default=ONE_SENTENCE, help="deltas of the last answer"
+        "--port", type=int, default=0, help="port to listen on; default: any free port"
     )
-    parser.add_argument("--every", type=float, default=0.01, help="seconds between two deltas")
-    parser.add_argument("--keep", action="store_true", help="run on when the input ends")
+    parser.add_argument(
+        "--tools",
+        type=int,
+        default=8,
+        help="calls in the first response of a session; default: %(default)s",
+    )
+    parser.add_argument(
+        "--tool",
+        action="append",
+        help="tool to call, may be repeated; default: the tools of the request",
+    )
+    parser.add_argument(
+        "--deltas",
+        type=int,
+        default=ONE_SENTENCE,
+        help="deltas of the last response; default: %(default)s",
+    )
+    parser.add_argument(
+        "--every", type=float, default=0.01, help="seconds between two deltas; default: %(default)s"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep running when the standard input ends"
+    )
     options = parser.parse_args(arguments)
     script = demo_script(
         options.tools, tool_names=options.tool, deltas=options.deltas, every=options.every
@@ -42,7 +60,8 @@ async def _serve(endpoint: ScriptedEndpoint, keep: bool) -> None:
         sys.stdout.flush()
         if keep:
             await trio.sleep_forever()
-        # Abandoned: on Ctrl-C the thread may still wait for the input, which nothing can end.
+        # The thread is abandoned: after Ctrl-C it may still be reading the input, which cannot be
+        # interrupted.
         await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
 

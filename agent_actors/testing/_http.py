@@ -1,9 +1,9 @@
-"""The server's side of one HTTP/1.1 connection, as small as a scripted endpoint needs it.
+"""The server side of one HTTP/1.1 connection, reduced to what a scripted endpoint needs.
 
-Owns one socket and the bytes read from it. It knows nothing of scripts. The socket is a plain
-non-blocking one, waited for through trio: a write that fits into the kernel's buffer costs one
-system call and no task switch, so that one process serves a thousand streams. While a response
-is under way the client is watched: `linger` and `wait` end when it has gone.
+A connection owns one socket and the bytes read from it. It knows nothing about scripts. The socket
+is a plain non-blocking one, and trio waits for it. A write that fits into the kernel's buffer costs
+one system call and no task switch, so one process can serve a thousand streams. `linger` and `wait`
+watch the client during a response, and end when the client disconnects.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ from typing import Final
 import attrs
 import trio
 
-# Far above any client's head; whatever is longer is no HTTP.
+# Far above the head of any client; a longer head is not HTTP.
 _MAX_HEAD: Final = 65_536
-# Above the largest body a test may want; a length beyond it is a mistake of the client.
+# Above the largest body that a test may need; a greater length is a mistake of the client.
 _MAX_BODY: Final = 64 * 1024 * 1024
 _READ_SIZE: Final = 65_536
-# SO_LINGER on with 0 seconds: closing then sends RST.
+# SO_LINGER on with 0 seconds: close() then sends RST.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -30,14 +30,14 @@ class ClientGone(Exception):
 
 
 class BadRequest(Exception):
-    """What the client sent is not HTTP/1.1, or uses a part of it that is not served here."""
+    """The client sent something that is not HTTP/1.1, or a part that is not supported here."""
 
 
 class HangUp(Exception):
     """The script ends the connection here.
 
     Attributes:
-        reset: By RST, not in order.
+        reset: True: with RST; False: with FIN.
     """
 
     def __init__(self, *, reset: bool) -> None:
@@ -47,7 +47,7 @@ class HangUp(Exception):
 
 @attrs.frozen
 class IncomingRequest:
-    """A request as it came; header names in lower case."""
+    """A request as it was received, with header names in lower case."""
 
     method: str
     target: str
@@ -56,33 +56,33 @@ class IncomingRequest:
 
     @property
     def wants_close(self) -> bool:
-        """True if the client says that it is its last request."""
+        """True if the client announces that this is its last request."""
         return self.headers.get("connection", "").lower() == "close"
 
 
 class Connection:
-    """One client.
+    """The connection of one client.
 
     Args:
-        sock: Connected and non-blocking; it belongs to this object from now on.
+        sock: A connected, non-blocking socket; the connection takes ownership of it.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._buffer = bytearray()
-        with contextlib.suppress(OSError):  # the client may have gone already
+        with contextlib.suppress(OSError):  # the client may have disconnected already
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     async def read_request(self) -> IncomingRequest | None:
-        """The next request; None if the client closed instead of sending one.
+        """Read the next request; return None if the client closed the connection instead.
 
         Raises:
-            BadRequest: What came is no request.
-            ClientGone: The client broke off within one.
+            BadRequest: The bytes are not a valid request.
+            ClientGone: The client disconnected during a request.
         """
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
             if len(self._buffer) > _MAX_HEAD:
-                raise BadRequest(f"no end of the head within {_MAX_HEAD} bytes")
+                raise BadRequest(f"the head is longer than {_MAX_HEAD} bytes")
             if not await self._read():
                 if self._buffer:
                     raise ClientGone
@@ -92,7 +92,7 @@ class Connection:
         return IncomingRequest(method, target, headers, await self._read_body(headers))
 
     async def send(self, data: bytes) -> None:
-        """Write all of it.
+        """Write all of the data.
 
         Raises:
             ClientGone: The client closed or broke the connection.
@@ -101,10 +101,10 @@ class Connection:
             await trio.lowlevel.wait_writable(self._sock)
 
     def send_nowait(self, data: bytes) -> bytes:
-        """Write what the kernel takes at once, and return the rest.
+        """Write as much as the kernel accepts at once, and return the rest.
 
         Raises:
-            ClientGone: The client closed or broke the connection, and a write before showed it.
+            ClientGone: The client closed or broke the connection, as an earlier write revealed.
         """
         try:
             return data[self._sock.send(data) :]
@@ -114,10 +114,10 @@ class Connection:
             raise ClientGone from error
 
     async def linger(self, seconds: float) -> None:
-        """Let this much time pass.
+        """Wait for this many seconds.
 
         Raises:
-            ClientGone: The client closed or broke the connection meanwhile.
+            ClientGone: The client closed or broke the connection in the meantime.
         """
         with trio.move_on_after(seconds):
             await self._until_gone()
@@ -127,7 +127,7 @@ class Connection:
         """Wait until the event is set.
 
         Raises:
-            ClientGone: The client closed or broke the connection meanwhile.
+            ClientGone: The client closed or broke the connection in the meantime.
         """
         gone = False
 
@@ -145,7 +145,7 @@ class Connection:
             raise ClientGone
 
     def close(self, *, reset: bool = False) -> None:
-        """Close it, in order or by RST; idempotent."""
+        """Close the socket, with FIN, or RST if `reset`; idempotent."""
         if reset:
             with contextlib.suppress(OSError):  # the client may have reset it first
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -156,14 +156,14 @@ class Connection:
             return b"".join([piece async for piece in _Chunks(self)])
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > _MAX_BODY:
-            raise BadRequest(f"content-length is {length!r}")
+            raise BadRequest(f"expected a content-length up to {_MAX_BODY}, got {length!r}")
         return await self.take(int(length))
 
     async def take(self, size: int) -> bytes:
-        """The next `size` bytes.
+        """Read exactly `size` bytes.
 
         Raises:
-            ClientGone: The client broke off before them.
+            ClientGone: The client disconnected before them.
         """
         while len(self._buffer) < size:
             await self._read_more()
@@ -172,10 +172,10 @@ class Connection:
         return taken
 
     async def take_line(self) -> bytes:
-        """The bytes up to the next CRLF, which is dropped.
+        """Read up to the next CRLF, and return the bytes before it.
 
         Raises:
-            ClientGone: The client broke off before it.
+            ClientGone: The client disconnected before it.
         """
         while (end := self._buffer.find(b"\r\n")) < 0:
             await self._read_more()
@@ -187,14 +187,14 @@ class Connection:
             raise ClientGone
 
     async def _read(self) -> bool:
-        """Read what there is into the buffer; False if nothing will come any more."""
+        """Read available data into the buffer; return False at the end of the connection."""
         await trio.lowlevel.wait_readable(self._sock)
         return self._read_nowait()
 
     def _read_nowait(self) -> bool:
         try:
             data = self._sock.recv(_READ_SIZE)
-        except BlockingIOError:  # pragma: no cover - a wake-up may be for nothing
+        except BlockingIOError:  # pragma: no cover - only after a spurious wake-up
             return True
         except OSError:
             return False
@@ -207,7 +207,7 @@ class Connection:
 
 
 class _Chunks:
-    """The pieces of a request's body in chunked transfer encoding."""
+    """The chunks of a request's body in chunked transfer encoding."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -231,14 +231,15 @@ class _Chunks:
 
 
 class Writer:
-    """Writes one response, cut into pieces and cut off as its script says.
+    """Writes one response, split and cut off as its script says.
 
     Args:
-        connection: Whom to write to.
-        split: Sizes of the writes, taken in turns, with a chance for the client to read after
-            each; empty: as they come.
-        cut: How many bytes to write, head and framing included, before hanging up; None: all.
-        reset: Hang up by RST.
+        connection: The connection to write to.
+        split: Sizes of the writes, used cyclically, with a checkpoint after each so that the
+            client can read. Empty: data is written as it comes.
+        cut: The number of bytes to write, including head and framing, before hanging up; None: no
+            limit.
+        reset: True: hang up with RST.
     """
 
     def __init__(
@@ -251,15 +252,15 @@ class Writer:
 
     @property
     def plain(self) -> bool:
-        """True if it writes everything as it comes."""
+        """True if data is written as it comes, neither split nor cut off."""
         return self._sizes is None and self._left is None
 
     async def write(self, data: bytes) -> None:
-        """Write it.
+        """Write the data.
 
         Raises:
             ClientGone: The client closed or broke the connection.
-            HangUp: The response is to be cut off here.
+            HangUp: The response must be cut off here.
         """
         if self._left is not None:
             data, rest = data[: self._left], data[self._left :]
@@ -283,7 +284,7 @@ class Writer:
 
 
 def chunk(data: bytes) -> bytes:
-    """Data framed as one chunk of the chunked transfer encoding."""
+    """Frame data as one chunk of the chunked transfer encoding."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
@@ -291,7 +292,7 @@ LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 def response_head(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
-    """The status line and the headers."""
+    """Return the status line and the headers."""
     lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {headers[name]}" for name in headers)]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 

@@ -1,9 +1,9 @@
 """Writes the paced part of many responses from one task.
 
-Answers that stream are mostly pauses of some milliseconds with a few bytes between them. A task
-that wakes for each costs five times what the write costs; so one task keeps all that is due in a
-heap and writes it, and a response's own task wakes once, when its beats are over or something is in
-the way: a client that has gone, or one that does not read.
+A streamed response is mostly pauses of a few milliseconds with a few bytes between them. A task
+that wakes up for each write costs five times as much as the write itself. Therefore one task keeps
+all due writes in a heap and writes them. The task of a response wakes up only when its beats are
+finished, when the client has disconnected, or when the client does not read.
 """
 
 import heapq
@@ -16,7 +16,7 @@ import trio
 
 from agent_actors.testing._http import ClientGone, Connection
 
-# Seconds to pause, and what to write then.
+# Seconds to pause, and the bytes to write after the pause.
 Beat: TypeAlias = tuple[float, bytes]
 
 
@@ -31,7 +31,7 @@ class _Job:
 
 
 class Pacer:
-    """Plays beats to connections; `run` must be running meanwhile."""
+    """Plays beats to connections; requires `run` to be running in a task."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, _Job]] = []
@@ -39,7 +39,7 @@ class Pacer:
         self._sooner = trio.lowlevel.ParkingLot()
 
     async def run(self) -> None:
-        """Write what is due, for ever."""
+        """Write data when it is due; never returns."""
         while True:
             deadline = self._due[0][0] if self._due else float("inf")
             with trio.CancelScope(deadline=deadline):
@@ -52,9 +52,9 @@ class Pacer:
         """Pause and write, beat by beat.
 
         Raises:
-            ClientGone: The client closed or broke the connection; noticed within two beats.
+            ClientGone: The client closed or broke the connection; detected within two beats.
 
-        Cancellation: for the end of the whole pacer only; a job left alone would go on.
+        Cancellation: only together with the whole pacer; otherwise the job would continue.
         """
         job = _Job(connection, beats, trio.Event())
         while job.position < len(beats):

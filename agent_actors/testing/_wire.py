@@ -1,9 +1,9 @@
-"""How a scripted reply becomes the bytes of an OpenAI-compatible answer.
+"""Render a scripted reply as the bytes of an OpenAI-compatible response.
 
-Pure: a reply and its request in, segments out. A segment is bytes to write at once or something
-that happens between two writes; chunks that nothing parts stand in one segment, so that a server
-writes them together. The shapes are those of the chat completions API, clean; quirks come from
-the reply's own steps and its `transform`.
+Pure functions that turn a reply and its request into segments. A segment is bytes to write at once,
+or an action between two writes. Adjacent chunks are one segment, so that a server writes them
+together. The chunks follow the chat completions API exactly; quirks come from the reply's own steps
+and its `transform`.
 """
 
 import json
@@ -46,7 +46,7 @@ from agent_actors.testing.script import (
 )
 
 Segment: TypeAlias = bytes | Happening | Disconnect
-# An item of a stream before it is bytes: the JSON of an event, or something else in its place.
+# An item of a stream before rendering: an event with its JSON, or another item of the stream.
 Item: TypeAlias = Chunk | Comment | Raw | Disconnect | Happening
 
 _FINISH: Final[dict[FinishReason, str]] = {
@@ -57,12 +57,12 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "content_filter": "content_filter",
     "refused": "content_filter",
 }
-# The usual rule of thumb for English text; a request's body is close enough to its text.
+# The usual estimate for English text. The size of a request's body is close to that of its text.
 _BYTES_PER_TOKEN: Final = 4
 
 
 def render(answer: Reply, request: EndpointRequest) -> list[Segment]:
-    """The body of the answer, in the order in which it is written."""
+    """Return the segments of the body, in the order in which they are written."""
     if answer.content is not None:
         return [answer.content]
     if not request.streams:
@@ -76,13 +76,13 @@ def render(answer: Reply, request: EndpointRequest) -> list[Segment]:
 
 
 def call_id_for(request: EndpointRequest) -> Callable[[int], str]:
-    """Makes call ids that differ within a session, though the endpoint keeps none."""
+    """Return a function that makes call ids, unique within a session although nothing is stored."""
     count = len(request.messages)
     return lambda slot: f"call_{count}_{slot}"
 
 
 def encode_json(value: JsonValue) -> bytes:
-    """JSON text; half a surrogate pair, which UTF-8 has no form for, is escaped."""
+    """Encode JSON; lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -90,12 +90,12 @@ def encode_json(value: JsonValue) -> bytes:
 
 
 def ends_early(steps: Iterable[ReplyStep]) -> bool:
-    """True if these steps do not come to the answer's own end."""
+    """Return whether these steps end the response before its regular end."""
     return any(isinstance(step, Disconnect | InBandError | Hang) for step in steps)
 
 
 def player_for(request: EndpointRequest) -> Player:
-    """Who spells the answer to this request out."""
+    """Return the player that expands the response to this request."""
     return Player(call_id_for(request), len(request.content) // _BYTES_PER_TOKEN)
 
 
@@ -119,7 +119,7 @@ def _items(steps: Iterable[ReplyStep], request: EndpointRequest) -> Iterator[Ite
 
 @attrs.define(eq=False)
 class _Shape:
-    """Makes the chunks of one answer; knows which calls have begun."""
+    """Makes the chunks of one response, and tracks which calls have begun."""
 
     request: EndpointRequest
     _begun: set[int | None] = attrs.field(factory=set[int | None], init=False)
@@ -187,7 +187,7 @@ def _frame(value: JsonValue, newline: bytes) -> bytes:
 
 
 def transformed(items: list[Item], transform: Transform) -> list[Item]:
-    """The chunks as `transform` gives them back; what stood behind the n-th still does."""
+    """Apply `transform` to the chunks; items after the n-th chunk stay after the n-th."""
     chunks: list[JsonObject] = []
     others: list[tuple[int, Item]] = []
     for item in items:
@@ -205,7 +205,7 @@ def transformed(items: list[Item], transform: Transform) -> list[Item]:
 def joined(
     items: Iterable[Item], newline: bytes, frame: Callable[[JsonValue, bytes], bytes]
 ) -> Iterator[Segment]:
-    """The items as segments; `frame` puts an event's JSON, for the end of line that is given."""
+    """Render the items as segments; `frame` renders an event, given its JSON and newline."""
     waiting: list[bytes] = []
     for item in items:
         if isinstance(item, Chunk):
@@ -224,7 +224,7 @@ def joined(
 
 
 def _whole(answer: Reply, request: EndpointRequest) -> list[Segment]:
-    """The answer of a request that wants no stream: what happens, then one JSON object."""
+    """Render a response that is not streamed: the actions first, then one JSON object."""
     player = player_for(request)
     segments: list[Segment] = []
     gathered = _Gathered()
@@ -247,7 +247,7 @@ def _whole(answer: Reply, request: EndpointRequest) -> list[Segment]:
 
 @attrs.define(eq=False)
 class _Gathered:
-    """The parts of a whole answer."""
+    """The collected parts of a response that is not streamed."""
 
     text: str = ""
     thinking: str = ""

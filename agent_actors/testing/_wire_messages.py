@@ -1,9 +1,9 @@
-"""How a scripted reply becomes the bytes of an answer in Anthropic's protocol.
+"""Render a scripted reply as the bytes of a response in Anthropic's protocol.
 
-Pure, as `_wire.py` is, whose segments it makes: the same steps, in the events of a message. Texts
-that nothing parts are one block, thoughts and calls a block for each step; blocks are numbered in
-the order in which they begin, and end before a block of another step begins. Quirks come from the
-reply's own steps and its `transform`, which gets the list of the events.
+Pure functions, as in `_wire.py`, which return the same segments: the steps become the events of a
+message. Adjacent texts are one block; each thinking step and each call is a separate block. Blocks
+are numbered in the order in which they begin, and end before a block of another step begins. Quirks
+come from the reply's own steps and its `transform`, which gets the list of events.
 """
 
 import json
@@ -63,12 +63,12 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "content_filter": "refusal",
     "refused": "refusal",
 }
-# The usual rule of thumb for English text; a request's body is close enough to its text.
+# The usual estimate for English text. The size of a request's body is close to that of its text.
 _BYTES_PER_TOKEN: Final = 4
 
 
 def render_messages(answer: Reply, request: EndpointRequest) -> list[Segment]:
-    """The body of the answer, in the order in which it is written."""
+    """Return the segments of the body, in the order in which they are written."""
     if answer.content is not None:
         return [answer.content]
     items = list(_items(answer, request))
@@ -80,7 +80,7 @@ def render_messages(answer: Reply, request: EndpointRequest) -> list[Segment]:
 
 
 def counted(request: EndpointRequest) -> JsonObject:
-    """The answer to the question how many tokens a request has."""
+    """Return the response to a request to count tokens."""
     return {"input_tokens": len(request.content) // _BYTES_PER_TOKEN}
 
 
@@ -113,7 +113,7 @@ def _items(answer: Reply, request: EndpointRequest) -> Iterator[Item]:
 
 
 def _is_block(step: Step) -> bool:
-    """True if this step is a block, or several, of its own."""
+    """Return whether this step makes blocks of its own."""
     if isinstance(step, Think):
         return bool(step.text or step.signature)
     return isinstance(step, Call | Interleave)
@@ -121,10 +121,10 @@ def _is_block(step: Step) -> bool:
 
 @attrs.define(eq=False)
 class _Shape:
-    """Makes the events of one answer; knows which blocks have begun and not ended."""
+    """Makes the events of one response, and tracks which blocks are open."""
 
     _begun: int = attrs.field(default=0, init=False)
-    # The open blocks by what they are for: a kind of prose, or the slot of a call.
+    # The indexes of the open blocks, by the kind of text, or by the slot of a call.
     _open: dict[str | int | None, int] = attrs.field(
         factory=dict["str | int | None", int], init=False
     )
@@ -200,7 +200,7 @@ def _message_start(request: EndpointRequest, usage: JsonObject) -> JsonObject:
 
 
 def _usage_at_start(steps: Iterable[ReplyStep], request: EndpointRequest) -> JsonObject:
-    """The tokens of the prompt, which are known before the answer; of that, but its first token."""
+    """Return the usage known at the start: the prompt's tokens, and at most one output token."""
     told = [step.usage for step in steps if isinstance(step, Used)]
     usage = told[-1] if told else Usage(len(request.content) // _BYTES_PER_TOKEN, 1)
     return _usage(
@@ -221,7 +221,7 @@ def _usage(usage: Usage) -> JsonObject:
 
 
 def _error(value: JsonValue) -> JsonObject:
-    """The error in this protocol's form; its type is the code, if that is a word."""
+    """Convert the error to this protocol; its type is the code, if the code is a string."""
     told = value.get("error") if isinstance(value, dict) else None
     error = told if isinstance(told, dict) else {}
     code = error.get("code")
@@ -230,7 +230,7 @@ def _error(value: JsonValue) -> JsonObject:
 
 
 def _whole(items: list[Item], answer: Reply) -> list[Segment]:
-    """The answer of a request that wants no stream: what happens, then one JSON object."""
+    """Render a response that is not streamed: the actions first, then one JSON object."""
     segments: list[Segment] = []
     events: list[JsonObject] = []
     for item in items:
@@ -251,7 +251,7 @@ def _whole(items: list[Item], answer: Reply) -> list[Segment]:
 
 
 def _gathered(events: Iterable[JsonObject]) -> JsonObject:
-    """The message that these events stream."""
+    """Assemble the message that these events stream."""
     message: JsonObject = {}
     content: dict[JsonValue, JsonObject] = {}
     texts: dict[JsonValue, str] = {}
@@ -276,7 +276,7 @@ def _gathered(events: Iterable[JsonObject]) -> JsonObject:
 
 
 def _parsed(arguments: str) -> JsonValue:
-    """Arguments as a value; text that is no JSON stays text, since here it has no other form."""
+    """Parse arguments; text that is not JSON stays text, since this protocol has no other form."""
     try:
         return cast(JsonValue, json.loads(arguments or "{}"))
     except ValueError:

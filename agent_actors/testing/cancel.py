@@ -1,15 +1,15 @@
-"""Cancel a piece of async code at every place at which trio lets it be cancelled.
+"""Cancel async code at every point where trio can cancel it.
 
-`cancel_at_every_step` runs the code again and again, each time in a `trio.run` of its own, under a
-virtual clock and with one and the same order of tasks, and cancels it at the first, the second, the
-third … step that any task takes, until a run ends before its step comes. What a cancel can break
-(a lock that stays held, a task that stays behind, a half-written history) is found at the step that
-breaks it, every time.
+`cancel_at_every_step` runs the code again and again. Each run is a separate `trio.run` under a
+virtual clock, with the same order of tasks. The first run is cancelled at the first step that any
+task takes, the second run at the second step, and so on, until a run ends before its step is
+reached. A bug that a cancellation exposes (a lock that stays held, a task that is left running, a
+half-written history) is found at the step that exposes it, every time.
 
-How it works: an instrument counts the steps (`before_task_step`) while the code is under way and
-cancels a scope around it. The order of tasks is fixed by seeding the random source that trio's
-scheduler draws from, which trio itself offers to Hypothesis only: two private names of
-`trio._core._run`, the same that pytest-trio sets. They are touched in `_fixed_order` alone.
+How it works: an instrument counts the steps (`before_task_step`) while the code runs, and cancels a
+scope around the code. To fix the order of tasks, `_fixed_order` seeds the random source of trio's
+scheduler, which trio supports only for Hypothesis. It uses two private names of `trio._core._run`,
+the same names that pytest-trio sets; no other function touches them.
 """
 
 import importlib
@@ -28,24 +28,26 @@ from trio.testing import MockClock
 
 T = TypeVar("T")
 
-# Enough for a run with tools and hooks many times over; a code that needs more should be cut down.
+# Many times the number of steps of a run with tools and hooks; longer code should be cut down.
 _MAX_STEPS: Final = 20_000
-# Seconds of the virtual clock, which cost nothing: longer than any deadline that code may wait for.
+# Seconds of the virtual clock, which take no real time: longer than any deadline of the code.
 _TIME_LIMIT: Final = 86_400.0
 _NOT_ASKED: Final = -1
 
 
 @attrs.frozen
 class StepOutcome(Generic[T]):
-    """What one run came to.
+    """The outcome of one run.
 
     Attributes:
-        step: The step at which it was cancelled, counted from 0: before the code's first line.
-        requested: False if the code had ended before that step; it is then the last run.
-        cancelled: True if the cancel ended the code.
-        value: What the code returned, if it did.
-        error: What it raised beside the cancel, if it did; one of `allowed`, else the run failed.
-        subject: What `around` gave; None without it.
+        step: The step at which the run was cancelled, counted from 0. Step 0 is before the first
+            line of the code.
+        requested: False if the code ended before that step; this run is then the last one.
+        cancelled: True if the cancellation ended the code.
+        value: The value that the code returned, if it returned.
+        error: The error other than the cancellation that the code raised, if any. It is one of
+            `allowed`; any other error fails the run.
+        subject: The value that `around` yielded; None without `around`.
     """
 
     step: int
@@ -99,34 +101,34 @@ def cancel_at_every_step(
     time_limit: float = _TIME_LIMIT,
     seed: int = 0,
 ) -> int:
-    """Run `fn` once per scheduling step and cancel it there; a synchronous function.
+    """Run `fn` once per scheduling step, and cancel it at that step. This function is synchronous.
 
-    Each run has a `trio.run` of its own under `MockClock(autojump_threshold=0)`, so that the code
-    must not use real sockets, processes or threads. After each run, no task may be alive that was
-    not before.
+    Each run is a separate `trio.run` under `MockClock(autojump_threshold=0)`, so the code must not
+    use real sockets, processes or threads. After each run, no task may be left that did not exist
+    before it.
 
     Args:
-        fn: The code: an async function without arguments, or of what `around` gives.
-        around: Makes an async context manager for each run, which is entered before the code and
-            is never cancelled: what should outlive the code, such as a runtime.
-        check: Called with the step and the outcome after each run, inside `around`; it asserts.
-            It may be async.
-        cancel: Called, with what `around` gives, to cancel in another way than by a scope around
+        fn: The code: an async function without arguments, or with the value that `around` yields.
+        around: Returns an async context manager for each run. It is entered before the code and is
+            never cancelled. Use it for objects that should outlive the code, such as a runtime.
+        check: Called with the step and the outcome after each run, inside `around`, to make
+            assertions. It may be async.
+        cancel: Called with the value of `around`, to cancel in another way than by a scope around
             the code. It must not raise.
         allowed: Errors that the code may raise when it is cancelled.
-        may_swallow: Whether the code may return although its cancel was delivered to it.
-        may_stay: Says of a task that is left whether it may be.
-        max_steps: The most steps to try.
+        may_swallow: True if the code may return although its cancellation was delivered.
+        may_stay: Returns whether a task that is left after a run is allowed.
+        max_steps: The maximum number of steps to try.
         time_limit: Seconds of the virtual clock after which a run counts as hung.
-        seed: Another number is another order of tasks.
+        seed: The seed of the order of tasks.
 
     Returns:
         The number of steps at which the code was cancelled.
 
     Raises:
-        AssertionError: A task was left, the cancel was swallowed, the code hung, or there are
-            more than `max_steps` steps; it names the step.
-        Exception: What `fn` raised, or `check`; a note names the step.
+        AssertionError: A task was left, the cancellation was swallowed, the code hung, or it has
+            more than `max_steps` steps. The message names the step.
+        Exception: An error of `fn` or `check`; a note names the step.
     """
     for step in range(max_steps):
         attempt = _Attempt(
@@ -149,7 +151,7 @@ def cancel_at_every_step(
         if not attempt.requested:
             return step
     raise AssertionError(
-        f"the code has more than {max_steps} steps; raise max_steps or cut it down"
+        f"the code has more than {max_steps} steps; raise max_steps or shorten the code"
     )
 
 
@@ -157,7 +159,8 @@ def cancel_at_every_step(
 class _Attempt(trio.abc.Instrument):
     """One run, cancelled at one step.
 
-    `fn` and `cancel` take what `around` gives, or nothing without it: the overloads see to that.
+    `fn` and `cancel` take the value that `around` yields, or no argument without `around`. The
+    overloads check this.
     """
 
     step: int
@@ -177,13 +180,13 @@ class _Attempt(trio.abc.Instrument):
 
     @property
     def where(self) -> str:
-        """For a person: which run this is."""
+        """A description of this run for error messages."""
         if not self.requested:
-            return f"in the run that was not cancelled, after {self.step} steps"
+            return f"in the run that was not cancelled, which took {self.step} steps"
         return f"when cancelled at step {self.step}"
 
     def before_task_step(self, task: Task) -> None:
-        """Count, and cancel when it is time. Trio drops an instrument that raises: never raise."""
+        """Count the step, and cancel at the right one; trio drops an instrument that raises."""
         if self._left < 0:
             return
         self._left -= 1
@@ -195,16 +198,16 @@ class _Attempt(trio.abc.Instrument):
         self._left = _NOT_ASKED
         try:
             self._request()
-        except Exception as error:  # noqa: BLE001 - raised when the run has ended
+        except Exception as error:  # noqa: BLE001 - main() raises it after the run
             self._failure = error
 
     async def main(self) -> None:
-        """The whole of one run."""
+        """Run `around`, the code and the check."""
         manager = nullcontext() if self.around is None else self.around()
         async with manager as subject:
             try:
                 await self._run(subject)
-            except Exception as error:  # noqa: BLE001 - raised below, past what `around` would add
+            except Exception as error:  # noqa: BLE001 - raised below, outside `around`
                 self._failure = self._failure or error
         if self._failure is not None:
             raise self._failure
@@ -215,7 +218,7 @@ class _Attempt(trio.abc.Instrument):
         left = [task for task in _all_tasks() - before if not self._may_stay(task)]
         if left:
             names = ", ".join(sorted(repr(task.name) for task in left))
-            raise AssertionError(f"{len(left)} tasks are left {self.where}: {names}")
+            raise AssertionError(f"{len(left)} tasks were left running {self.where}: {names}")
         if self._failure is None and self.check is not None:
             found = self.check(self.step, outcome)
             if inspect.isawaitable(found):
@@ -261,9 +264,10 @@ async def _as_coroutine(awaited: Awaitable[object]) -> object:
 def _watched(
     code: Coroutine[object, object, object], saw_cancelled: Callable[[], None]
 ) -> Generator[object, object, object]:
-    """Run the code, and tell when a Cancelled is thrown into its own task.
+    """Run the code, and call `saw_cancelled` when a Cancelled is thrown into the code's own task.
 
-    Trio resumes a task with an outcome that the task unwraps; this looks at it on its way.
+    Trio resumes a task by sending an outcome, which the task unwraps. This generator inspects the
+    outcome before it passes it to the code.
     """
     message: object = None
     try:
@@ -280,7 +284,7 @@ def _watched(
 
 
 def _all_tasks() -> set[Task]:
-    """Every task of this run of trio, its own included."""
+    """Return every task of the current trio run, including the caller."""
     root = trio.lowlevel.current_root_task()
     found: set[Task] = set()
     waiting = [root] if root is not None else []
@@ -294,13 +298,13 @@ def _all_tasks() -> set[Task]:
 
 @contextmanager
 def _fixed_order(seed: int) -> Generator[None]:
-    """Have trio order its tasks by this seed alone; what was before is put back."""
+    """Order trio's tasks by this seed alone, and restore the previous state on exit."""
     scheduler = importlib.import_module("trio._core._run")
     source: object = getattr(scheduler, "_r", None)
     fixed: object = getattr(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", None)
     if not isinstance(source, random.Random) or not isinstance(fixed, bool):
         raise RuntimeError(
-            f"trio {trio.__version__} has no fixed order of tasks where this version looks for it"
+            f"trio {trio.__version__} is not supported: cannot fix the order of its tasks"
         )
     state = source.getstate()
     source.seed(seed)

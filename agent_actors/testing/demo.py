@@ -1,7 +1,7 @@
-"""A script that serves any number of sessions at once, each by what it has said so far.
+"""A script that serves any number of sessions at once, based on each session's messages.
 
-It keeps no state: a conversation that ends with tool results gets its answer, any other gets calls
-of the tools that it offers. The command line's demo and the benchmarks run against it.
+The script has no state. If a conversation ends with tool results, the response is text; otherwise
+it calls tools that the request offers. The command line's demo and the benchmarks use this script.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.testing.replies import EndpointRequest, Reply, reply
 from agent_actors.testing.script import Call, call, interleave, say, usage
 
-# The prompt that the usage tells of; its size means nothing.
+# The size of the prompt in the reported usage; an arbitrary number.
 _PROMPT_TOKENS: Final = 120
 _FRAGMENTS_PER_CALL: Final = 3
 _OPENING: Final = "I will look that up."
-_ANSWER: Final = "All tools have answered, and this is what their answers come to."
+_ANSWER: Final = "All tools have returned, and here is a summary of their results."
 
 ONE_SENTENCE: Final = len(_ANSWER.split())
-"""The deltas that say the answer once; with more it is said again and again."""
+"""The number of deltas that send the text once; with more deltas, the text is repeated."""
 
 
 def demo_script(
@@ -30,19 +30,20 @@ def demo_script(
     deltas: int = ONE_SENTENCE,
     every: float = 0.01,
 ) -> Callable[[EndpointRequest], Reply]:
-    """A script for `ScriptedEndpoint`: parallel tool calls, then an answer that streams.
+    """Make a script for `ScriptedEndpoint`: parallel tool calls, then streamed text.
 
     Args:
-        tools: How many calls the first answer makes, fragments interleaved.
-        tool_names: The tools to call, in turns; None: those that the request offers. With none
-            to call, the answer comes at once.
-        arguments: The arguments of a call, from its position; None: those that the tool's schema
-            requires, made up, and `{"item": <position>}` where it requires none.
-        deltas: The deltas of the answer's text, a word each; by default those of one sentence.
+        tools: The number of calls in the first response; their fragments are interleaved.
+        tool_names: The tools to call, used cyclically; None: the tools that the request offers.
+            Without tools, the text is sent at once.
+        arguments: Returns the arguments of a call, given its position. None: made-up values for
+            the properties that the tool's schema requires, or `{"item": <position>}` if it
+            requires none.
+        deltas: The number of deltas of the text, one word each; by default one sentence.
         every: Seconds between two deltas.
 
     Returns:
-        A function of the request.
+        A function that takes a request and returns the reply.
     """
 
     def answer(request: EndpointRequest) -> Reply:
@@ -64,7 +65,7 @@ def demo_script(
 
 
 def _fitting(schema: JsonObject | None, position: int) -> JsonObject:
-    """Arguments that a plain schema takes; what it demands beside types is not looked at."""
+    """Return arguments of the types that a plain schema requires; other constraints are ignored."""
     required = (schema or {}).get("required")
     properties = (schema or {}).get("properties")
     if not isinstance(required, list) or not isinstance(properties, dict) or not required:

@@ -1,13 +1,14 @@
-"""A real HTTP/1.1 server on loopback that answers as a model's endpoint would, in two protocols.
+"""A real HTTP/1.1 server on loopback that responds like a model endpoint, in two protocols.
 
-Owns a listening socket, a task per connection and one that paces their writes, all inside the
-`async with` that opens it: when that is left, nothing is left. It answers from a script, misbehaves
-exactly as the script says, and counts what its clients hold open, so that a test can show that they
-hold nothing. What a reply is stands in `replies.py`, its bytes in `_wire.py` and, for Anthropic's
-protocol, in `_wire_messages.py`, HTTP in `_http.py`.
+The server owns a listening socket, a task per connection, and a task that paces their writes. All
+of them live inside the `async with` block, and none outlives it. The server responds according to a
+script, misbehaves exactly as the script says, and counts open connections and active responses, so
+that a test can show that clients release them. Replies are defined in `replies.py`. `_wire.py`
+renders them for chat completions, `_wire_messages.py` for Anthropic's protocol, and `_http.py`
+speaks HTTP.
 
-It works on real sockets, hence under the real clock only: a virtual clock that jumps ahead when
-no task is ready would jump while bytes are under way.
+The server uses real sockets, so it needs the real clock. A virtual clock jumps ahead when no task
+is ready, and would do so while bytes are in transit.
 """
 
 import contextlib
@@ -43,40 +44,43 @@ from agent_actors.testing.script import Do, Fail, Hang, Pause, Wait
 ReplyTurn: TypeAlias = Reply | str | ReplyStep | Sequence[ReplyStep]
 EndpointScript: TypeAlias = Sequence[ReplyTurn] | Callable[[EndpointRequest], ReplyTurn]
 
-# Thousands of clients may connect in one tick; the kernel lowers it to its own limit.
+# Thousands of clients may connect at once; the kernel lowers the backlog to its own limit.
 _BACKLOG: Final = 4096
 _LOOPBACK: Final = "127.0.0.1"
-# Seconds. In a longer pause a client that leaves is noticed at once, else within two such pauses.
+# Seconds. During a longer pause, a disconnected client is noticed at once; otherwise within two
+# such pauses.
 _SHORT_PAUSE: Final = 0.1
 _NO_BODY: Final = {"content-length": "0", "connection": "close"}
 
 
 class ScriptedEndpoint:
-    """An endpoint on loopback that answers from a script.
+    """An endpoint on loopback that responds according to a script.
 
-    It serves `POST …/chat/completions` as OpenAI-compatible endpoints do and `POST …/messages` as
-    Anthropic's does (streamed, or whole if the request asks so), both from the same script, and
-    beside it `GET …/models` and `POST …/messages/count_tokens`, which counts a token for every four
-    bytes of the request; other paths are 404. Opened by `async with`, under the real clock.
+    It serves `POST …/chat/completions` as OpenAI-compatible endpoints do, and `POST …/messages` as
+    Anthropic's endpoint does. Both use the same script, and send a stream or one document, as
+    requested. It also serves `GET …/models`, and `POST …/messages/count_tokens`, which counts one
+    token for every four bytes of the request. Other paths are 404. Open it with `async with`, under
+    the real clock.
 
     Args:
-        script: Replies, taken in order by whoever asks, each once; a text or a turn stands for
-            `reply(...)` of it. Or a function of the request, called for each: it can serve any
-            number of sessions, telling them apart by their messages.
-        port: The port to listen on; 0: any that is free.
-        models: The names that `GET …/models` tells.
-        listening: False: the port is held but refuses every connection.
+        script: A sequence of replies, each used once, in the order of the requests. A text or a
+            turn is short for `reply(...)`. Or a function that is called with each request and
+            returns the reply; it can serve any number of sessions, and tell them apart by their
+            messages.
+        port: The port to listen on; 0: any free port.
+        models: The names that `GET …/models` lists.
+        listening: False: the port is reserved, but every connection is refused.
 
     Attributes:
-        requests: What it was asked, in order; requests for other paths too.
-        connections: How many connections it accepted so far.
-        open_connections: How many are open now.
-        live_responses: How many responses are under way now.
-        peak_live: The most that were under way at once.
+        requests: The requests, in order, including those for other paths.
+        connections: The number of connections accepted so far.
+        open_connections: The number of connections that are open now.
+        live_responses: The number of responses that are active now.
+        peak_live: The maximum number of responses that were active at once.
 
     Raises:
-        ScriptExhausted: On leaving, if more was asked than the script has; the client got 500.
-        Exception: On leaving, what a script's function raised; the client got 500.
+        ScriptExhausted: On exit, if there were more requests than replies; the client got 500.
+        Exception: On exit, an error that a function of the script raised; the client got 500.
 
     Example:
         ```python
@@ -112,23 +116,23 @@ class ScriptedEndpoint:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that the endpoint listens on."""
         return self._port
 
     @property
     def base_url(self) -> str:
-        """The URL that clients are given: `http://127.0.0.1:<port>/v1`."""
+        """The base URL for clients: `http://127.0.0.1:<port>/v1`."""
         return f"http://{_LOOPBACK}:{self._port}/v1"
 
     async def __aenter__(self) -> Self:
-        """Listen.
+        """Start listening.
 
         Raises:
-            OSError: The port is taken.
-            RuntimeError: It was opened before.
+            OSError: The port is in use.
+            RuntimeError: The endpoint was opened before.
         """
         if self._nursery is not None:
-            raise RuntimeError("an endpoint is opened once; make another one")
+            raise RuntimeError("an endpoint can be opened only once; create a new one")
         listener = socket.socket()
         try:
             listener.setblocking(False)
@@ -154,18 +158,19 @@ class ScriptedEndpoint:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close every connection and end every task; then raise what the script failed with.
+        """Close every connection, end every task, then raise the script's first failure.
 
-        The body's own exception passes as it is; the script's failures become its notes.
+        If the body raised an exception, that exception propagates, and the script's failures become
+        its notes.
         """
         assert self._nursery is not None
         assert self._tasks is not None
         assert self._listener is not None
         self._nursery.cancel_scope.cancel()
-        # The nursery is not told of the body's exception, which it would wrap into a group. Its
-        # own tasks catch what they raise, so there is nothing for it to add.
+        # Do not pass the body's exception to the nursery: the nursery would wrap it in an exception
+        # group. The nursery's own tasks catch their errors, so it has nothing to add.
         try:
-            # They need no deadline: cancelled, they wait for nothing more.
+            # No deadline is needed: after the cancellation, the tasks wait for nothing.
             await self._tasks.__aexit__(None, None, None)  # noqa: ASYNC102
         finally:
             self._listener.close()
@@ -177,19 +182,19 @@ class ScriptedEndpoint:
                 error.add_note(f"the endpoint's script failed: {failure!r}")
 
     async def wait_requests(self, count: int) -> None:
-        """Return once `count` requests came. Cancellation: safe."""
+        """Wait until `count` requests have arrived. Cancellation: safe."""
         await self._wait(lambda: len(self.requests) >= count)
 
     async def wait_live(self, count: int) -> None:
-        """Return once at least `count` responses are under way at once. Cancellation: safe."""
+        """Wait until at least `count` responses are active at once. Cancellation: safe."""
         await self._wait(lambda: self.live_responses >= count)
 
     async def wait_quiet(self) -> None:
-        """Return once no response is under way; idle connections may stay. Cancellation: safe."""
+        """Wait until no response is active; connections may stay open. Cancellation: safe."""
         await self._wait(lambda: self.live_responses == 0)
 
     async def wait_closed(self) -> None:
-        """Return once every client has closed its connections. Cancellation: safe."""
+        """Wait until every connection is closed. Cancellation: safe."""
         await self._wait(lambda: self.open_connections == 0)
 
     async def _wait(self, condition: Callable[[], bool]) -> None:
@@ -258,10 +263,10 @@ class ScriptedEndpoint:
         if request.method != "POST" or not path.endswith(("/chat/completions", "/messages")):
             return status(404, {"error": {"message": f"no such path: {request.method} {path}"}})
         if sent is None:
-            return status(400, {"error": {"message": "the request's body is no JSON object"}})
+            return status(400, {"error": {"message": "the request's body is not a JSON object"}})
         try:
             return self._scripted(request)
-        except Exception as error:  # noqa: BLE001 - a test's code; it is raised when the test ends
+        except Exception as error:  # noqa: BLE001 - code of a test; raised on exit
             self._failures.append(error)
             return status(500, {"error": {"message": f"the script failed: {error!r}"}})
 
@@ -319,7 +324,7 @@ class ScriptedEndpoint:
                     self._failures.append(error)
                     raise HangUp(reset=True) from error
             case Fail():  # pragma: no cover - `reply` refuses it
-                raise TypeError("fail(...) has no form on a wire")
+                raise TypeError("fail(...) cannot be sent over HTTP")
             case _:
                 assert_never(what)
 
@@ -331,7 +336,7 @@ def _render(answer: Reply, request: EndpointRequest) -> list[Segment]:
 
 
 def _clients(listener: socket.socket) -> Iterator[socket.socket]:
-    """Those who wait to be accepted. Running out of descriptors is the caller's error to see."""
+    """Accept all pending clients. Running out of file descriptors raises to the caller."""
     while True:
         try:
             sock, _ = listener.accept()
@@ -342,7 +347,7 @@ def _clients(listener: socket.socket) -> Iterator[socket.socket]:
 
 
 def _paced(segments: Sequence[Segment], framing: Framing) -> Iterator[Segment | list[Beat]]:
-    """The segments, with each run of short pauses and writes gathered into beats."""
+    """Group each sequence of short pauses and writes into beats."""
     beats: list[Beat] = []
     last: Segment | None = None
     for segment in segments:
@@ -404,6 +409,6 @@ def _framing(answer: Reply, segments: Sequence[Segment]) -> dict[str, str]:
     if answer.framing == "close":
         return {"connection": "close"}
     size = sum(len(segment) for segment in segments if isinstance(segment, bytes))
-    # A body that is broken off was meant to be longer.
+    # A body that is broken off must be declared longer than it is.
     broken_off = any(isinstance(segment, Disconnect) for segment in segments)
     return {"content-length": str(size + broken_off)}

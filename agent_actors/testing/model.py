@@ -1,10 +1,9 @@
-"""A model in memory that answers what its script says.
+"""A model in memory that responds according to a script.
 
-It owns nothing but its script and its counts: no socket, no task. All it waits for are trio's
-clock and what the script names, so that it runs under a virtual clock (`trio.testing.MockClock`)
-and whole conversations with pauses and deadlines take no time. It feeds its sink as a provider
-that reads a network does: one `feed` per read, a checkpoint before each, and nothing while the
-sink is full.
+The model owns only its script and its counters: no sockets and no tasks. It waits only for trio's
+clock and for events of the script, so it runs under a virtual clock (`trio.testing.MockClock`), and
+conversations with pauses and deadlines take no time. It feeds its sink like a provider that reads
+from a network: one `feed` per read, a checkpoint before each, and no `feed` while the sink is full.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,16 +34,16 @@ ModelScript: TypeAlias = Sequence[Turn] | Callable[[ModelRequest], Turn]
 
 
 class ScriptExhausted(AssertionError):
-    """A script was asked for more answers than it has.
+    """The code requested more responses than the script has.
 
-    It is an `AssertionError`, no `AgentError`: the test, or the code under test, is wrong, and
-    nothing should handle it.
+    It is an `AssertionError` and not an `AgentError`: the test or the tested code is wrong, so no
+    code should handle it.
     """
 
 
 @attrs.define(eq=False)
 class _NoSink:
-    """For `complete`: takes every piece and keeps none."""
+    """A sink for `complete` that discards every delta."""
 
     @property
     def full(self) -> bool:
@@ -58,22 +57,23 @@ class _NoSink:
 
 
 class ScriptedModel:
-    """A `ModelProvider` that answers from a script.
+    """A `ModelProvider` that responds according to a script.
 
     Args:
-        script: The turns, taken in order by whoever asks, each once. Or a function of the
-            request: called for each, it can answer each session by its messages, any number of
-            times.
-        name: What errors and statistics call it.
-        batch: The most deltas of one `feed`; those that nothing parts stand together.
+        script: A sequence of turns, each used once, in the order of the requests. Or a function
+            that is called with each request and returns the turn; it can serve any number of
+            sessions and requests, and tell sessions apart by their messages.
+        name: The name in errors and statistics.
+        batch: The maximum number of deltas per `feed`. Only deltas without a pause or another
+            action between them are fed together.
 
     Example:
         `ScriptedModel([call("get_weather", {"city": "Paris"}), "It rains."])`
 
     Attributes:
-        requests: What it was asked, in order.
-        live: Streams under way now.
-        peak_live: The most streams that were under way at once.
+        requests: The requests, in order.
+        live: The number of streams that are active now.
+        peak_live: The maximum number of streams that were active at once.
         closed: True after `aclose`.
     """
 
@@ -90,7 +90,7 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """What errors and statistics call it."""
+        """The name in errors and statistics."""
         return self._name
 
     async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
@@ -99,12 +99,12 @@ class ScriptedModel:
         Raises:
             ScriptExhausted: The script has no turn left for this request.
             RuntimeError: The model was closed.
-            Exception: Whatever the turn fails with.
+            Exception: The error of a `fail` step, or of a function of the script.
 
-        Cancellation: ends the turn; a turn of a sequence is used up.
+        Cancellation: ends the turn. A turn of a sequence is then used up.
         """
         if self.closed:
-            raise RuntimeError(f"{self._name}: asked after it was closed")
+            raise RuntimeError(f"{self._name}: the model is closed and accepts no more requests")
         self.requests.append(request)
         self.live += 1
         self.peak_live = max(self.peak_live, self.live)
@@ -122,11 +122,11 @@ class ScriptedModel:
             self.live -= 1
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Play the next turn to nobody and return the whole answer; raises as `stream` does."""
+        """Play the next turn without a sink, and return the response; raises as `stream` does."""
         return await self.stream(request, _NoSink())
 
     async def aclose(self) -> None:
-        """Take no more requests; idempotent. Streams under way are their callers' to end."""
+        """Accept no more requests; idempotent. Does not end active streams: their callers must."""
         self.closed = True
         await trio.lowlevel.checkpoint()
 
@@ -157,7 +157,7 @@ class ScriptedModel:
 
 
 async def _feed(sink: ModelSink, read: list[ModelDelta]) -> None:
-    """Feed what was read, as one read, and begin the next."""
+    """Feed the collected deltas as one read, and clear them."""
     await trio.lowlevel.checkpoint()
     if not read:
         return
@@ -184,7 +184,7 @@ async def _happen(action: Happening) -> None:
 
 
 def _ids_for(request: ModelRequest) -> Callable[[int], str]:
-    """Ids as a provider makes them up: by turn and slot, none of an earlier call."""
+    """Return a function that generates ids from turn and slot, and avoids ids of earlier calls."""
 
     def call_id(slot: int) -> str:
         name = f"call_{request.turn}_{slot}"

@@ -1,8 +1,9 @@
-"""What a scripted endpoint was asked, and the replies it can give.
+"""Requests to a scripted endpoint, and the replies that it can send.
 
 A reply is a value: the steps of a turn (see `agent_actors.testing.script`) and everything that may
-go wrong on the way to a client. Steps that exist only on a wire (`chunk`, `comment`, `raw`,
-`disconnect`, `in_band_error`) stand among the others. How a reply becomes bytes is `_wire.py`'s.
+go wrong on the way to a client. Some steps exist only over HTTP (`chunk`, `comment`, `raw`,
+`disconnect`, `in_band_error`); they can be mixed with the others. `_wire.py` renders a reply as
+bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +19,8 @@ from agent_actors.testing.script import Fail, Step, say
 NEWLINES: Final = ("\n", "\r\n", "\r")
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
-# How the client learns where the body ends: by the chunked encoding, by its length, or by the
-# end of the connection.
+# How the client finds the end of the body: by the chunked encoding, by its length, or by the end
+# of the connection.
 Framing: TypeAlias = Literal["chunked", "length", "close"]
 Protocol: TypeAlias = Literal["chat", "messages"]
 
@@ -33,28 +34,28 @@ class Chunk:
 
 @attrs.frozen
 class Comment:
-    """A comment of the event stream; made by `comment`."""
+    """A comment in the event stream; made by `comment`."""
 
     text: str
 
 
 @attrs.frozen
 class Raw:
-    """These bytes, as they are; made by `raw`."""
+    """Bytes that are sent unchanged; made by `raw`."""
 
     data: bytes
 
 
 @attrs.frozen
 class Disconnect:
-    """The connection ends here; made by `disconnect`."""
+    """The end of the connection; made by `disconnect`."""
 
     reset: bool
 
 
 @attrs.frozen
 class InBandError:
-    """The endpoint tells of an error and ends the answer; made by `in_band_error`."""
+    """An error inside the body that ends the response; made by `in_band_error`."""
 
     value: JsonValue
 
@@ -65,49 +66,49 @@ Transform: TypeAlias = Callable[[list[JsonObject]], Iterable[JsonValue]]
 
 
 def chunk(value: JsonValue) -> Chunk:
-    """One more event of the stream, with this JSON as its data."""
+    """Send one more event of the stream, with this JSON as its data."""
     return Chunk(value)
 
 
 def comment(text: str = " keep-alive") -> Comment:
-    """A comment line, as endpoints send to keep the connection alive: `:` and this text."""
+    """Send a comment line, `:` and this text, as endpoints do to keep the connection alive."""
     return Comment(text)
 
 
 def raw(data: bytes) -> Raw:
-    """These bytes in the body, as they are."""
+    """Send these bytes in the body, unchanged."""
     return Raw(data)
 
 
 def disconnect(*, reset: bool = False) -> Disconnect:
-    """The connection ends here, in order (FIN) or reset (RST); the answer stays unfinished."""
+    """End the connection here with FIN, or RST if `reset`; the response stays incomplete."""
     return Disconnect(reset)
 
 
 def in_band_error(message: str, *, code: str | int | None = None) -> InBandError:
-    """An error told inside a response of status 200; nothing follows it."""
+    """Report an error inside a response of status 200; nothing follows it."""
     return InBandError({"error": {"message": message, "type": "server_error", "code": code}})
 
 
 @attrs.frozen
 class Reply:
-    """One response; made by `reply`, `status`, `body` and the others, never by hand.
+    """One response. Use `reply`, `status`, `body` and the other functions to make it.
 
     Attributes:
-        steps: The turn, if the answer is streamed.
-        content: The whole body instead.
-        silent: Nothing is answered at all.
-        bare: `content` stands in place of a whole HTTP response, head included.
+        steps: The turn, unless `content` is given.
+        content: The complete body instead of a turn.
+        silent: True if the endpoint sends nothing at all.
+        bare: True if `content` replaces the complete HTTP response, including its head.
         status: The HTTP status.
-        headers: Further headers; one of the same name replaces the endpoint's own.
+        headers: Additional headers; a header of the same name replaces the endpoint's own.
         transform: Changes the list of chunks.
-        newline: Ends the lines of the event stream.
-        done: Whether the stream says that it ends: `data: [DONE]`, or `message_stop`.
-        framing: How the client learns where the body ends.
-        delay: Seconds before the head.
-        split: Sizes of the writes.
-        cut: Bytes after which the connection ends; None: none.
-        reset: It then ends by RST.
+        newline: The line ending of the event stream.
+        done: True if the stream signals its end, by `data: [DONE]` or `message_stop`.
+        framing: How the client finds the end of the body.
+        delay: Seconds before the head is sent.
+        split: Sizes of the writes to the socket, in bytes.
+        cut: Bytes after which the connection ends; None: it does not.
+        reset: True if the connection then ends with RST.
     """
 
     steps: tuple[ReplyStep, ...] = ()
@@ -136,23 +137,24 @@ def reply(
     delay: float = 0.0,
     split: Sequence[int] = (),
 ) -> Reply:
-    """The model answers: a turn, streamed as the request asks, or whole if it asks so.
+    """Respond with a turn, as a stream or as one document, as the request asks.
 
     Args:
-        steps: The turn; a str is said. With none, the model says nothing.
-        transform: Called with the list of the answer's chunks as the endpoint would send them;
-            what it returns is sent instead: chunks changed, added, left out, or any other JSON.
-            Pauses and the like stay behind as many chunks as before.
-        newline: Ends the lines of the event stream.
-        done: Whether the stream says that it ends: by `data: [DONE]`, in Anthropic's protocol by
+        steps: The turn; a str is short for `say`. Without steps, the response is empty.
+        transform: Called with the list of chunks that the endpoint would send. The chunks that it
+            returns are sent instead; it may change, add or remove chunks, or return any other
+            JSON. Pauses and similar steps follow the same number of chunks as before.
+        newline: The line ending of the event stream.
+        done: Whether the stream signals its end: by `data: [DONE]`, or in Anthropic's protocol by
             `message_stop`.
-        framing: `chunked`, `length` (the whole body is made before the head) or `close`.
-        headers: Further headers; one of the same name replaces the endpoint's own.
-        delay: Seconds before the head.
-        split: Sizes of the writes to the socket, taken in turns: `[1]` is byte by byte.
+        framing: `chunked`, `length` (the complete body is made before the head) or `close`.
+        headers: Additional headers; a header of the same name replaces the endpoint's own.
+        delay: Seconds before the head is sent.
+        split: Sizes of the writes to the socket, in bytes, used cyclically: `[1]` writes byte by
+            byte.
 
     Raises:
-        TypeError: A step has no form on a wire (`fail`), or is none at all.
+        TypeError: A step cannot be sent over HTTP (`fail`), or is not a step.
         ValueError: `newline` or `framing` is unknown, or a size in `split` is below 1.
     """
     found = tuple(_step(one) for one in steps)
@@ -179,14 +181,14 @@ def status(
     headers: Mapping[str, str] | None = None,
     delay: float = 0.0,
 ) -> Reply:
-    """An answer with this status.
+    """Respond with this status.
 
     Args:
         code: The HTTP status.
-        content: The body: bytes or a text are sent as they are, other JSON is encoded. None: an
-            error object as OpenAI-compatible endpoints send, with the status' usual phrase.
-        headers: Further headers, such as `{"retry-after": "2"}`.
-        delay: Seconds before the head.
+        content: The body. Bytes and text are sent unchanged; other JSON is encoded. None: an error
+            object as OpenAI-compatible endpoints send it, with the usual phrase of the status.
+        headers: Additional headers, such as `{"retry-after": "2"}`.
+        delay: Seconds before the head is sent.
     """
     if content is None:
         phrase = _phrase(code)
@@ -208,16 +210,16 @@ def body(
     delay: float = 0.0,
     split: Sequence[int] = (),
 ) -> Reply:
-    """An answer with this body, whatever it is.
+    """Respond with this body, which may be anything.
 
     Args:
         content: The body.
-        content_type: What the answer says that it is.
+        content_type: The Content-Type header.
         status: The HTTP status.
-        headers: Further headers; one of the same name replaces the endpoint's own.
-        framing: How the client learns where the body ends.
-        delay: Seconds before the head.
-        split: Sizes of the writes to the socket, taken in turns.
+        headers: Additional headers; a header of the same name replaces the endpoint's own.
+        framing: How the client finds the end of the body.
+        delay: Seconds before the head is sent.
+        split: Sizes of the writes to the socket, in bytes, used cyclically.
 
     Raises:
         ValueError: A size in `split` is below 1.
@@ -233,32 +235,34 @@ def body(
 
 
 def html(content: str = "<html><body>Bad gateway</body></html>", *, status: int = 200) -> Reply:
-    """A web page, as proxies and login pages answer."""
+    """Respond with a web page, as proxies and login pages do."""
     return body(content.encode(), "text/html; charset=utf-8", status=status)
 
 
 def silent() -> Reply:
-    """The request is read and nothing is answered, until the client goes."""
+    """Read the request and send nothing until the client disconnects."""
     return Reply(silent=True)
 
 
 def hang_up(*, reset: bool = False) -> Reply:
-    """The request is read and the connection ends without an answer, in order or reset."""
+    """Read the request and end the connection without a response, with FIN, or RST if `reset`."""
     return Reply(content=b"", bare=True, cut=0, reset=reset)
 
 
 def not_http(content: bytes = b"SSH-2.0-OpenSSH_9.6\r\n") -> Reply:
-    """These bytes in place of an HTTP response; then the connection ends."""
+    """Send these bytes instead of an HTTP response, then end the connection."""
     return Reply(content=content, bare=True, cut=len(content))
 
 
 def disconnect_after(size: int, answer: Reply, *, reset: bool = False) -> Reply:
-    """That answer, until `size` bytes of it were sent; then the connection ends.
+    """Send this reply until `size` bytes of it are sent, then end the connection.
 
     Args:
-        size: Counted from the first byte of the status line, head and framing included.
-        answer: What is cut off. If it is shorter, it is sent whole, and the connection stays.
-        reset: End by RST, not in order.
+        size: The number of bytes, from the first byte of the status line, including head and
+            framing.
+        answer: The reply to cut off. A shorter reply is sent completely, and the connection stays
+            open.
+        reset: True: end with RST instead of FIN.
 
     Raises:
         ValueError: `size` is negative.
@@ -270,17 +274,17 @@ def disconnect_after(size: int, answer: Reply, *, reset: bool = False) -> Reply:
 
 @attrs.frozen
 class EndpointRequest:
-    """A request that the endpoint got.
+    """A request that the endpoint received.
 
     Attributes:
-        number: How many requests came before it.
-        connection: The number of its connection, counted from 0: the same for those that share
-            one.
-        method: Such as `POST`.
-        path: The path that was asked, query included.
-        headers: Names in lower case.
-        body: The JSON object of the body; empty if it is none.
-        content: The body as it came.
+        number: The number of requests before this one.
+        connection: The number of its connection, counted from 0. Requests on the same connection
+            have the same number.
+        method: The HTTP method, for example `POST`.
+        path: The requested path, including the query.
+        headers: The headers, with names in lower case.
+        body: The JSON object of the body; empty if the body is not a JSON object.
+        content: The body as it was received.
     """
 
     number: int
@@ -293,36 +297,36 @@ class EndpointRequest:
 
     @property
     def model(self) -> str:
-        """The model that is asked; empty if none is named."""
+        """The requested model; empty if the request names none."""
         model = self.body.get("model")
         return model if isinstance(model, str) else ""
 
     @property
     def protocol(self) -> Protocol:
-        """Which protocol it speaks: `messages` is Anthropic's, `chat` is chat completions."""
+        """The protocol of the request: `messages` is Anthropic's, `chat` is chat completions."""
         return "messages" if "/messages" in self.path.partition("?")[0] else "chat"
 
     @property
     def streams(self) -> bool:
-        """True if the answer is wanted as a stream."""
+        """True if the client requests a stream."""
         return self.body.get("stream") is True
 
     @property
     def wants_usage(self) -> bool:
-        """True if the stream is to tell its usage."""
+        """True if the client requests usage in the stream."""
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
     @property
     def messages(self) -> list[JsonObject]:
-        """The conversation, in the wire's form."""
+        """The conversation, in the form of the protocol."""
         return _objects(self.body.get("messages"))
 
     @property
     def new_results(self) -> list[JsonObject]:
-        """The tool messages at the conversation's end: what the last answer's calls gave back.
+        """The tool messages at the end of the conversation, with results of the last calls.
 
-        Anthropic's results are told in the same form: `tool_call_id` and `content`.
+        Anthropic's results are converted to the same form: `tool_call_id` and `content`.
         """
         if self.protocol == "messages":
             return [_as_tool_message(part) for part in self._last_parts("tool_result")]
@@ -335,12 +339,12 @@ class EndpointRequest:
 
     @property
     def tool_names(self) -> list[str]:
-        """The names of the tools on offer."""
+        """The names of the tools that the request offers."""
         return list(self.tool_schemas)
 
     @property
     def tool_schemas(self) -> dict[str, JsonObject]:
-        """The JSON Schemas of the tools' arguments, by the tools' names; empty where none is."""
+        """The JSON Schemas of the tools' arguments, by tool name; `{}` for one without schema."""
         tools = _objects(self.body.get("tools"))
         anthropic = self.protocol == "messages"
         found: dict[str, JsonObject] = {}
@@ -361,7 +365,7 @@ class EndpointRequest:
         return content if isinstance(content, str) else ""
 
     def _last_parts(self, kind: str) -> list[JsonObject]:
-        """The parts of this kind in the last message."""
+        """Return the parts of this kind in the last message."""
         messages = self.messages
         parts = _objects(messages[-1].get("content")) if messages else []
         return [part for part in parts if part.get("type") == kind]
@@ -376,7 +380,7 @@ def _functions(tools: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _as_tool_message(part: JsonObject) -> JsonObject:
-    """A result of Anthropic's as a tool message of chat completions."""
+    """Convert a tool result of Anthropic's protocol to a tool message of chat completions."""
     return {
         "role": "tool",
         "tool_call_id": part.get("tool_use_id"),
@@ -395,7 +399,8 @@ def _step(one: object) -> ReplyStep:
         return say(one)
     if isinstance(one, Fail):
         raise TypeError(
-            "fail(...) has no form on a wire: use status(...), disconnect() or in_band_error(...)"
+            "fail(...) cannot be sent over HTTP; "
+            "use status(...), disconnect() or in_band_error(...)"
         )
     if not isinstance(one, ReplyStep):
         raise TypeError(f"expected a step or a text, got {one!r}")
@@ -404,7 +409,7 @@ def _step(one: object) -> ReplyStep:
 
 def _sizes(split: Sequence[int]) -> tuple[int, ...]:
     if any(size < 1 for size in split):
-        raise ValueError(f"sizes of writes must be at least 1, got {list(split)}")
+        raise ValueError(f"sizes in split must be at least 1, got {list(split)}")
     return tuple(split)
 
 

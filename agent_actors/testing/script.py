@@ -1,11 +1,11 @@
-"""The language in which tests say what a model answers.
+"""Scripts of model responses, for tests.
 
-A *turn* is one answer of a model: a text, one step, or a sequence of steps. Steps are made by the
-functions below (`say`, `call`, `pause`, `fail` …) and are values, so that one turn can be played
-any number of times. `ScriptedModel` plays turns in memory, `ScriptedEndpoint` plays them over
-HTTP; both see a turn as `play` spells it out: neutral deltas, and the things that happen between
-them. `finished` tells what the whole answer of a turn is, without assembling any fragment: an
-oracle for those who assemble.
+A *turn* is one response of a model: a text, one step, or a sequence of steps. The functions below
+(`say`, `call`, `pause`, `fail` …) make steps. Steps are values, so the same turn can be played any
+number of times. `ScriptedModel` plays turns in memory, and `ScriptedEndpoint` plays them over HTTP.
+Both use `play`, which expands a turn into neutral deltas and the actions between them. `finished`
+computes the complete response of a turn without assembling fragments, so it serves as an oracle
+for code that assembles them.
 
 Example:
     `[say("Let me look.", chunks=3), call("get_weather", {"city": "Paris"}), usage(12, 7)]`
@@ -42,20 +42,20 @@ from agent_actors.domain.usage import Usage, estimate_tokens
 
 @attrs.frozen
 class Say:
-    """Text of the answer, in the pieces in which it comes; made by `say`."""
+    """Text of the response, one delta per piece; made by `say`."""
 
     pieces: tuple[str, ...]
     every: float = 0.0
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The complete text."""
         return "".join(self.pieces)
 
 
 @attrs.frozen
 class Think:
-    """Chain of thought, in the pieces in which it comes; made by `think`."""
+    """Thinking of the response, one delta per piece; made by `think`."""
 
     pieces: tuple[str, ...]
     every: float = 0.0
@@ -63,13 +63,13 @@ class Think:
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The complete text."""
         return "".join(self.pieces)
 
 
 @attrs.frozen
 class Call:
-    """A tool call, its arguments in the pieces in which they come; made by `call`."""
+    """A tool call, one delta per piece of its arguments; made by `call`."""
 
     name: str
     pieces: tuple[str, ...]
@@ -78,60 +78,60 @@ class Call:
 
     @property
     def arguments(self) -> str:
-        """The arguments' whole text."""
+        """The complete text of the arguments."""
         return "".join(self.pieces)
 
 
 @attrs.frozen
 class Interleave:
-    """Calls whose fragments come in turns; made by `interleave`."""
+    """Calls whose fragments alternate; made by `interleave`."""
 
     calls: tuple[Call, ...]
 
 
 @attrs.frozen
 class Pause:
-    """Nothing comes for a while; made by `pause`."""
+    """A pause before the next step; made by `pause`."""
 
     seconds: float
 
 
 @attrs.frozen
 class Wait:
-    """Nothing comes until an event is set; made by `wait`."""
+    """A pause until an event is set; made by `wait`."""
 
     event: trio.Event
 
 
 @attrs.frozen
 class Do:
-    """The test's own code runs at this place; made by `do`."""
+    """A call of a function of the test; made by `do`."""
 
     action: Callable[[], object]
 
 
 @attrs.frozen
 class Hang:
-    """Nothing comes any more, and the answer does not end; made by `hang`."""
+    """A response that stops here without ending; made by `hang`."""
 
 
 @attrs.frozen
 class Fail:
-    """The answer breaks off with an error; made by `fail`."""
+    """An error that breaks off the response; made by `fail`."""
 
     error: Exception
 
 
 @attrs.frozen
 class Used:
-    """The tokens that the answer used; made by `usage`."""
+    """The token usage of the response; made by `usage`."""
 
     usage: Usage
 
 
 @attrs.frozen
 class Finish:
-    """The reason that the endpoint gives for the end; made by `finish`."""
+    """The finish reason that the endpoint reports; made by `finish`."""
 
     reason: FinishReason
 
@@ -139,37 +139,37 @@ class Finish:
 Step: TypeAlias = Say | Think | Call | Interleave | Pause | Wait | Do | Hang | Fail | Used | Finish
 Turn: TypeAlias = str | Step | Sequence[Step]
 
-# What `play` makes of a turn: pieces of the answer, and what happens between them.
+# The results of `play`: deltas of the response, and the actions between them.
 Happening: TypeAlias = Pause | Wait | Do | Hang | Fail
 Action: TypeAlias = AnswerDelta | Happening
 
 
 def say(*pieces: str, chunks: int = 0, every: float = 0.0) -> Say:
-    """The model says a text.
+    """Send text.
 
     Args:
-        pieces: The text, a delta for each argument.
-        chunks: Send the whole text in this many deltas of about the same size instead.
+        pieces: The text, one delta per argument.
+        chunks: Join the pieces, and send them in this many deltas of about the same size instead.
         every: Seconds to pause before each delta.
 
     Raises:
-        ValueError: `chunks` is less than 0.
+        ValueError: `chunks` is negative.
     """
     return Say(_cut(pieces, chunks), every)
 
 
 def think(*pieces: str, chunks: int = 0, every: float = 0.0, signature: str = "") -> Think:
-    """The model thinks aloud; arguments as for `say`.
+    """Send thinking.
 
     Args:
-        pieces: The text, a delta for each argument.
-        chunks: Send the whole text in this many deltas of about the same size instead.
+        pieces: The text, one delta per argument.
+        chunks: Join the pieces, and send them in this many deltas of about the same size instead.
         every: Seconds to pause before each delta.
-        signature: The seal of the block; it comes with the last delta, and never over an
-            OpenAI-compatible wire, which has no place for it.
+        signature: The signature of the thinking block. The last delta carries it. Chat completions
+            have no field for it, so it is not sent over that protocol.
 
     Raises:
-        ValueError: `chunks` is less than 0.
+        ValueError: `chunks` is negative.
     """
     return Think(_cut(pieces, chunks), every, signature)
 
@@ -183,20 +183,21 @@ def call(
     chunks: int = 0,
     every: float = 0.0,
 ) -> Call:
-    """The model calls a tool.
+    """Call a tool.
 
     Args:
         name: The tool's name.
-        arguments: An object; or a text, sent as it is even if it is no JSON; None is `{}`.
-        id: The call's id; None: one is made up, unlike any other of the session; empty: none is
-            sent over a wire.
-        split: Positions, in characters, at which the arguments' text is cut into fragments.
-        chunks: Cut it into this many fragments of about the same size instead.
+        arguments: An object, or a text that is sent unchanged even if it is not JSON. None means
+            `{}`.
+        id: The call's id. None: an id is generated that no other call of the session has. Empty:
+            no id is sent over HTTP.
+        split: Positions, in characters, where the text of the arguments is cut into fragments.
+        chunks: Cut the text into this many fragments of about the same size instead.
         every: Seconds to pause before each fragment.
 
     Raises:
-        ValueError: `split` is not ascending or not inside the text, or given beside `chunks`, or
-            `chunks` is less than 0.
+        ValueError: `split` is not ascending, is not inside the text, or is combined with `chunks`;
+            or `chunks` is negative.
     """
     text = (
         arguments
@@ -206,7 +207,9 @@ def call(
     if not split:
         return Call(name, _cut((text,), chunks), id, every)
     if chunks:
-        raise ValueError(f"call({name!r}): split and chunks both say where to cut; give one")
+        raise ValueError(
+            f"call({name!r}): split cannot be combined with chunks; pass one or the other"
+        )
     places = [0, *split, len(text)]
     if places != sorted(places):
         raise ValueError(
@@ -217,42 +220,42 @@ def call(
 
 
 def interleave(*calls: Call) -> Interleave:
-    """Several calls at once: a fragment of each in turns, as endpoints with parallel decoding.
+    """Send several calls at once with alternating fragments, as parallel decoding does.
 
-    Their longest `every` is paused before each round of fragments.
+    The longest `every` of the calls is the pause before each round of fragments.
     """
     return Interleave(calls)
 
 
 def pause(seconds: float) -> Pause:
-    """Nothing comes for this many seconds."""
+    """Send nothing for this many seconds."""
     return Pause(seconds)
 
 
 def wait(event: trio.Event) -> Wait:
-    """Nothing comes until the event is set."""
+    """Send nothing until the event is set."""
     return Wait(event)
 
 
 def do(action: Callable[[], object]) -> Do:
-    """Call a function when the answer has come this far; `do(event.set)` tells a test of it."""
+    """Call a function at this point of the response, for example `do(event.set)`."""
     return Do(action)
 
 
 def hang() -> Hang:
-    """Nothing comes any more and the answer does not end: only a deadline or a cancel helps."""
+    """Send nothing more and never end the response; only a deadline or a cancellation ends it."""
     return Hang()
 
 
 def fail(error: Exception) -> Fail:
-    """The answer breaks off with this error, usually a `ProviderError`; `ScriptedModel` only."""
+    """Break off with this error, usually a `ProviderError`; for `ScriptedModel` only."""
     return Fail(error)
 
 
 def usage(
     input_tokens: int, output_tokens: int, *, cache_read_tokens: int = 0, reasoning_tokens: int = 0
 ) -> Used:
-    """The tokens that the answer used; a turn without it has them estimated."""
+    """Report the token usage of the response; without this step, the usage is an estimate."""
     return Used(
         Usage(
             input_tokens,
@@ -264,15 +267,15 @@ def usage(
 
 
 def finish(reason: FinishReason) -> Finish:
-    """The reason that the endpoint gives for the end, told after the rest of the turn.
+    """Report this finish reason after the rest of the turn.
 
-    A turn without it ends with `tool_calls` if it has calls, else with `stop`.
+    Without this step, the reason is `tool_calls` if the turn has calls, otherwise `stop`.
     """
     return Finish(reason)
 
 
 def steps_of(turn: Turn) -> tuple[Step, ...]:
-    """The turn as a tuple of steps."""
+    """Return the turn as a tuple of steps."""
     if isinstance(turn, str):
         return (say(turn),)
     return (turn,) if isinstance(turn, Step) else tuple(turn)
@@ -280,14 +283,14 @@ def steps_of(turn: Turn) -> tuple[Step, ...]:
 
 @attrs.define(eq=False)
 class Player:
-    """Spells one turn out, step by step; `play` does it for a whole turn.
+    """Expands one turn, step by step; `play` expands a complete turn.
 
     Args:
-        call_id: Makes the id of a call that has none, from its slot (counted from 0).
+        call_id: Returns the id of a call that has none, given its slot (counted from 0).
         input_tokens: The estimate of the request's tokens.
 
     Attributes:
-        ended: True once a step has hung or failed: nothing follows it.
+        ended: True after a `hang` or `fail` step; nothing follows it.
     """
 
     call_id: Callable[[int], str]
@@ -299,7 +302,7 @@ class Player:
     _reason: FinishReason | None = attrs.field(default=None, init=False)
 
     def actions(self, step: Step) -> Sequence[Action]:
-        """What one step comes to; nothing once the turn has ended."""
+        """Return the actions of one step; none after the turn has ended."""
         if self.ended:
             return ()
         match step:
@@ -327,7 +330,7 @@ class Player:
         return ()
 
     def ending(self) -> Sequence[Action]:
-        """The finish and the usage; nothing once the turn has ended."""
+        """Return the finish reason and the usage; nothing after the turn has ended."""
         if self.ended:
             return ()
         tokens = estimate_tokens(self._characters)
@@ -351,15 +354,16 @@ class Player:
 
 
 def play(turn: Turn, *, call_id: Callable[[int], str], input_tokens: int = 0) -> list[Action]:
-    """Spell a turn out, delta by delta.
+    """Expand a turn, delta by delta.
 
-    Every fragment of a call carries its slot as `index`, and its id and name: a wire that sends
-    them but once leaves them out. The finish and the usage stand at the end; usage is marked as
-    estimated if the turn does not tell it. Nothing follows a `hang` or a `fail`.
+    Every fragment of a call carries its slot as `index`, its id and its name; a protocol that sends
+    id and name only once must omit them from later fragments. The finish reason and the usage come
+    last; the usage is marked as estimated if the turn does not set it. Nothing follows a `hang` or
+    a `fail`.
 
     Args:
-        turn: What to play.
-        call_id: Makes the id of a call that has none, from its slot (counted from 0).
+        turn: The turn to play.
+        call_id: Returns the id of a call that has none, given its slot (counted from 0).
         input_tokens: The estimate of the request's tokens.
     """
     player = Player(call_id, input_tokens)
@@ -375,10 +379,16 @@ def finished(
     model: str = "",
     response_id: str = "",
 ) -> ModelCompleted:
-    """The whole answer of a turn, as whoever assembles its fragments must give it.
+    """Return the complete response of a turn, which code that assembles its fragments must produce.
 
-    Text that is not parted by something else is one block. A call whose arguments are no JSON
-    object is a `ToolUseError`. Arguments as for `play`.
+    Adjacent texts are one block. A call whose arguments are not a JSON object is a `ToolUseError`.
+
+    Args:
+        turn: The turn.
+        call_id: Returns the id of a call that has none, given its slot (counted from 0).
+        input_tokens: The estimate of the request's tokens.
+        model: The model's name in the response.
+        response_id: The id of the response.
 
     Raises:
         ValueError: The turn hangs or fails.
@@ -399,7 +409,7 @@ def finished(
                 pass
     *_, finish_delta, usage_delta = play(turn, call_id=call_id, input_tokens=input_tokens)
     if not (isinstance(finish_delta, FinishDelta) and isinstance(usage_delta, UsageDelta)):
-        raise ValueError("a turn that hangs or fails has no whole answer")
+        raise ValueError("a turn that hangs or fails has no complete response")
     return ModelCompleted(tuple(blocks), finish_delta.reason, usage_delta.usage, model, response_id)
 
 
@@ -409,9 +419,9 @@ def _use(call: Call, id_: str) -> AssistantBlock:
     try:
         arguments: object = json.loads(call.arguments)
     except ValueError as error:
-        return ToolUseError(f"the arguments are no JSON: {error}", call.arguments, id_, call.name)
+        return ToolUseError(f"the arguments are not JSON: {error}", call.arguments, id_, call.name)
     if not isinstance(arguments, dict):
-        return ToolUseError("the arguments are no JSON object", call.arguments, id_, call.name)
+        return ToolUseError("the arguments are not a JSON object", call.arguments, id_, call.name)
     return ToolUseBlock(id_, call.name, cast(JsonObject, arguments), call.arguments)
 
 

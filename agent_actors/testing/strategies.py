@@ -1,7 +1,7 @@
-"""Hypothesis strategies: what models say, what conversations are, and how bytes are split.
+"""Hypothesis strategies for turns of models, conversations, and splits of bytes.
 
-The one module here that needs Hypothesis, which the extra `testing` installs. Everything shrinks
-towards what is short and plain.
+This is the only module of the package that needs Hypothesis, which the extra `testing` installs.
+Examples shrink towards short and plain ones.
 
 Example:
     ```python
@@ -47,11 +47,12 @@ from agent_actors.testing.script import (
     usage,
 )
 
-# Integers that every JSON reader keeps: those that a double can hold (RFC 8259, section 6).
+# Integers that every JSON parser preserves: those that a double can hold (RFC 8259, section 6).
 _SAFE_INTEGER: Final = 2**53 - 1
 _NAME_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-# Texts that a reader may take for something else: lines and words of the protocols, JSON in text,
-# control tokens, characters that some think end a line or need two units of UTF-16, and repeats.
+# Texts that a parser may misinterpret: lines and words of the protocols, JSON in text, control
+# tokens, characters that some parsers take for line ends, characters of two UTF-16 units, and
+# repetitions.
 _NASTY: Final = (
     "data: [DONE]",
     "\n\ndata: {}\n\n",
@@ -77,13 +78,13 @@ _NASTY: Final = (
     "The quick brown fox jumps over the lazy dog.",
 )
 _REASONS: Final[tuple[FinishReason | None, ...]] = (None, None, "stop", "length", "refusal")
-# Enough to tell slots from each other; more only slows the search.
+# Enough calls to distinguish slots; more calls only slow down the search.
 _MOST_CALLS: Final = 4
 _MOST_ROUNDS: Final = 2
 
 
 def texts(*, min_size: int = 0) -> st.SearchStrategy[str]:
-    """Text that UTF-8 can hold: any character but lone surrogates."""
+    """Generate text that UTF-8 can encode: any character except lone surrogates."""
     return st.text(st.characters(codec="utf-8"), min_size=min_size, max_size=40)
 
 
@@ -97,7 +98,7 @@ def _containers(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonVa
 
 
 def json_values(*, max_leaves: int = 8) -> st.SearchStrategy[JsonValue]:
-    """JSON values that survive being written and read back: finite numbers, objects, arrays."""
+    """Generate JSON values that survive encoding and decoding: finite numbers, objects, arrays."""
     scalars: st.SearchStrategy[JsonValue] = st.one_of(
         st.none(),
         st.booleans(),
@@ -109,12 +110,12 @@ def json_values(*, max_leaves: int = 8) -> st.SearchStrategy[JsonValue]:
 
 
 def json_objects(*, max_leaves: int = 8) -> st.SearchStrategy[JsonObject]:
-    """JSON objects, as tools take for arguments."""
+    """Generate JSON objects, as tools take them for arguments."""
     return st.dictionaries(_PIECES, json_values(max_leaves=max_leaves), max_size=4)
 
 
 def tool_names() -> st.SearchStrategy[str]:
-    """Names that every endpoint takes for a tool; some come again and again."""
+    """Generate tool names that every endpoint accepts; some names are repeated often."""
     return st.one_of(
         st.sampled_from(("find", "now", "edit_file")),
         st.text(_NAME_LETTERS, min_size=1, max_size=12),
@@ -122,22 +123,22 @@ def tool_names() -> st.SearchStrategy[str]:
 
 
 def call_ids() -> st.SearchStrategy[str]:
-    """Ids of tool calls."""
+    """Generate ids of tool calls."""
     return tool_names().map("call_{}".format)
 
 
 def calls() -> st.SearchStrategy[Call]:
-    """A call with arguments of any kind, in any fragments, without an id of its own."""
+    """Generate calls with any arguments, in any fragments, without an id."""
     return st.builds(_call, tool_names(), json_objects(), st.lists(st.integers(0, 200), max_size=4))
 
 
 def turns(*, max_steps: int = 4, finishes: bool = False) -> st.SearchStrategy[list[Step]]:
-    """Whole answers of a model: text, thoughts, calls one by one and interleaved, and usage.
+    """Generate turns: text, thinking, separate and interleaved calls, and usage.
 
     Args:
-        max_steps: The most of them.
-        finishes: Whether the turn may say why it ended. One that ends at the token limit has no
-            call without arguments: nobody could tell whether that is whole.
+        max_steps: The maximum number of steps.
+        finishes: True if a turn may set its finish reason. A turn that ends at the token limit has
+            no call without arguments, because a parser could not tell whether they are complete.
     """
     if finishes:
         reasons = st.sampled_from(_REASONS)
@@ -145,7 +146,7 @@ def turns(*, max_steps: int = 4, finishes: bool = False) -> st.SearchStrategy[li
     return _steps(max_steps)
 
 
-@cache  # building it takes longer than drawing from it
+@cache  # building the strategy takes longer than drawing from it
 def _steps(max_steps: int) -> st.SearchStrategy[list[Step]]:
     pieces = st.lists(_PIECES, min_size=1, max_size=4)
     steps: st.SearchStrategy[Step] = st.one_of(
@@ -159,14 +160,14 @@ def _steps(max_steps: int) -> st.SearchStrategy[list[Step]]:
 
 
 def chunks() -> st.SearchStrategy[tuple[list[Step], list[ModelDelta]]]:
-    """A turn, and the neutral deltas in which it comes: calls in fragments, told apart by index.
+    """Generate a turn and its neutral deltas, with calls in fragments that an index identifies.
 
-    Ids and names come with the first fragment of a call only, as endpoints send them.
+    Only the first fragment of a call has the id and the name, as endpoints send them.
     """
     return turns().map(_with_deltas)
 
 
-# Built once: drawing a conversation draws from them many times.
+# Built once: generating a conversation draws from these strategies many times.
 _SAID: Final = texts(min_size=1).filter(str.strip)
 _CALLS: Final = st.lists(st.tuples(tool_names(), json_objects(max_leaves=3)), max_size=_MOST_CALLS)
 _CONTENTS: Final[st.SearchStrategy[str | JsonObject | list[JsonValue]]] = st.one_of(
@@ -176,7 +177,7 @@ _RESULTS: Final = st.tuples(_CONTENTS, st.booleans())
 
 
 def assistant_blocks(*, ids: st.SearchStrategy[str]) -> st.SearchStrategy[AssistantBlock]:
-    """One part of a model's answer; a call takes its id from `ids`."""
+    """Generate one block of a model's response; the ids of calls are drawn from `ids`."""
     return st.one_of(
         texts(min_size=1).map(TextBlock),
         st.builds(ThinkingBlock, texts(min_size=1), texts()),
@@ -186,11 +187,11 @@ def assistant_blocks(*, ids: st.SearchStrategy[str]) -> st.SearchStrategy[Assist
 
 @st.composite
 def rounds(draw: st.DrawFn, number: int = 0) -> list[Message]:
-    """What follows a prompt: an answer, and if it calls tools, a result for each, in any order.
+    """Generate the messages after a prompt: a response, and a result for each call, in any order.
 
     Args:
-        draw: Hypothesis' own.
-        number: Makes the ids of this round's calls unlike those of other rounds.
+        draw: Provided by Hypothesis.
+        number: Included in the ids of this round's calls, so that rounds have different ids.
     """
     text = draw(_SAID)
     named = draw(_CALLS)
@@ -207,11 +208,11 @@ def rounds(draw: st.DrawFn, number: int = 0) -> list[Message]:
 
 @st.composite
 def messages(draw: st.DrawFn, *, with_system: bool = True) -> Messages:
-    """Valid conversations: each call has its one result before anything else is said.
+    """Generate valid conversations: each call has exactly one result before the next message.
 
     Args:
-        draw: Hypothesis' own.
-        with_system: Whether a system message may stand at the beginning.
+        draw: Provided by Hypothesis.
+        with_system: True if a conversation may begin with a system message.
     """
     chain: list[Message] = []
     if with_system and draw(st.booleans()):
@@ -225,12 +226,12 @@ def messages(draw: st.DrawFn, *, with_system: bool = True) -> Messages:
 
 @st.composite
 def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
-    """Pieces that join to `data`, as a network may deliver it.
+    """Split `data` into pieces, as a network may deliver it.
 
     Args:
-        draw: Hypothesis' own.
-        data: What is split.
-        empty: Whether pieces may be empty.
+        draw: Provided by Hypothesis.
+        data: The bytes to split.
+        empty: True if pieces may be empty.
     """
     inner = st.integers(0 if empty else 1, len(data) if empty else max(len(data) - 1, 1))
     places = draw(st.lists(inner, max_size=12, unique=not empty)) if len(data) > 1 else []
@@ -240,12 +241,13 @@ def splits(draw: st.DrawFn, data: bytes, *, empty: bool = False) -> list[bytes]:
 def mixes(
     quirks: Collection[str] | None = None, *, protocol: Protocol = "chat", max_quirks: int = 6
 ) -> st.SearchStrategy[frozenset[str]]:
-    """Names of quirks that go together, for `QuirkBook.distorted`.
+    """Generate sets of quirks that can be combined, by name, for `QuirkBook.distorted`.
 
     Args:
-        quirks: The quirks to mix; None: all of the protocol.
+        quirks: The quirks to choose from; None: all quirks of the protocol.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        max_quirks: The most of one mix; those that do not go together are left out of it.
+        max_quirks: The maximum number of quirks in a set; quirks that cannot be combined with the
+            others are left out.
     """
     book = QUIRKS[protocol]
     names = st.sampled_from(tuple(book.quirks) if quirks is None else sorted(quirks))
@@ -260,13 +262,14 @@ def distorted_turns(
     protocol: Protocol = "chat",
     max_quirks: int = 6,
 ) -> DistortedTurn:
-    """Turns as odd endpoints send them, in any mix of quirks.
+    """Generate turns as endpoints with quirks send them, in any combination of quirks.
 
     Args:
-        draw: Hypothesis' own.
-        quirks: The quirks to mix; None: all of the protocol.
+        draw: Provided by Hypothesis.
+        quirks: The quirks to choose from; None: all quirks of the protocol.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        max_quirks: The most of one mix; those that do not go together are left out of it.
+        max_quirks: The maximum number of quirks in a set; quirks that cannot be combined with the
+            others are left out.
     """
     mix = draw(mixes(quirks, protocol=protocol, max_quirks=max_quirks))
     return QUIRKS[protocol].distorted(draw(turns(finishes=True)), mix)
@@ -274,12 +277,12 @@ def distorted_turns(
 
 @st.composite
 def cuts(draw: st.DrawFn, body: bytes, *, most: int = 12) -> list[int]:
-    """Places at which a body is cut, as `check_turn` takes them.
+    """Generate positions where a body is cut, for `check_turn`.
 
     Args:
-        draw: Hypothesis' own.
-        body: What is cut.
-        most: The most places.
+        draw: Provided by Hypothesis.
+        body: The body to cut.
+        most: The maximum number of positions.
     """
     return draw(st.lists(st.integers(0, len(body)), max_size=most))
 
@@ -295,7 +298,7 @@ def _say(pieces: Sequence[str]) -> Say:
 
 
 def _think(pieces: Sequence[str], signature: str) -> Think:
-    # A seal without a thought is kept, but no step says so.
+    # Parsers keep a signature without thinking, but no step can express it.
     return think(*pieces, signature=signature if any(pieces) else "")
 
 

@@ -96,7 +96,7 @@ async def test_thoughts_are_dim_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_an_answer_that_was_cut_off_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
     assert await show([reply(say("Once upon"), finish("length"))], OutputOptions()) == 0
-    assert capfd.readouterr() == ("Once upon\n", "note: the answer is not whole: length\n")
+    assert capfd.readouterr() == ("Once upon\n", "note: the response is incomplete: length\n")
 
 
 async def test_an_answer_that_begins_anew_says_so(capfd: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +110,7 @@ async def test_an_answer_that_begins_anew_says_so(capfd: pytest.CaptureFixture[s
         await view.show(event)
     await view.end()
 
-    assert capfd.readouterr() == ("Hel\nHello\n", "note: the answer begins anew: HTTP 503\n")
+    assert capfd.readouterr() == ("Hel\nHello\n", "note: the response was restarted: HTTP 503\n")
 
 
 @pytest.mark.parametrize(

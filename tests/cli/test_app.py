@@ -42,10 +42,10 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
             "error: run_timeout must be above 0",
         ),
         (["demo", "--sessions", "0"], "--sessions"),
-        (["demo", "--model", "m"], "--model needs --base-url"),
-        (["demo", "--provider", "ollama"], "--provider needs --model"),
+        (["demo", "--model", "m"], "--model requires --base-url"),
+        (["demo", "--provider", "ollama"], "--provider requires --model"),
         (["demo", "--provider", "olama", "--model", "m"], "no provider profile 'olama'"),
-        (["demo", "--base-url", "http://x"], "--base-url needs --model"),
+        (["demo", "--base-url", "http://x"], "--base-url requires --model"),
     ],
 )
 def test_a_wrong_call_is_told_in_one_line_and_status_2(

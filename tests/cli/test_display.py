@@ -38,8 +38,8 @@ def test_the_table_tells_what_a_real_model_called() -> None:
     text = drawn(table(PLAN, tally, report_of(tally)))
 
     assert "4 sessions at once on m at http://x/v1" in text
-    assert "20 (32 asked for), 2 failed" in text
-    assert "none came" in text
+    assert "20 (32 requested), 2 failed" in text
+    assert "none received" in text
 
 
 def test_the_table_can_be_drawn_in_any_encoding() -> None:

@@ -54,7 +54,7 @@ async def test_work_ends_what_runs_beside_it() -> None:
         ended.append("work")
         return 7
 
-    assert await complete(work, beside=[beside]) == 7
+    assert await complete(work, alongside=[beside]) == 7
     assert ended == ["work", "beside"]
 
 

@@ -165,7 +165,7 @@ def test_a_session_is_forked_rewound_and_deleted(talked: Kept) -> None:
     forked = talked.ask("fork", "s", "--at", "2", "--new", "f")
     assert (forked.status, forked.out) == (0, "forked s as f\n")
     rewound = talked.ask("rewind", "s", "2")
-    assert (rewound.status, rewound.out) == (0, "s is back at record 2: 1 messages\n")
+    assert (rewound.status, rewound.out) == (0, "rewound s to record 2: 1 messages\n")
     wrong = talked.ask("rewind", "s", "999")
     assert wrong.status == 2
     assert "to_seq must be from 0 to" in wrong.err
@@ -194,7 +194,7 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["list"], "no store to look at: pass --store PATH, or set AGENT_ACTORS_STORE"),
+        (["list"], "no store: pass --store PATH, or set AGENT_ACTORS_STORE"),
         (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
     ],
 )

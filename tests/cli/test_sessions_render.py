@@ -48,7 +48,7 @@ RECORDS: list[tuple[AnyEvent, str]] = [
     (ToolResult(*HEAD, "c", "look", "no", is_error=True), "look: error: no"),
     (UsageEvent(*HEAD, USED, USED), "3 in, 4 out"),
     (SystemInit(*HEAD, "/home", "1", "m"), "m in /home"),
-    (SessionRewind(*HEAD, 7), "back to 7"),
+    (SessionRewind(*HEAD, 7), "to record 7"),
     (ErrorEvent(*HEAD, "HookError", "broke"), "HookError: broke"),
     (ResultEvent(*HEAD, "Done.", "completed", USED, 1, 0.1), "Done."),
     (Notification(*HEAD, "Psst."), "Psst."),
@@ -56,9 +56,9 @@ RECORDS: list[tuple[AnyEvent, str]] = [
     (HookEvent(*HEAD, "guard", "before_tool", "deny"), "guard: deny in before_tool"),
     (SessionCompacted(*HEAD, 3, "In short."), "In short."),
     (SkillActivated(*HEAD, "search"), "search"),
-    (TodosChanged(*HEAD, (Todo("1", "Look."),)), "1 to do"),
+    (TodosChanged(*HEAD, (Todo("1", "Look."),)), "1 todos"),
     (FileChanged(*HEAD, "a", "text"), "a: 4 characters"),
-    (FileChanged(*HEAD, "a", None), "a is gone"),
+    (FileChanged(*HEAD, "a", None), "a: deleted"),
     (UnknownEvent({"type": "x.later", "seq": 1, "ts": 1}), '{"type":"x.later","seq":1,"ts":1}'),
     (AttemptRestarted(*HEAD, 2, "it broke"), ""),
 ]
@@ -94,11 +94,11 @@ def test_a_session_tells_what_it_keeps_and_what_it_waits_for() -> None:
     )
     text = snapshot_as_text(info, snapshot)
     for line in (
-        "title       a b",
-        "skills      search",
-        "files       a.txt",
-        "open calls  c",
-        "waits for   q",
+        "title           a b",
+        "skills          search",
+        "files           a.txt",
+        "open calls      c",
+        "open questions  q",
         "[in_progress] Look.",
         "[Human] Hi.",
     ):

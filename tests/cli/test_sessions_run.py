@@ -63,7 +63,7 @@ async def test_a_run_without_a_session_tells_how_to_go_on(tmp_path: Path) -> Non
     async with ScriptedEndpoint(["One.", "Two."]) as endpoint:
         first = await agent_actors("run", "First?", *at(endpoint), *on)
         note, _, session = first.err.strip().rpartition(" ")
-        assert note == "note: go on with --session"
+        assert note == "note: continue with --session"
         await agent_actors("run", "Second?", *at(endpoint), *on, "--session", session)
     sent = said_to(endpoint)
     assert sent == ["First?", "One.", "Second?"]
@@ -72,7 +72,7 @@ async def test_a_run_without_a_session_tells_how_to_go_on(tmp_path: Path) -> Non
 async def test_a_session_needs_a_store() -> None:
     ended = await agent_actors("run", "Hi", "--provider", "ollama", "--session", "s")
     assert (ended.status, ended.out) == (2, "")
-    assert ended.err.startswith("error: --session needs --store PATH")
+    assert ended.err.startswith("error: --session requires --store PATH")
 
 
 async def test_records_that_come_are_followed(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_of_nothing_there_is_no_percentile() -> None:
         (
             Tally(runs=2, let_in=3, leaked_tasks=4, leaked_connections=5),
             [
-                "3 second runs were let into a busy session",
+                "3 second runs were accepted on a busy session",
                 "4 tasks outlived the runtime",
                 "5 connections outlived the runtime",
             ],

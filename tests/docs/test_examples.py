@@ -60,7 +60,7 @@ def test_the_first_agent_runs_as_printed_but_for_its_endpoint(
     agent = tmp_path / "first_agent.py"
     # Its port may be taken, by an endpoint that somebody really has there.
     agent.write_text(printed.replace(FIRST_AGENT_URL, endpoint_url), encoding="utf-8")
-    assert "All tools have answered" in run(agent, endpoint_url)
+    assert "All tools have returned" in run(agent, endpoint_url)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)

@@ -111,7 +111,9 @@ async def leak_if_cancelled(nursery: trio.Nursery) -> None:
 
 
 def test_a_task_that_is_left_behind_is_found_and_named() -> None:
-    with pytest.raises(AssertionError, match="1 tasks are left when cancelled at step 0") as caught:
+    with pytest.raises(
+        AssertionError, match="1 tasks were left running when cancelled at step 0"
+    ) as caught:
         cancel_at_every_step(leak_if_cancelled, around=service)
 
     assert "the leaked one" in str(caught.value)
@@ -190,7 +192,7 @@ def test_an_error_that_is_allowed_is_an_outcome_but_not_of_an_uncancelled_run() 
 
     with pytest.raises(RuntimeError, match="always") as caught:
         cancel_at_every_step(broken, allowed=(RuntimeError,))
-    assert caught.value.__notes__ == ["in the run that was not cancelled, after 1 steps"]
+    assert caught.value.__notes__ == ["in the run that was not cancelled, which took 1 steps"]
 
 
 def test_a_run_that_hangs_once_it_is_cancelled_is_found() -> None:
@@ -299,5 +301,5 @@ def test_the_order_of_other_trio_runs_is_left_as_it_was() -> None:
 def test_a_trio_without_a_fixed_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("trio._core._run._r")
 
-    with pytest.raises(RuntimeError, match="has no fixed order of tasks"):
+    with pytest.raises(RuntimeError, match="cannot fix the order of its tasks"):
         cancel_at_every_step(three_checkpoints)

@@ -172,7 +172,7 @@ async def test_an_endpoint_is_opened_once() -> None:
     endpoint = ScriptedEndpoint([])
     async with endpoint:
         pass
-    with pytest.raises(RuntimeError, match="opened once"):
+    with pytest.raises(RuntimeError, match="opened only once"):
         await endpoint.__aenter__()
 
 

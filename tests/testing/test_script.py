@@ -189,19 +189,21 @@ def test_the_whole_answer_of_a_turn() -> None:
         ToolUseBlock("id0", "t", {"x": 1}, '{"x":1}'),
         ToolUseBlock("id1", "u", {}),
         ToolUseError(
-            "the arguments are no JSON: Expecting property name enclosed in double quotes: "
+            "the arguments are not JSON: Expecting property name enclosed in double quotes: "
             "line 1 column 2 (char 1)",
             "{broken",
             "id2",
             "v",
         ),
     )
-    assert answer.blocks[5] == ToolUseError("the arguments are no JSON object", "[1]", "mine", "w")
+    assert answer.blocks[5] == ToolUseError(
+        "the arguments are not a JSON object", "[1]", "mine", "w"
+    )
     assert (answer.finish_reason, answer.model, answer.response_id) == ("tool_calls", "m", "r")
     assert answer.usage.estimated
 
 
 def test_a_turn_that_hangs_or_fails_has_no_whole_answer() -> None:
     for last in (hang(), fail(ValueError("x"))):
-        with pytest.raises(ValueError, match="no whole answer"):
+        with pytest.raises(ValueError, match="no complete response"):
             finished([say("a"), last], call_id=ids)

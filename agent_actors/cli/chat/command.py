@@ -33,7 +33,7 @@ from agent_actors.permissions import (
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.opening import open_store
 
-# As shells name what a signal ended: 128 and its number.
+# As in shells, a status after a signal is 128 and the signal's number.
 _SIGNALLED: Final = 128
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 # Terminals that cannot move their cursor.
@@ -79,7 +79,7 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
         tools=tuple(tools),
         permissions=PermissionPolicy(mode=arguments.permissions),
         can_use_tool=_ask_the_person,
-        # Somebody sits there; Ctrl-C is the way out.
+        # A person is present, and can press Ctrl-C.
         question_timeout=math.inf,
     )
     return ChatPlan(
@@ -92,7 +92,7 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
 
 
 async def _ask_the_person(request: PermissionRequest) -> PermissionDecision:  # noqa: ASYNC124
-    # A policy that asks about everything wants to know that there is somebody.
+    # A policy that asks about everything requires a handler, to be sure that a person is present.
     del request
     return PermissionDecision("ask")
 
@@ -105,8 +105,8 @@ async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
         plain: Use no colours and no cursor movement, even at a terminal.
 
     Returns:
-        The exit status: 0; 1 if the work failed; 2 if it was called wrongly; 130 after a Ctrl-C
-        that ended it; 128 and the number of another signal that did.
+        The exit status: 0; 1 if the work failed; 2 after incorrect usage; 130 if Ctrl-C ended the
+        chat; 128 plus the number of another signal that ended it.
 
     Cancellation: safe; a turn is ended in order.
     """
@@ -115,7 +115,7 @@ async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
     except ConfigError as error:
         return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
     running = _RunningChat(plan)
-    # A shell that starts a program in the background has it ignore Ctrl-C.
+    # A shell makes a program in the background ignore Ctrl-C.
     watched = [one for one in (signal.SIGINT, *_ENDING) if signal.getsignal(one) != signal.SIG_IGN]
     status: int | None = None
     plain = plain or not _is_capable_terminal()

@@ -1,7 +1,7 @@
-"""What a line that somebody typed means: something to say, or a command. Pure.
+"""Parse typed input into prompts and commands. Pure.
 
-A command is a slash and a word, and a path such as `/etc/hosts` is none; a slash alone asks which
-there are. Two slashes in front say a text that begins with one.
+A command is a slash and a word. A path such as `/etc/hosts` is not a command. A slash alone lists
+the commands. Two slashes at the beginning send a text that begins with one slash.
 """
 
 import difflib
@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 import attrs
 
-# The word of a command: what looks like a path is text.
+# The word of a command. Input that looks like a path is text.
 _COMMAND: Final = re.compile(r"/([A-Za-z?]\w*)(?:\s+(.*))?", re.DOTALL)
 _ESCAPE: Final = "//"
-# How like a name another has to be, to be meant perhaps.
+# Minimum similarity of a command's name to be suggested for an unknown command.
 _LIKENESS: Final = 0.5
 
 
@@ -35,12 +35,12 @@ class Name(StrEnum):
 
 @attrs.frozen
 class Usage:
-    """How a command is used.
+    """The usage of a command.
 
     Attributes:
-        argument: What may follow it; empty: nothing.
-        about: What it does.
-        required: Whether something has to follow.
+        argument: The argument that may follow; empty: none.
+        about: The effect of the command.
+        required: True if the argument is required.
     """
 
     argument: str
@@ -49,29 +49,29 @@ class Usage:
 
 
 COMMANDS: Final[Mapping[Name, Usage]] = {
-    Name.HELP: Usage("", "show this"),
-    Name.MODEL: Usage("[NAME]", "show the model, or go on with another"),
-    Name.TOOLS: Usage("", "show the tools that the model is offered"),
+    Name.HELP: Usage("", "show the commands"),
+    Name.MODEL: Usage("[NAME]", "show the model, or switch to another"),
+    Name.TOOLS: Usage("", "show the tools of the model"),
     Name.HISTORY: Usage("[N]", "show the conversation, or its last N messages"),
-    Name.TOKENS: Usage("", "show what the session used"),
-    Name.THINKING: Usage("[on|off]", "show the model's thoughts, or hide them"),
-    Name.REWIND: Usage("[N]", "take back your last prompt and all that followed, or the last N"),
+    Name.TOKENS: Usage("", "show the token usage of the session"),
+    Name.THINKING: Usage("[on|off]", "show or hide the model's thinking"),
+    Name.REWIND: Usage("[N]", "remove your last prompt, or the last N, and everything after"),
     Name.SAVE: Usage("FILE", "write the conversation to a new file, .md or .json", required=True),
-    Name.QUIT: Usage("", "leave; so does Ctrl-D"),
+    Name.QUIT: Usage("", "leave the chat, like Ctrl-D"),
 }
 _ALIASES: Final = {"exit": Name.QUIT, "q": Name.QUIT, "h": Name.HELP, "?": Name.HELP}
 
 
 @attrs.frozen
 class Say:
-    """Something to say to the model."""
+    """A prompt for the model."""
 
     text: str
 
 
 @attrs.frozen
 class Command:
-    """A command, and what followed it."""
+    """A command and its argument."""
 
     name: Name
     argument: str = ""
@@ -79,7 +79,7 @@ class Command:
 
 @attrs.frozen
 class Mistake:
-    """What was no command, and why."""
+    """Invalid input, with an error message."""
 
     message: str
 
@@ -93,10 +93,10 @@ Line: TypeAlias = Say | Command | Mistake | Nothing
 
 
 def parse(text: str) -> Line:
-    """What a line means.
+    """Parse typed input.
 
     Args:
-        text: What was typed; it may have several lines.
+        text: The input, of one line or several.
     """
     text = text.strip()
     if not text:
@@ -117,9 +117,9 @@ def _command(word: str, argument: str) -> Line:
         return Mistake(_unknown(word))
     usage = COMMANDS[name]
     if argument and not usage.argument:
-        return Mistake(f"/{name} takes nothing after it; got {argument!r:.40}")
+        return Mistake(f"/{name} takes no argument; got {argument!r:.40}")
     if usage.required and not argument:
-        return Mistake(f"/{name} needs {usage.argument}")
+        return Mistake(f"/{name} requires {usage.argument}")
     return Command(name, argument)
 
 
@@ -130,30 +130,30 @@ def _named(word: str) -> Name | None:
 
 
 def _unknown(word: str) -> str:
-    # A beginning is meant before a likeness: /his is /history, and not /this.
+    # A prefix is preferred to a similar name: /his suggests /history.
     near = [name.value for name in Name if name.startswith(word.lower())]
     near = near or difflib.get_close_matches(word.lower(), list(Name), n=1, cutoff=_LIKENESS)
-    hint = f"did you mean /{near[0]}?" if near else "/help shows all"
-    return f"there is no command /{word:.40}; {hint} (to say a text that begins with /, write //)"
+    hint = f"did you mean /{near[0]}?" if near else "/help lists the commands"
+    return f"there is no command /{word:.40}; {hint} (to send text that begins with /, write //)"
 
 
 def count_of(argument: str, default: int) -> int | Mistake:
-    """The number that follows a command.
+    """Parse a number after a command.
 
     Args:
-        argument: What followed it.
-        default: What nothing stands for.
+        argument: The text after the command.
+        default: The number to return for an empty argument.
     """
     if not argument:
         return default
-    # Not int(): it takes 1_0 and digits of other scripts.
+    # Do not use int(): it accepts 1_0 and digits of other scripts.
     if not (argument.isascii() and argument.isdigit()) or not 0 < int(argument[:9]) < 10**6:
         return Mistake(f"expected a number of at least 1; got {argument!r:.40}")
     return int(argument[:9])
 
 
 def switch_of(argument: str, *, now: bool) -> bool | Mistake:
-    """What a switch is set to: `on`, `off`, and nothing for the other way round."""
+    """Parse `on` or `off`; an empty argument toggles the switch."""
     match argument.lower():
         case "":
             return not now
@@ -166,10 +166,10 @@ def switch_of(argument: str, *, now: bool) -> bool | Mistake:
 
 
 def read_choice(text: str, choices: tuple[str, ...]) -> str | None:
-    """Which of the choices was meant; None if it is not plain.
+    """Return the choice that a text selects; None if it selects none or several.
 
-    A number counts from 1; a beginning will do where it begins one choice alone. With no choices
-    any text that says something is an answer.
+    A text selects a choice by its number, counted from 1, by its complete name, or by a prefix that
+    only one choice has. Without choices, any text that is not blank is an answer.
     """
     said = text.strip()
     if not choices:
@@ -184,5 +184,5 @@ def read_choice(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def help_lines() -> list[tuple[str, str]]:
-    """The commands with what follows them, and what they do."""
+    """Return the commands with their arguments, and their effects."""
     return [(f"/{name} {usage.argument}".strip(), usage.about) for name, usage in COMMANDS.items()]

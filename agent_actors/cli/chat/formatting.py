@@ -1,8 +1,8 @@
-"""What a chat shows, put into words that are safe to show and never long. Pure.
+"""Text of models and tools, made safe and short for display. Pure.
 
-A model writes the arguments of its calls, a tool what it found: any of it may be huge, and may hold
-characters that move a terminal's cursor or turn the direction of reading. Only the beginning of it
-is looked at; of the rest no more than the line ends are counted.
+The arguments of a call and the result of a tool may be huge. They may contain characters that move
+the cursor of a terminal or change the direction of text. These functions process only the beginning
+of a text, and count the line ends in the rest.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import Final
 from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue, is_deeper
 from agent_actors.domain.usage import Usage
 
-# Control characters do more than show; so do those that turn the direction of what follows, by
-# which a command can be made to read as another. Newline and tab may stay; a return is dropped.
+# Control characters do more than show text. Characters that change the direction of text can make a
+# command look like another. Newline and tab may stay; a carriage return is removed.
 _UNSAFE: Final[dict[int, str | None]] = {
     **dict.fromkeys(
         (
@@ -28,26 +28,26 @@ _UNSAFE: Final[dict[int, str | None]] = {
     0x0D: None,
 }
 _MORE: Final = "..."
-# Characters of a call, and of one line of a result: what still reads at a glance.
+# Maximum number of characters of a call and of a line of a result, to be readable at a glance.
 CALL_SIZE: Final = 200
 _LINE_SIZE: Final = 300
-# Lines of a result that are shown; the model is told all of it.
+# Lines of a result that are displayed; the model gets the complete result.
 RESULT_LINES: Final = 8
 
 
 def clean(text: str) -> str:
-    """A text without characters that do more than show; newlines and tabs stay."""
+    """Replace unsafe characters; newlines and tabs stay."""
     return text.translate(_UNSAFE)
 
 
 def on_one_line(text: str, size: int) -> str:
-    """The beginning of a text, on one line of at most so many characters.
+    """Return the beginning of a text on one line, with at most this many characters.
 
     Args:
-        text: Any text, of any length.
-        size: The most characters; at least 4.
+        text: A text of any length.
+        size: The maximum number of characters; at least 4.
     """
-    # Blanks are run together afterwards, so that more than `size` may be needed; 4 times is plenty.
+    # Blanks are merged afterwards, so more than `size` characters may be needed; 4 times is enough.
     head = " ".join(clean(text[: 4 * size]).split())
     if len(head) <= size and len(text) <= 4 * size:
         return head
@@ -55,7 +55,7 @@ def on_one_line(text: str, size: int) -> str:
 
 
 def call_text(name: str, arguments: JsonObject, size: int = CALL_SIZE) -> str:
-    """A call as one line, such as `search(query="tea", limit=3)`."""
+    """Return a call as one line, for example `search(query="tea", limit=3)`."""
     parts: list[str] = []
     room = size
     for key, value in arguments.items():
@@ -68,9 +68,9 @@ def call_text(name: str, arguments: JsonObject, size: int = CALL_SIZE) -> str:
 
 
 def json_text(value: JsonValue, size: int) -> str:
-    """The beginning of a value's JSON, at least so many characters of it if it has them."""
+    """Return the beginning of a value's JSON, with at least `size` characters if possible."""
     if isinstance(value, str):
-        # One text is written in one go: what is not shown is not to be written at all.
+        # The encoder writes a string in one step, so it is truncated before.
         value = value[:size]
     elif is_deeper(value, MAX_MESSAGE_DEPTH):
         return "(nested too deeply to be shown)"
@@ -85,11 +85,11 @@ def json_text(value: JsonValue, size: int) -> str:
 
 
 def result_lines(content: str | JsonObject | list[JsonValue], most: int) -> Iterator[str]:
-    """The beginning of a tool's result, line by line, and then what was left out.
+    """Yield the first lines of a tool's result, then a note about the rest.
 
     Args:
-        content: What the tool gave.
-        most: The most lines, that of what was left out not counted.
+        content: The result of the tool.
+        most: The maximum number of lines, not counting the note.
     """
     if not isinstance(content, str):
         found = json_text(content, _LINE_SIZE)
@@ -112,7 +112,7 @@ def result_lines(content: str | JsonObject | list[JsonValue], most: int) -> Iter
 
 
 def duration(seconds: float) -> str:
-    """How long something took, such as `40 ms`, `1.2 s` or `2 min 5 s`."""
+    """Format a duration, for example `40 ms`, `1.2 s` or `2 min 5 s`."""
     if seconds < 0.9995:
         return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 59.95:
@@ -122,7 +122,7 @@ def duration(seconds: float) -> str:
 
 
 def usage_text(usage: Usage) -> str:
-    """Tokens, such as `1,234 tokens in, 56 out`."""
+    """Format token usage, for example `1,234 tokens in, 56 out`."""
     parts = [f"{usage.input_tokens:,} tokens in", f"{usage.output_tokens:,} out"]
     if usage.cache_read_tokens:
         parts.append(f"{usage.cache_read_tokens:,} from the cache")

@@ -1,7 +1,7 @@
-"""What was typed in chats before: a file of its user's, one JSON string a line.
+"""The input of earlier chats, in a file of the user with one JSON string per line.
 
-It is a convenience: a file that cannot be read or written is done without. A line that begins with
-a blank is not kept, which is how shells take what should not be.
+The history is a convenience: the chat works without it if the file cannot be read or written. Like
+in shells, a line that begins with a blank is not stored.
 """
 
 import json
@@ -13,16 +13,16 @@ from typing import Final
 
 from prompt_toolkit.history import History
 
-# Entries of the file; twice as many may stand there before the old ones go.
 from agent_actors.domain.json import nests_deeper
 
+# Lines that the file keeps. It may have twice as many before the oldest are removed.
 _KEPT: Final = 1000
 _FOLDER: Final = "agent-actors"
 _FILE: Final = "chat-input.jsonl"
 
 
 def history_path(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where it is kept; None if the user has no home."""
+    """Return the path of the history; None if the user has no home directory."""
     state = environment.get("XDG_STATE_HOME", "")
     if state:
         return Path(state) / _FOLDER / _FILE
@@ -33,10 +33,10 @@ def history_path(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 class InputHistory(History):
-    """The lines of earlier chats, then those of this one.
+    """The input lines of earlier chats, followed by those of this chat.
 
     Args:
-        path: The file; None: none is kept.
+        path: The file; None: the history is not stored.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -44,7 +44,7 @@ class InputHistory(History):
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """The lines, the newest first."""
+        """Return the stored lines, newest first."""
         lines = self._read()
         if len(lines) > 2 * _KEPT:
             lines = lines[-_KEPT:]
@@ -52,7 +52,7 @@ class InputHistory(History):
         return [text for line in reversed(lines) if (text := _decoded(line))]
 
     def append_string(self, string: str) -> None:
-        """Take a line, unless it is a blank one, a private one or the last one again."""
+        """Add a line, unless it is blank, begins with a blank, or repeats the previous line."""
         if not string.strip() or string[0].isspace():
             return
         known = self.get_strings()
@@ -60,12 +60,12 @@ class InputHistory(History):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """Write a line to the file."""
+        """Append a line to the file."""
         if self._path is None:
             return
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # What was typed is nobody else's to read; two chats may write at once.
+            # Only the user may read the file. Two chats may write at once, so lines are appended.
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             fd = os.open(self._path, flags, 0o600)
             with os.fdopen(fd, "ab") as file:
@@ -90,7 +90,7 @@ class InputHistory(History):
 
 
 def _decoded(line: bytes) -> str:
-    """The text of a line; empty if it is none."""
+    """Decode a stored line; empty if it is not valid."""
     if nests_deeper(line, 0):
         return ""
     try:

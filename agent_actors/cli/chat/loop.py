@@ -1,8 +1,8 @@
-"""The loop of a chat: read a line, do what it says, tell what came of it, until somebody leaves.
+"""The loop of a chat: read input, execute it, and show the result, until the user leaves.
 
-Owns the session that is talked in and what can be changed on the way: the model, and whether
-thoughts are shown. What a line means is `commands.py`; a turn is `turn.py`. Nothing that goes wrong
-with a line ends the chat, but for streams that nobody reads.
+`Chat` owns the session and the settings that can change: the model, and whether thinking is shown.
+`commands.py` parses the input, and `turn.py` runs a turn. An error in an input never ends the chat,
+unless the output was closed.
 """
 
 import json
@@ -43,8 +43,8 @@ from agent_actors.errors import AgentError, ConfigError
 from agent_actors.permissions.modes import MODES, effect_of
 
 _LEAVES: Final = "Ctrl-C again leaves"
-_NOTHING_YET: Final = "nothing was said yet"
-# Characters of a prompt, or of a tool's description, that stand for it.
+_NOTHING_YET: Final = "the conversation is empty"
+# Maximum number of characters of an abbreviated prompt or tool description.
 _GLANCE: Final = 60
 
 
@@ -88,7 +88,7 @@ class Chat:
         self._model = plan.options.model
         self._thinking = plan.thinking
         self._turn: ChatTurn | None = None
-        # Whether Ctrl-C was pressed just before, so that the next one leaves.
+        # True after Ctrl-C, so that the next Ctrl-C leaves the chat.
         self._leaving = False
         self._default = ""
         self._failed = False
@@ -97,7 +97,7 @@ class Chat:
         """Run the chat until the user leaves.
 
         Returns:
-            The exit status: 1 if nobody is there to see an error, and there was one.
+            The exit status: 1 if an error occurred and no person was present to see it.
 
         Raises:
             SessionError: The session cannot be opened.
@@ -132,19 +132,19 @@ class Chat:
             False if Ctrl-C should end the program.
         """
         if not self._ui.can_ask:
-            return False  # nobody is there to go on
+            return False  # no person can continue the chat
         if self._turn is None:
             return self._ui.interrupt()
         if self._ui.interrupt():
-            return True  # a question; who asks it interrupts the turn
+            return True  # a question was open; its reader interrupts the turn
         if self._turn.press() == "gives_up":
             self._on_give_up()
         return True
 
-    # A line.
+    # Input.
 
     async def _do(self, text: str) -> bool:
-        """Do what a line says; False if it says to leave."""
+        """Execute a line of input; return False if the user leaves."""
         line = parse(text)
         match line:
             case Say(said):
@@ -211,8 +211,8 @@ class Chat:
         await self._ui.write(*(ChatMessage(f"{usage:{wide}}  {about}") for usage, about in rows))
         if self._ui.can_ask:
             await self._note(
-                "Enter sends; Ctrl-J, Alt-Enter or a backslash before Enter begins a new line; "
-                "Ctrl-C interrupts an answer"
+                "Enter sends; Ctrl-J, Alt-Enter or a backslash before Enter starts a new line; "
+                "Ctrl-C interrupts a response"
             )
 
     async def _show_model(self, argument: str) -> None:
@@ -223,7 +223,7 @@ class Chat:
     async def _show_tools(self) -> None:
         options = self._plan.options
         if not options.tools:
-            await self._note("the model is offered no tools; --tools and --demo-tools give it some")
+            await self._note("the model has no tools; add some with --tools or --demo-tools")
             return
         for tool in options.tools:
             does = effect_of(tool)
@@ -252,7 +252,7 @@ class Chat:
             await self._mistake(f"/thinking: {switched.message}")
             return
         self._thinking = switched
-        await self._ui.write(ChatMessage(f"thoughts are {'shown' if switched else 'hidden'}"))
+        await self._ui.write(ChatMessage(f"thinking is {'shown' if switched else 'hidden'}"))
 
     async def _rewind(self, argument: str) -> None:
         count = count_of(argument, 1)
@@ -261,15 +261,15 @@ class Chat:
             return
         prompts = (await self._read_transcript()).prompts
         if count > len(prompts):
-            have = f"{len(prompts)} can be" if prompts else _NOTHING_YET
-            await self._mistake(f"/rewind: {count} prompts cannot be taken back; {have}")
+            have = f"there are {len(prompts)}" if prompts else _NOTHING_YET
+            await self._mistake(f"/rewind: cannot remove {count} prompts; {have}")
             return
         back = prompts[-count]
         assert back.seq is not None
         assert self._session_id is not None
         await self._runtime.sessions.rewind(self._session_id, back.seq - 1)
         self._default = back.text
-        await self._note(f"taken back to before: {on_one_line(back.text, _GLANCE)}")
+        await self._note(f"rewound to before: {on_one_line(back.text, _GLANCE)}")
 
     async def _save(self, argument: str) -> None:
         messages = (await self._read_transcript()).state.history()
@@ -302,9 +302,9 @@ class Chat:
             return
         messages = seen.state.history()
         if not messages:
-            await self._note(f"session {self._plan.session_id} is new")
+            await self._note(f"new session {self._plan.session_id}")
             return
-        await self._note(f"session {self._plan.session_id} goes on, {len(messages):,} messages")
+        await self._note(f"continuing session {self._plan.session_id}, {len(messages):,} messages")
         if seen.prompts:
             await self._note(f"last prompt: {on_one_line(seen.prompts[-1].text, _GLANCE)}")
 
@@ -312,7 +312,7 @@ class Chat:
         plan = self._plan
         if plan.store_path and self._session_id is not None and self._ui.can_ask:
             again = f"--session {self._session_id} --store {plan.store_path}"
-            await self._note(f"to go on: agent-actors chat {again}")
+            await self._note(f"to continue: agent-actors chat {again}")
 
     async def _note(self, text: str) -> None:
         await self._ui.write(ChatMessage(text, "dim"))
@@ -323,20 +323,20 @@ class Chat:
 
 
 def _save(messages: Messages, name: str) -> Path:
-    """Write a conversation to a file that is not there yet.
+    """Write a conversation to a new file.
 
     Raises:
-        ConfigError: The name says no form.
-        OSError: It cannot be written, or is there.
+        ConfigError: The file name has no supported extension.
+        OSError: The file exists or cannot be written.
     """
-    path = Path(os.path.expanduser(name))  # noqa: PTH111 - a home that is not known stays a name
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - an unknown home directory stays unchanged
     if path.suffix == ".json":
         text = json.dumps(messages_to_openai(messages), ensure_ascii=False, indent=2) + "\n"
     elif path.suffix == ".md":
         text = as_markdown(messages)
     else:
-        raise ConfigError("the name has to end with .md or .json")
-    # Halves of characters, which a model may have written, are replaced.
+        raise ConfigError("the file name must end with .md or .json")
+    # Replace lone surrogates, which a model may have sent.
     with path.open("x", encoding="utf-8", errors="replace") as file:
         file.write(text)
     return path

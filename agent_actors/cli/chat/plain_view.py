@@ -1,7 +1,7 @@
-"""A chat without colours and without cursor movement: a line in, an answer out.
+"""A chat without colours and cursor movement: one line in, one response out.
 
-The answers and what commands tell go to stdout, so that they can be piped; calls, thoughts, notes
-and errors go to stderr. Where stdin is no terminal, nobody is there to be asked.
+Responses and the output of commands go to stdout, so that they can be piped. Calls, thinking, notes
+and errors go to stderr. If stdin is not a terminal, no person can be asked.
 """
 
 import sys
@@ -34,7 +34,7 @@ _GOES_ON: Final = "\\"
 
 
 class PlainUI:
-    """The standard streams."""
+    """The user interface on the standard streams."""
 
     def __init__(self) -> None:
         self._input = Input(sys.stdin)
@@ -48,8 +48,8 @@ class PlainUI:
         self._calls: dict[str, str] = {}
 
     async def read(self, default: str = "") -> InputResult:
-        """See `ChatUI`; a line that ends with a backslash goes on in the next, at a terminal."""
-        del default  # which nothing here could change
+        """See `ChatUI`; at a terminal, a backslash at the end of a line continues the input."""
+        del default  # plain input cannot show text to edit
         lines: list[str] = []
         while True:
             reading = await self._line(_MORE if lines else _PROMPT)
@@ -107,20 +107,20 @@ class PlainUI:
             case ToolResult():
                 await self._show_result(event)
             case AttemptRestarted(reason=reason):
-                await self._note(f"note: the answer begins anew: {reason}")
+                await self._note(f"note: the response was restarted: {reason}")
             case StreamNotice(text=text) | Notification(text=text):
                 await self._note(f"note: {text}")
             case ResultEvent(stop_reason=reason):
                 await self._end_lines()
                 if reason == StopReason.INTERRUPTED:
-                    await self._note("note: interrupted; what was finished is kept")
+                    await self._note("note: interrupted; finished parts are kept")
                 elif reason != StopReason.COMPLETED:
-                    await self._note(f"note: the answer is not whole: {reason}")
+                    await self._note(f"note: the response is incomplete: {reason}")
             case _:
                 pass
 
     async def draw(self) -> None:
-        """See `ChatUI`; all is shown as it comes."""
+        """See `ChatUI`; events are shown at once."""
 
     async def pause_drawing(self) -> None:
         """See `ChatUI`."""
@@ -149,7 +149,7 @@ class PlainUI:
             found = await self._input.line()
         interrupted, self._reading = self._reading.cancelled_caught, None
         if self._prompts:
-            # The terminal has shown what was typed; after Ctrl-C and Ctrl-D the line has no end.
+            # The terminal has echoed the input; after Ctrl-C and Ctrl-D, the line has no end.
             self._answers.mid_line = found is None
         if interrupted:
             return Interrupted()

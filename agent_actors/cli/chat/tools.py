@@ -1,7 +1,7 @@
-"""The tools of a chat: a user's own, by name, and a few to try it with.
+"""The tools of a chat: the user's own tools, loaded by name, and demo tools.
 
-The demo's tools touch nothing outside of the chat. One of them changes something, a list of notes
-in memory, so that the chat asks about it.
+The demo tools have no effect outside of the chat. One of them changes a list of notes in memory, so
+that the chat asks for approval.
 """
 
 import ast
@@ -26,20 +26,21 @@ _OPERATIONS: Final[dict[type[ast.operator], Callable[[_Number, _Number], _Number
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
-# Characters of a formula. Products of so few digits are small, and there are no powers.
+# Maximum length of a formula. Products of so few digits are small, and there are no powers.
 _LONGEST_FORMULA: Final = 200
 _MOST_NOTES: Final = 100
 
 
 def load_tools(specs: Iterable[str]) -> list[Tool]:
-    """A user's tools.
+    """Load the user's tools.
 
     Args:
-        specs: Each `module:attribute`, of a tool, a function or a sequence of these; modules are
-            found as `python -m` finds them, from the current directory too.
+        specs: Strings of the form `module:attribute`. The attribute is a tool, a function or a
+            sequence of these. Modules are found as by `python -m`, including in the current
+            directory.
 
     Raises:
-        ConfigError: Which one cannot be loaded, and why.
+        ConfigError: A tool cannot be loaded; the message names it and the reason.
     """
     found: list[Tool] = []
     for spec in specs:
@@ -51,13 +52,13 @@ def _load(spec: str) -> tuple[Tool, ...]:
     name, colon, attribute = spec.partition(":")
     if not (name and colon and attribute):
         raise ConfigError(f"--tools: expected module:attribute, such as tools:ALL; got {spec!r}")
-    here = os.getcwd()  # noqa: PTH109 - entries of sys.path are text
+    here = os.getcwd()  # noqa: PTH109 - entries of sys.path are strings
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         value: object = importlib.import_module(name)
     except Exception as error:
-        # What a user's module raises is told in a line, as all that is wrong with arguments is.
+        # Any error of a user's module is reported in one line, like other errors in arguments.
         what = f"{type(error).__name__}: {error}"
         raise ConfigError(f"--tools: {name!r} cannot be imported: {what}") from error
     for part in attribute.split("."):
@@ -79,26 +80,26 @@ def _as_tool(value: object) -> object:
 
 
 def demo_tools(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> tuple[Tool, ...]:
-    """A clock, a calculator, and notes that are kept as long as the chat lasts."""
+    """Return a clock, a calculator, and notes that last as long as the chat."""
     notes: list[str] = []
 
     @tool(read_only=True, open_world=False)
     def clock() -> str:
-        """The date and the time, in UTC."""
+        """Return the date and the time, in UTC."""
         return now().strftime("%A, %Y-%m-%d %H:%M:%S UTC")
 
     @tool(read_only=True, open_world=False)
     def calculate(formula: str) -> str:
-        """Work out a formula of numbers, + - * / // % and brackets.
+        """Calculate a formula of numbers, + - * / // % and brackets.
 
         Args:
-            formula: Such as (3 + 4) * 12.5
+            formula: The formula, for example (3 + 4) * 12.5
         """
         return str(evaluate(formula))
 
     @tool(read_only=True, open_world=False)
     def read_notes() -> list[str]:
-        """The notes that were taken so far."""
+        """Return the notes taken so far."""
         return list(notes)
 
     @tool(destructive=False, open_world=False)
@@ -109,7 +110,7 @@ def demo_tools(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> tuple
             text: The note.
         """
         if len(notes) >= _MOST_NOTES:
-            raise ValueError(f"there are {_MOST_NOTES} notes already, and no more room")
+            raise ValueError(f"there are {_MOST_NOTES} notes already, which is the maximum")
         notes.append(text)
         return f"note {len(notes)} taken"
 
@@ -117,18 +118,18 @@ def demo_tools(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> tuple
 
 
 def evaluate(formula: str) -> int | float:
-    """What a formula comes to; it can do nothing but count.
+    """Evaluate a formula; no other code can be executed.
 
     Raises:
-        ValueError: It is too long, or not made of numbers, operators and brackets.
-        ZeroDivisionError, OverflowError: As Python has them.
+        ValueError: The formula is too long, or contains more than numbers, operators and brackets.
+        ZeroDivisionError, OverflowError: As in Python.
     """
     if len(formula) > _LONGEST_FORMULA:
         raise ValueError(f"a formula has at most {_LONGEST_FORMULA} characters")
     try:
         tree = ast.parse(formula.strip(), mode="eval")
     except (SyntaxError, RecursionError, MemoryError):
-        raise ValueError("that is no formula") from None
+        raise ValueError("the formula is not valid") from None
     return _value(tree.body)
 
 
@@ -143,4 +144,4 @@ def _value(node: ast.expr) -> int | float:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
             return _OPERATIONS[type(op)](_value(left), _value(right))
         case _:
-            raise ValueError("a formula is made of numbers, + - * / // % and brackets")
+            raise ValueError("a formula may contain only numbers, + - * / // % and brackets")

@@ -100,6 +100,6 @@ def as_markdown(messages: Messages) -> str:
 
 
 def _result_as_code(result: ToolResultBlock) -> str:
-    # Indented: no fence is safe from what a tool gives.
+    # Indented, because a tool's result may contain any fence.
     lines = result_lines(result.content, 10_000)
     return "\n".join([f"- result of `{result.name}`:", "", *(f"      {line}" for line in lines)])

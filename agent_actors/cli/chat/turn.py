@@ -22,14 +22,14 @@ from agent_actors.errors import AgentError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 from agent_actors.tools.ask import ASK_USER_QUESTION
 
-# Seconds between two looks for questions of runs that tools have started, of which no event tells.
+# Seconds between checks for questions of runs that tools have started; no event announces these.
 _LOOK_EVERY: Final = 0.2
-_STILL_ENDING: Final = "still ending; Ctrl-C once more ends the program at once"
+_STILL_ENDING: Final = "the turn is still ending; Ctrl-C again ends the program at once"
 _NO: Final = "no"
-_NOBODY: Final = "nobody is there to be asked"
-# Seconds in which a turn that is interrupted has usually ended.
+_NOBODY: Final = "no person can be asked"
+# Seconds in which an interrupted turn has usually ended.
 _SOON: Final = 0.5
-# Characters of a question, and of one of its choices, that are shown.
+# Maximum number of displayed characters of a question, and of each of its choices.
 _QUESTION_SIZE: Final = 4000
 _CHOICE_SIZE: Final = 200
 Pressed: TypeAlias = Literal["interrupts", "waits", "gives_up"]
@@ -37,7 +37,7 @@ Pressed: TypeAlias = Literal["interrupts", "waits", "gives_up"]
 
 @attrs.frozen
 class TurnOutcome:
-    """How a turn ended.
+    """The outcome of a turn.
 
     Attributes:
         session_id: The session; None if the turn never began.
@@ -107,7 +107,7 @@ class ChatTurn:
         return TurnOutcome(self._session_id, self._failure is not None, self._presses > 0)
 
     def press(self) -> Pressed:
-        """Handle Ctrl-C: the first interrupts, one after the warning means giving up."""
+        """Handle Ctrl-C: the first press interrupts; a press after the warning gives up."""
         self._presses += 1
         self._pressed.set()
         if self._presses == 1:
@@ -169,7 +169,7 @@ class ChatTurn:
             await self._ask_open()
 
     async def _ask_open(self) -> None:
-        # The oldest first; others may have come meanwhile.
+        # Ask the oldest question first; more may have arrived in the meantime.
         while True:
             questions = self._runtime.questions.pending()
             question = next((one for one in questions if one.id not in self._seen), None)
@@ -185,7 +185,7 @@ class ChatTurn:
     async def _ask(self, question: Question) -> None:
         if not self._ui.can_ask:
             about = on_one_line(question.prompt, _CHOICE_SIZE)
-            await self._ui.write(ChatMessage(f"note: nobody is there to be asked: {about}", "dim"))
+            await self._ui.write(ChatMessage(f"note: no person can be asked: {about}", "dim"))
             self._answer(question, PermissionDecision("deny", reason=_NOBODY))
             return
         await self._ui.write(*_question_messages(question))
@@ -195,7 +195,7 @@ class ChatTurn:
             nursery.start_soon(self._watch, question, nursery.cancel_scope)
             try:
                 said = await self._choice(question)
-            except OSError as error:  # in a group it would not be found again
+            except OSError as error:  # inside a group, callers could not catch it
                 broken = error
             nursery.cancel_scope.cancel("answered")
         if broken is not None:
@@ -228,7 +228,7 @@ class ChatTurn:
         try:
             self._runtime.questions.answer(question.id, said)
         except QuestionClosed:
-            # Its run ended while the answer was typed; the end is shown.
+            # The run ended while the user was typing; the end of the run is displayed.
             return
 
     async def _watch(self, question: Question, asking: trio.CancelScope) -> None:
@@ -239,12 +239,12 @@ class ChatTurn:
 
 
 def _is_permission(question: Question) -> bool:
-    # By the tool, since a model that asks may name any choices.
+    # Check the tool's name, since a model can ask a question with any choices.
     return question.tool_name != ASK_USER_QUESTION
 
 
 def _question_messages(question: Question) -> Sequence[ChatMessage]:
-    # Text of a model is truncated, and marked, so that it does not look like our own.
+    # Text of a model is truncated and marked, so that it cannot imitate the chat itself.
     if _is_permission(question):
         why = on_one_line(question.reason, _CHOICE_SIZE)
         asked = ChatMessage(on_one_line(question.prompt, _QUESTION_SIZE), "heading")
@@ -259,10 +259,10 @@ def _question_messages(question: Question) -> Sequence[ChatMessage]:
 
 def _answer_hint(question: Question) -> str:
     if not question.choices:
-        return "answer with a text, or Ctrl-C to interrupt"
+        return "answer with text, or press Ctrl-C to interrupt"
     if _is_permission(question):
         return (
-            "answer yes (this call), session (such calls in this session), always (in every "
-            "session until you leave) or no; the first letter will do"
+            "answer yes (this call), session (such calls in this session), always (such calls in "
+            "every session until you leave) or no; the first letter is enough"
         )
     return "answer with a number, or with the beginning of a choice"

@@ -1,8 +1,8 @@
-"""How a turn looks in a terminal: events in, things to print out. Pure: it is told the time.
+"""The display of a turn in a terminal, built from events. Pure: the caller passes the time.
 
-A view holds what is *finished*, which is printed once and scrolls away, and what is *live*, which
-is drawn anew at the bottom until it is finished: the last block of the answer, the calls that run,
-and a line that shows that the turn is alive.
+A view has a *finished* part, which is printed once and scrolls away, and a *live* part, which is
+redrawn at the bottom until it is finished. The live part consists of the last block of the
+response, the running calls, and a line that shows that the turn is active.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -43,7 +43,7 @@ _RUNNING: Final = "●"
 _DONE: Final = "✓"
 _FAILED: Final = "✗"
 
-# Kinds of what is printed; between two kinds stands an empty line.
+# Kinds of output; an empty line separates two different kinds.
 _Kind: TypeAlias = Literal["text", "thought", "tool", "note"]
 
 
@@ -56,27 +56,27 @@ class _Call:
 
 @attrs.define(eq=False)
 class TurnView:
-    """One turn.
+    """The display of one turn.
 
     Args:
-        thinking: Whether the model's thoughts are shown.
-        since: When it began, by the clock of `feed` and `live`.
+        thinking: True: show the model's thinking.
+        since: The time when the turn began, by the clock of `feed` and `live`.
     """
 
     thinking: bool
     since: float
-    # What of the answer, and of a thought, is not finished.
+    # The unfinished part of the response, and of the thinking.
     _answer: str = attrs.field(default="", init=False)
     _thought: str = attrs.field(default="", init=False)
     _thinks: bool = attrs.field(default=False, init=False)
-    # Whether the answer under way was shown as it came: where hooks withhold it, it comes whole.
+    # True if the current response was streamed. If hooks withhold it, it arrives complete.
     _streamed: bool = attrs.field(default=False, init=False)
     _calls: dict[str, _Call] = attrs.field(factory=dict[str, _Call], init=False)
     _finished: list[RenderableType] = attrs.field(factory=list[RenderableType], init=False)
     _last: "_Kind | None" = attrs.field(default=None, init=False)
 
     def feed(self, event: AnyEvent, now: float) -> None:
-        """Take an event; those that nobody needs to see are passed over."""
+        """Process an event; events that need no display are ignored."""
         match event:
             case AssistantDelta(text=text):
                 self._take_text(text)
@@ -94,7 +94,7 @@ class TurnView:
                 self._take_result(event)
             case AttemptRestarted(reason=reason):
                 self._answer = self._thought = ""
-                self.note(f"the answer begins anew: {reason}")
+                self.note(f"the response was restarted: {reason}")
             case StreamNotice(text=text) | Notification(text=text):
                 self.note(text)
             case ResultEvent():
@@ -106,12 +106,12 @@ class TurnView:
                 pass
 
     def note(self, text: str) -> None:
-        """Say something beside the answer."""
+        """Print a note, apart from the response."""
         self.flush()
         self._print("note", Text(f"note: {clean(text)}", style="dim"))
 
     def flush(self) -> None:
-        """What is live of the answer is finished as it is."""
+        """Finish the live part of the response as it is."""
         if self._thought:
             self._print_thought(self._thought)
             self._thought = ""
@@ -120,16 +120,16 @@ class TurnView:
         self._answer = ""
 
     def take(self) -> list[RenderableType]:
-        """What was finished since the last look."""
+        """Return the output that was finished since the previous call."""
         finished, self._finished = self._finished, []
         return finished
 
     def live(self, now: float, *, height: int) -> list[RenderableType]:
-        """What is drawn at the bottom until it is finished.
+        """Return the live part, to be drawn at the bottom.
 
         Args:
             now: The time, by the clock of `feed`.
-            height: How many lines there is room for; a little more than is shown may come.
+            height: The number of available lines; the result may have a few more.
         """
         shown: list[RenderableType] = []
         if self._thought:
@@ -201,9 +201,9 @@ class TurnView:
         self.flush()
         self._calls.clear()
         if result.stop_reason == StopReason.INTERRUPTED:
-            self.note("interrupted; what was finished is kept, and Ctrl-C again leaves")
+            self.note("interrupted; finished parts are kept; Ctrl-C again leaves")
         elif result.stop_reason != StopReason.COMPLETED:
-            self.note(f"the answer is not whole: {result.stop_reason}")
+            self.note(f"the response is incomplete: {result.stop_reason}")
         told = f"{duration(result.duration)}, {usage_text(result.usage)}"
         self._finished += [Text(), Text(told, style="dim"), Text()]
 
@@ -220,7 +220,7 @@ class TurnView:
         self._last = kind
 
     def _gap(self, kind: _Kind) -> list[RenderableType]:
-        # Between two blocks of an answer, too; the lines of one thought follow each other.
+        # An empty line also separates two blocks of a response, but not the lines of one thought.
         return [] if kind == self._last and kind != "text" else [Text()]
 
 

@@ -1,8 +1,7 @@
-"""The odd ways of tool calls in the chunks of one answer.
+"""Finds quirks of tool calls in the chunks of one response. Pure.
 
-Pure. It takes fragments as they came and says what is odd about them; what they mean is assembly's
-business (`protocol/response/tool_call_fragments.py`), so it groups them only as far as it takes
-to see the oddity.
+It examines the fragments as they arrived. It groups fragments into calls only as far as it needs to
+see a quirk; `protocol/response/tool_call_fragments.py` does the real assembly.
 """
 
 import json
@@ -15,7 +14,7 @@ import attrs
 from agent_actors.cli.doctor.findings import Findings
 from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 
-# Ids that begin anew with each answer: `find:0`, `functions.find:0`, `call_0`.
+# Ids that are counted anew in each response: `find:0`, `functions.find:0`, `call_0`.
 _COUNTED_ID: Final = re.compile(r"(?:functions\.)?[\w-]+:\d+|call_\d{1,2}")
 _SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _DECODER: Final = json.JSONDecoder()
@@ -23,22 +22,22 @@ _DECODER: Final = json.JSONDecoder()
 
 @attrs.define(eq=False)
 class _Call:
-    """A call so far."""
+    """The state of a call."""
 
     index: JsonValue
     id: str = ""
     name: str = ""
     arguments: str = ""
     fragments: int = 0
-    bare: bool = True  # nothing was ever in the place of arguments but emptiness
+    bare: bool = True  # no arguments so far, only empty values
 
 
 class CallWatch:
-    """Watches the calls of one answer.
+    """Watches the calls of one response.
 
     Args:
-        notes: Where observed_quirks go.
-        known_ids: The ids of calls of earlier answers.
+        notes: Collects the observed quirks.
+        known_ids: The ids of calls in earlier responses.
     """
 
     def __init__(self, notes: Findings, known_ids: Iterable[str] = ()) -> None:
@@ -49,7 +48,7 @@ class CallWatch:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the calls, of those that have one."""
+        """The ids of the calls that have one."""
         return [call.id for call in self._calls if call.id]
 
     @property
@@ -58,13 +57,13 @@ class CallWatch:
         return bool(self._calls)
 
     def take_legacy(self, function: JsonObject) -> None:
-        """Take a fragment of the old form, which has no list."""
+        """Process a fragment of the legacy form, which has no list."""
         self._notes.note(50, json.dumps(function))
         self._legacy = True
         self.take({"index": 0, "function": function})
 
     def take(self, fragment: JsonObject) -> None:
-        """Take a fragment."""
+        """Process a fragment."""
         shown = json.dumps(fragment)
         function = fragment.get("function")
         function = function if isinstance(function, dict) else {}
@@ -86,7 +85,7 @@ class CallWatch:
             self._notes.note(24, shown)
 
     def close(self) -> None:
-        """The answer has ended: look at the calls as a whole."""
+        """End the response, and check the complete calls."""
         places = [call.index for call in self._calls]
         counted = all(isinstance(place, int) and place >= 0 for place in places)
         distinct = len({str(place) for place in places}) == len(places)
@@ -114,7 +113,7 @@ class CallWatch:
         return call
 
     def _goes_on(self, call: _Call, call_id: str, name: str, fragment: JsonObject) -> bool:
-        """Whether a fragment that no known id claims is one more of this call."""
+        """Return whether a fragment without a known id continues this call."""
         if call_id and call.id:
             return False
         elsewhere = "index" in fragment and fragment["index"] != call.index
@@ -171,7 +170,7 @@ class CallWatch:
 
 
 def _values_of(text: str) -> list[JsonValue] | None:
-    """The JSON values that stand in a text one behind the other; None if it holds anything else."""
+    """Return the adjacent JSON values in a text; None if it contains anything else."""
     values: list[JsonValue] = []
     at = 0
     if nests_deeper(text, MAX_DEPTH):
@@ -187,6 +186,6 @@ def _values_of(text: str) -> list[JsonValue] | None:
 
 
 def _objects_of(text: str) -> bool:
-    """True if this is whole objects and nothing else."""
+    """Return whether a text consists of complete JSON objects only."""
     values = _values_of(text.strip())
     return bool(values) and all(isinstance(value, dict) for value in values or ())

@@ -1,7 +1,7 @@
-"""What came over the wire and when, beside what a provider made of it.
+"""Recording of the bytes and the timing of responses, in addition to the provider's result.
 
-Owns an exchange that keeps a copy of each answer while the real provider reads it, so that what is
-measured and judged is what an agent would get.
+An exchange keeps a copy of each response while the real provider reads it, so that the doctor
+measures and judges exactly the bytes that an agent would get.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,22 +14,24 @@ from agent_actors.abc import ByteExchange, ByteSink, ExchangeStatistics, HttpReq
 from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
 
 MAX_KEPT: Final = 8 * 1024 * 1024
-"""Bytes of an answer that are kept: a long list of models fits, an endless stream does no harm."""
+"""Bytes of a response that are kept: enough for a long list of models, and bounded for endless
+streams.
+"""
 
 _LAST_WORDS: Final = (b"[DONE]", b"message_stop")
 _TAIL: Final = 512
-"""Bytes in which the last word is looked for."""
+"""Bytes at the end in which the end marker is searched."""
 
 
 @attrs.define(eq=False)
 class Capture:
-    """One answer, as it came. Times are those of `trio.current_time`.
+    """One response, as it arrived. Times are those of `trio.current_time`.
 
     Attributes:
-        status: The HTTP status; 0: no answer began.
-        headers: Its headers, names in lower case.
-        body: The beginning of its body, up to `MAX_KEPT` bytes.
-        reads: How many reads brought something of the body.
+        status: The HTTP status; 0: no response began.
+        headers: The headers, with names in lower case.
+        body: The beginning of the body, up to `MAX_KEPT` bytes.
+        reads: The number of reads that returned bytes of the body.
     """
 
     status: int = 0
@@ -38,24 +40,24 @@ class Capture:
     reads: int = 0
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The answer's head."""
+        """Record the head of the response."""
         self.status = status
         self.headers = dict(headers)
 
     def take(self, data: bytes) -> None:
-        """One read's worth of the body."""
+        """Record the bytes of one read."""
         self.reads += 1
         self.body += data[: MAX_KEPT - len(self.body)]
 
 
 class CapturingExchange:
-    """An exchange that keeps what each answer was.
+    """An exchange that keeps a copy of each response.
 
     Args:
-        exchange: Does the work; closed with this one.
+        exchange: Sends the requests; closed with this exchange.
 
     Attributes:
-        last: The answer of the last request; None before the first.
+        last: The response to the last request; None before the first.
     """
 
     def __init__(self, exchange: ByteExchange) -> None:
@@ -68,10 +70,10 @@ class CapturingExchange:
         await self._exchange.exchange(request, _Copied(sink, self.last))
 
     async def fetch(self, url: str, headers: Mapping[str, str]) -> Capture:
-        """Ask for a document.
+        """Request a document.
 
         Raises:
-            ProviderError: No answer came.
+            ProviderError: No response arrived.
 
         Cancellation: closes the connection.
         """
@@ -81,7 +83,7 @@ class CapturingExchange:
         return capture
 
     def statistics(self) -> ExchangeStatistics:
-        """A snapshot."""
+        """Return a snapshot of the statistics."""
         return self._exchange.statistics()
 
     async def aclose(self) -> None:
@@ -90,7 +92,7 @@ class CapturingExchange:
 
 
 class _Copied:
-    """A sink whose bytes are kept on their way."""
+    """A sink that copies the bytes on their way to another sink."""
 
     def __init__(self, sink: ByteSink, capture: Capture) -> None:
         self._sink = sink
@@ -102,8 +104,8 @@ class _Copied:
 
     @property
     def done(self) -> bool:
-        # A reader may have enough before the stream says that it ends; how it ends is to be seen,
-        # for as long as the reader lets it.
+        # The reader may be done before the end of the stream. The doctor needs to see the end, so
+        # it continues to the end marker.
         told = any(word in self._capture.body[-_TAIL:] for word in _LAST_WORDS)
         return (self._sink.done and told) or len(self._capture.body) >= MAX_KEPT
 
@@ -122,7 +124,7 @@ class _Copied:
 
 
 class _Nobody:
-    """A sink that wants all and keeps nothing."""
+    """A sink that accepts everything and keeps nothing."""
 
     full = False
     done = False
@@ -138,13 +140,13 @@ class _Nobody:
 
 
 class Stopwatch:
-    """A `ModelSink` that takes the time of what an agent would see.
+    """A `ModelSink` that measures when deltas arrive.
 
     Attributes:
-        started: When it was made.
-        first: When the first piece came; None while none has.
-        last: When the last one came.
-        pieces: How many came.
+        started: The time when the stopwatch was made.
+        first: The time of the first delta; None before it.
+        last: The time of the last delta.
+        pieces: The number of deltas.
     """
 
     full = False
@@ -156,7 +158,7 @@ class Stopwatch:
         self.pieces: int = 0
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
-        """Take these pieces."""
+        """Count these deltas."""
         seen = sum(isinstance(one, TextDelta | ThinkingDelta | ToolCallDelta) for one in deltas)
         if seen:
             self.last = trio.current_time()

@@ -1,4 +1,4 @@
-"""The order of `agent-actors doctor`: settle where to ask, examine, show, and come to a status."""
+"""The work of `agent-actors doctor`: examine the endpoint, show the report, return the status."""
 
 import json
 import sys
@@ -27,8 +27,8 @@ class Doctor:
         timeout: Seconds for each request.
 
     Attributes:
-        trying: What is tried now.
-        report: What was found; None before the end.
+        trying: The name of the current check.
+        report: The report; None before the end.
     """
 
     options: AgentOptions
@@ -40,15 +40,15 @@ class Doctor:
         """Examine the endpoint.
 
         Returns:
-            The exit status: 0 if an agent can work with it.
+            The exit status: 0 if an agent can use the endpoint.
 
         Raises:
-            ConfigError: Its URL is none.
+            ConfigError: The URL is not valid.
 
         Cancellation: safe; the connections are closed.
         """
         target = self.options.resolved
-        assert target is not None  # the command line makes no providers of its own
+        assert target is not None  # the command line never passes a provider object
         split_base_url(target.base_url, example="http://localhost:1234/v1")
         exchange = CapturingExchange(
             make_exchange(target.base_url, connect_timeout=self.options.connect_timeout)
@@ -57,35 +57,35 @@ class Doctor:
             probe = EndpointProbe(target, exchange, timeout=self.timeout)
             self.report = await Examination(probe, self._tell).examine()
         finally:
-            await exchange.aclose()  # noqa: ASYNC102 - it waits for nobody
+            await exchange.aclose()  # noqa: ASYNC102 - it does not block
         return 0 if self.report.usable else FAILED
 
     def look(self) -> str:
-        """What is tried now."""
+        """Return the name of the current check."""
         return self.trying
 
     def _tell(self, name: str) -> None:
         self.trying = name
 
 
-async def examine(options: AgentOptions, *, timeout: float, as_json: bool) -> int:  # noqa: ASYNC109 - the bound of each request, carried out by whoever asks
-    """Examine an endpoint and show what was found.
+async def examine(options: AgentOptions, *, timeout: float, as_json: bool) -> int:  # noqa: ASYNC109 - the limit of each request; the probe enforces it
+    """Examine an endpoint and show the report.
 
     Args:
-        options: The agent that would use it.
+        options: The agent that would use the endpoint.
         timeout: Seconds for each request.
-        as_json: Print one JSON object, and nothing else.
+        as_json: True: print one JSON object and nothing else.
 
     Returns:
-        The exit status: 0 if an agent can work with it.
+        The exit status: 0 if an agent can use the endpoint.
 
     Cancellation: safe; the connections are closed.
     """
     console = Console()
     doctor = Doctor(options, timeout)
     live = console.is_terminal and not as_json
-    beside = [partial(show_progress, console, doctor.look)] if live else []
-    status = await complete(doctor.work, beside=beside)
+    alongside = [partial(show_progress, console, doctor.look)] if live else []
+    status = await complete(doctor.work, alongside=alongside)
     if doctor.report is None:
         return status
     if as_json:

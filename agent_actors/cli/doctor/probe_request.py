@@ -1,7 +1,7 @@
-"""One request to the endpoint under examination, and all that is known of how it went.
+"""One request to the examined endpoint, and its complete result.
 
-Owns the real provider of each request, over the exchange that keeps a copy, the bound on its time,
-and what a refusal teaches: a request that is refused for one of its fields is asked again without.
+Each request uses the real provider over an exchange that keeps a copy, and has a time limit. If the
+endpoint rejects a request because of one of its fields, the request is repeated without that field.
 """
 
 import re
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
     from agent_actors.profiles.dialect import ChatDialect
 
 MAX_TOKENS: Final = 2048
-"""Tokens of an answer: a model that thinks first needs room to come to its point."""
+"""Tokens per response; a model that thinks first needs this many before it responds."""
 
 TEMPERATURE: Final = 0.7
-"""As agents send it by default: who refuses it is found out."""
+"""The temperature that agents send by default, to find out whether the endpoint rejects it."""
 
 _LESSONS: Final = 4
-"""How often one request is put in another way: more fields than that are no misunderstanding."""
+"""How often a rejected request is changed; more rejected fields indicate another problem."""
 
 _LONG_KEY: Final = 8
-"""Characters from which on a key is no part of a word."""
+"""Minimum length of a key that cannot be a part of an ordinary word."""
 
 _BAD_REQUEST: Final = frozenset({400, 422})
 
 
 @attrs.frozen
 class ProbeResult:
-    """How one request went.
+    """The result of one request.
 
     Attributes:
-        answer: What the model said; None if it failed.
-        failure: Why there is no answer.
-        capture: What came over the wire.
-        watch: When its pieces came.
-        seconds: How long it took.
-        reading: What is odd about it.
+        answer: The response; None if the request failed.
+        failure: The error, if there is no response.
+        capture: The bytes of the response.
+        watch: The times of its deltas.
+        seconds: The duration.
+        reading: The quirks of the response.
     """
 
     answer: ModelCompleted | None
@@ -75,23 +75,23 @@ class ProbeResult:
 
     @property
     def first_token(self) -> float | None:
-        """Seconds to the first piece; None if none came."""
+        """Seconds to the first delta; None if there was none."""
         return None if self.watch.first is None else self.watch.first - self.watch.started
 
 
 class EndpointProbe:
-    """Asks one endpoint.
+    """Sends requests to one endpoint.
 
     Args:
-        target: Where it is, by which key, in which dialect.
-        exchange: What to ask by.
+        target: The resolved endpoint, with its key and its dialect.
+        exchange: Sends the requests.
         timeout: Seconds for each request.
 
     Attributes:
-        dialect: Its ways, with what was learnt of them.
-        recommendations: What was learnt.
-        observed_quirks: The quirks that were seen, by number.
-        cumulative: True if texts were seen to repeat.
+        dialect: The dialect, including the settings learned so far.
+        recommendations: The settings learned so far.
+        observed_quirks: The observed quirks, by number.
+        cumulative: True if deltas repeated earlier text.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class EndpointProbe:
 
     @property
     def endpoint(self) -> str:
-        """Where it is, without secrets."""
+        """The URL of the endpoint, without secrets."""
         return public_url(self.target.base_url)
 
     async def ask(
@@ -118,7 +118,7 @@ class EndpointProbe:
         tools: tuple[ToolSpec, ...] = (),
         parallel: bool | None = None,
     ) -> ProbeResult:
-        """Ask, and ask in another way if the endpoint says what it refuses.
+        """Send a request, and change it if the endpoint reports which field it rejects.
 
         Cancellation: closes the connection.
         """
@@ -133,7 +133,7 @@ class EndpointProbe:
     async def send_invalid(
         self, *, model: str | None = None, key: str | None = None
     ) -> ProbeResult:
-        """Ask for a model that is none, or by a key that is none.
+        """Send a request with a model or a key that does not exist.
 
         Cancellation: closes the connection.
         """
@@ -141,10 +141,10 @@ class EndpointProbe:
         return await self._ask(request, self._provider(key))
 
     async def models(self) -> Capture:
-        """Ask for the list of models.
+        """Request the list of models.
 
         Raises:
-            ProviderError: No answer came.
+            ProviderError: No response arrived.
 
         Cancellation: closes the connection.
         """
@@ -159,19 +159,19 @@ class EndpointProbe:
         raise self._late("first_token")
 
     def learn(self, recommendation: Recommendation) -> None:
-        """From now on ask as this says."""
+        """Apply this recommendation to all further requests."""
         self.dialect = apply_recommendation(recommendation, self.dialect)
         self.recommendations = [
             one for one in self.recommendations if one.name != recommendation.name
         ] + [recommendation]
 
     def redacted(self, text: str) -> str:
-        """The text without the key, which an endpoint may repeat in what it says."""
+        """Remove the key from a text, since an endpoint may repeat the key in its messages."""
         key = self.target.api_key
         if not key:
             return text
         found = re.escape(key)
-        # A short one may be a part of any word; a long one is a secret wherever it stands.
+        # A short key may be a part of any word; a long key is a secret everywhere.
         alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
         return re.sub(alone, "(the key)", text)
 
@@ -222,7 +222,7 @@ class EndpointProbe:
         if self.target.profile.protocol != "openai" or not answered:
             return ResponseFindings()
         body = bytes(capture.body)
-        if body.lstrip()[:1] == b"<":  # a page is no odd answer, but none at all
+        if body.lstrip()[:1] == b"<":  # a web page is not a model's response
             return ResponseFindings()
         broken = isinstance(failure, ProviderDeadlineError | ProviderConnectError)
         ended = not broken and len(body) < MAX_KEPT

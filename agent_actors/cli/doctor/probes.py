@@ -1,7 +1,8 @@
-"""The examination: what is tried, in which order, and what is made of each outcome.
+"""The examination of an endpoint: the checks, their order, and the judgement of each result.
 
-Owns the prompts and the judgement. What is asked stands in `asking`; a failure of one thing ends
-only what rests on it, and a failure to connect ends all.
+The prompts and the judgement are defined here; `probe_request` sends the requests. If a check
+fails, only the checks that depend on it are skipped; if the connection fails, all checks are
+skipped.
 """
 
 import difflib
@@ -48,7 +49,7 @@ _TOOL: Final = ToolSpec(
 _NO_MODEL: Final = "no-such-model-of-agent-actors-doctor"
 _NO_KEY: Final = "wrong-key-of-agent-actors-doctor"
 _SHOWN: Final = 300
-"""Characters of what an endpoint said that are shown."""
+"""Maximum number of displayed characters of an endpoint's text."""
 
 _MS: Final = 1000.0
 
@@ -57,11 +58,11 @@ class Examination:
     """One examination of an endpoint.
 
     Args:
-        probe: Asks it.
-        tell: Told what is tried next.
+        probe: Sends the requests.
+        tell: Called with the name of the next check.
 
     Attributes:
-        checks: What was tried so far.
+        checks: The results so far, by name.
     """
 
     def __init__(self, probe: EndpointProbe, tell: Callable[[str], None]) -> None:
@@ -72,7 +73,7 @@ class Examination:
         self.checks: dict[str, Check] = {}
 
     async def examine(self) -> Report:
-        """Try everything.
+        """Run all checks.
 
         Cancellation: safe; the connection is closed.
         """
@@ -82,7 +83,7 @@ class Examination:
             await self._wrong_key()
         return self._report()
 
-    # What is tried.
+    # The checks.
 
     async def _reach(self) -> bool:
         self._tell("reachable")
@@ -92,8 +93,8 @@ class Examination:
             self._unreachable(error)
             return False
         except ProviderError as error:
-            # Another path may do better; the plain answer will tell.
-            self._put("models", "note", f"not told: {error}")
+            # Another path may work; the check of the response will show it.
+            self._put("models", "note", f"not available: {error}")
             return True
         self._put("reachable", "works", f"HTTP {capture.status} from {self._probe.endpoint}")
         self._put("models", *_judged_models(capture, self._probe.target.model))
@@ -140,7 +141,7 @@ class Examination:
         await self._parallel()
 
     async def _read_in_text(self, asked: Messages, outcome: ProbeResult) -> ProbeResult:
-        """The outcome; if calls stand in its text, that of asking again and reading them there."""
+        """Return the result; if its text contains calls, learn to read them and ask again."""
         answer = outcome.answer
         written = any(one.number == 25 for one in outcome.reading.observed_quirks)
         if answer is None or _calls_of(answer) or not written:
@@ -162,9 +163,9 @@ class Examination:
         elif answer.text.strip():
             self._put("tool result", "works", answer.text.strip())
         elif _calls_of(answer):
-            self._put("tool result", "works", "it was taken, and the model called again")
+            self._put("tool result", "works", "accepted; the model called the tool again")
         else:
-            self._put("tool result", "fails", "it was taken, but nothing was said of it")
+            self._put("tool result", "fails", "accepted, but the model did not respond with text")
 
     async def _parallel(self) -> None:
         self._tell("parallel calls")
@@ -174,9 +175,9 @@ class Examination:
             return
         count = len(_calls_of(outcome.answer))
         if count > 1:
-            self._put("parallel calls", "works", f"{count} calls in one answer")
+            self._put("parallel calls", "works", f"{count} calls in one response")
         else:
-            self._put("parallel calls", "note", f"{count} calls where two were asked for")
+            self._put("parallel calls", "note", f"{count} calls; two were requested")
 
     async def _wrong_model(self) -> None:
         self._tell("wrong model")
@@ -185,9 +186,11 @@ class Examination:
         if isinstance(failure, ProviderStatusError):
             self._put("wrong model", "works", self._said(failure))
         elif failure is not None:
-            self._put("wrong model", "note", f"no plain refusal, but {self._said(failure)}")
+            self._put("wrong model", "note", f"not clearly rejected: {self._said(failure)}")
         else:
-            self._put("wrong model", "note", "any name is answered: a mistyped one goes unnoticed")
+            self._put(
+                "wrong model", "note", "every name is accepted; a mistyped name is not noticed"
+            )
 
     async def _wrong_key(self) -> None:
         self._tell("wrong key")
@@ -196,11 +199,11 @@ class Examination:
         if isinstance(failure, ProviderStatusError) and failure.status in {401, 403}:
             self._put("wrong key", "works", self._said(failure))
         elif failure is not None:
-            self._put("wrong key", "note", f"no plain refusal, but {self._said(failure)}")
+            self._put("wrong key", "note", f"not clearly rejected: {self._said(failure)}")
         else:
-            self._put("wrong key", "note", "any key is taken")
+            self._put("wrong key", "note", "every key is accepted")
 
-    # What is made of it.
+    # The judgement.
 
     def _put(self, name: str, status: Status, told: str) -> None:
         self.checks[name] = Check(name, status, _short(self._probe.redacted(told)))
@@ -209,13 +212,13 @@ class Examination:
         self._put(name, "fails", self._said(failure))
 
     def _unreachable(self, failure: ProviderError | None) -> None:
-        # A server without TLS waits for a request that never comes, and says nothing of it.
+        # A server without TLS waits silently for a request that never arrives.
         secure = self._probe.target.base_url.startswith("https:")
-        doubt = "; does it really speak https?" if secure else ""
+        doubt = "; does the server support https?" if secure else ""
         self._put("reachable", "fails", f"{self._said(failure)}{doubt}")
 
     def _said(self, failure: ProviderError | None) -> str:
-        assert failure is not None  # an outcome without an answer has one
+        assert failure is not None  # a result without a response has an error
         return str(failure).removeprefix(f"{failure.endpoint}: ")
 
     def _report(self) -> Report:
@@ -250,11 +253,11 @@ def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
     body = bytes(capture.body)
     if not 200 <= capture.status < 300:
         told = message_of_body(body[:_SHOWN])
-        return "note", f"there is no list: HTTP {capture.status} {told}".strip()
+        return "note", f"no list: HTTP {capture.status} {told}".strip()
     names = _names_in(body)
     if names is None:
         page = looks_like_html(body[:_SHOWN].decode("utf-8", "replace"))
-        return "note", f"there is no list, but {'a page' if page else 'something else'}"
+        return "note", f"no list: the body is {'a web page' if page else 'something else'}"
     if model in names:
         return "works", f"{len(names)} listed, {model} among them"
     near = difflib.get_close_matches(model, names, n=1)
@@ -263,7 +266,7 @@ def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
 
 
 def _names_in(body: bytes) -> list[str] | None:
-    """The names in a list of models; None if this is none."""
+    """Return the names in a list of models; None if the body is not such a list."""
     if nests_deeper(body, MAX_DOCUMENT_DEPTH):
         return None
     try:
@@ -283,13 +286,13 @@ def _names_in(body: bytes) -> list[str] | None:
 
 def _judged_stream(outcome: ProbeResult) -> tuple[Status, str]:
     pieces, reads = outcome.watch.pieces, outcome.capture.reads
-    told = f"{pieces} pieces in {reads} reads over {outcome.seconds:.2f} s"
+    told = f"{pieces} deltas in {reads} reads over {outcome.seconds:.2f} s"
     if any(one.number == 47 for one in outcome.reading.observed_quirks):
-        return "note", "a stream was asked for, and one document came"
+        return "note", "a stream was requested, but a single document arrived"
     if pieces < 3:
-        return "note", f"the answer comes nearly whole: {told}"
+        return "note", f"nearly the complete response arrives in one delta: {told}"
     if reads < 3:
-        return "note", f"the answer is held back and comes at once: {told}"
+        return "note", f"the response is buffered and arrives at once: {told}"
     return "works", told
 
 
@@ -297,7 +300,7 @@ def _judged_usage(answer: ModelCompleted) -> tuple[Status, str]:
     usage = answer.usage
     told = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
     if usage.estimated or not (usage.input_tokens or usage.output_tokens):
-        return "note", "none is told; tokens are estimated"
+        return "note", "not reported; tokens are estimated"
     return "works", told
 
 
@@ -305,15 +308,15 @@ def _judged_reasoning(outcome: ProbeResult, answer: ModelCompleted) -> tuple[Sta
     thoughts = sum(len(block.thinking) for block in answer.blocks if block.type == "thinking")
     field = outcome.reading.reasoning_field
     if thoughts:
-        return "works", f"{thoughts} characters of thought" + (f" in {field}" if field else "")
-    return "note", "no thoughts were shown"
+        return "works", f"{thoughts} characters of thinking" + (f" in {field}" if field else "")
+    return "note", "no thinking was sent"
 
 
 def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelCompleted) -> tuple[Status, str]:
     if not calls:
         broken = [block.error for block in answer.blocks if block.type == "tool_use_error"]
         said = broken[0] if broken else answer.text.strip() or "nothing"
-        return "fails", f"no call that can be carried out, but: {said}"
+        return "fails", f"no executable call; the model sent: {said}"
     call = calls[0]
     shown = f"{call.name}({json.dumps(call.input, ensure_ascii=False)})"
     if call.name != _TOOL.name or not isinstance(call.input.get("city"), str):
@@ -336,7 +339,7 @@ def _figures_of(outcome: ProbeResult, answer: ModelCompleted) -> Figures:
 
 
 def _rate(count: int, seconds: float) -> float | None:
-    # A span too short to be one of the endpoint's would make a figure of our own.
+    # A very short span measures this program and not the endpoint.
     if count < 1 or seconds < 0.001 or not math.isfinite(seconds):
         return None
     return round(count / seconds, 1)

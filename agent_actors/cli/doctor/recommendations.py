@@ -20,11 +20,11 @@ _OTHER_FIELD: Final[Mapping[str, str]] = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
 }
-# Fields of a request that an endpoint may do without.
+# Fields of a request that can be omitted.
 _DISPENSABLE: Final = ("temperature", "parallel_tool_calls", "tool_choice", "top_p", "seed")
 _NINE: Final = re.compile(r"length of 9|9 characters|nine")
 _HARMONY: Final = re.compile(r"to=functions\.|<\|channel\|>")
-# Seconds to the first token beyond which a longer deadline is worth a word.
+# Seconds to the first token above which a longer timeout is recommended.
 _SLOW: Final = 60.0
 
 
@@ -51,17 +51,17 @@ def recommend_after_refusal(message: str, dialect: ChatDialect) -> Recommendatio
     current = dialect.max_tokens_field
     if _names(current, message):
         other = _OTHER_FIELD.get(current, "max_tokens")
-        return _profile("max_tokens_field", other, f"{current} is refused")
+        return _profile("max_tokens_field", other, f"{current} is rejected")
     if dialect.include_usage and (_names("stream_options", message) or "include_usage" in message):
-        return _profile("include_usage", False, "the question for token counts is refused")
+        return _profile("include_usage", False, "the request for token counts is rejected")
     if _names("reasoning_content", message):
         return _echo(dialect)
     if not dialect.short_call_ids and "id" in message and _NINE.search(message):
-        return _profile("short_call_ids", True, "longer ids of calls are refused")
+        return _profile("short_call_ids", True, "longer call ids are rejected")
     for field in _DISPENSABLE:
         if _names(field, message) and field not in dialect.refuses:
             fields = tuple(sorted((*dialect.refuses, field)))
-            return _profile("refuses", fields, f"{field} is refused")
+            return _profile("refuses", fields, f"{field} is rejected")
     return None
 
 
@@ -70,7 +70,7 @@ def recommend_text_calls(text: str, dialect: ChatDialect) -> Recommendation | No
     kind: TextToolCalls = "harmony" if _HARMONY.search(text) else "tags"
     if dialect.text_tool_calls == kind:
         return None
-    return _profile("text_tool_calls", kind, "the model writes its calls into the text")
+    return _profile("text_tool_calls", kind, "the model writes calls into the text")
 
 
 def seen(
@@ -79,10 +79,14 @@ def seen(
     """Return settings for observed quirks, in addition to those found by refusals."""
     found: list[Recommendation] = []
     if cumulative and not dialect.cumulative:
-        found.append(_profile("cumulative", True, "each piece repeats all the text so far"))
+        found.append(_profile("cumulative", True, "each delta repeats all text so far"))
     if 23 in numbers and not dialect.short_call_ids:
         found.append(
-            _profile("short_call_ids", True, "its own ids are nine letters and digits; others fail")
+            _profile(
+                "short_call_ids",
+                True,
+                "its call ids have nine letters and digits; others may be rejected",
+            )
         )
     return found
 
@@ -92,9 +96,7 @@ def slow(first_token: float | None) -> list[Recommendation]:
     if first_token is None or first_token < _SLOW:
         return []
     seconds = float(round(3 * first_token))
-    return [
-        Recommendation("option", "first_token_timeout", seconds, "the first token takes its time")
-    ]
+    return [Recommendation("option", "first_token_timeout", seconds, "the first token is slow")]
 
 
 def recommend_profile(
@@ -104,9 +106,7 @@ def recommend_profile(
     where = _place(base_url)
     for name, profile in profiles.items():
         if profile.base_url and _place(profile.base_url) == where:
-            return [
-                Recommendation("option", "provider", name, "there is a profile of this endpoint")
-            ]
+            return [Recommendation("option", "provider", name, "this endpoint has a profile")]
     return []
 
 
@@ -133,8 +133,8 @@ def _profile(name: str, value: str | bool | tuple[str, ...], why: str) -> Recomm
 
 def _echo(dialect: ChatDialect) -> Recommendation:
     if dialect.echo_reasoning:
-        return _profile("echo_reasoning", "", "thoughts that are sent back are refused")
-    return _profile("echo_reasoning", "reasoning_content", "it wants its thoughts back")
+        return _profile("echo_reasoning", "", "thinking that is sent back is rejected")
+    return _profile("echo_reasoning", "reasoning_content", "thinking must be sent back")
 
 
 def _names(field: str, message: str) -> bool:

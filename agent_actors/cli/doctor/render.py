@@ -1,6 +1,6 @@
-"""How a report looks: tables on a terminal, plain lines elsewhere. It draws with rich.
+"""The display of a report: tables on a terminal, plain lines elsewhere. Drawn with rich.
 
-What an endpoint said is shown as text, never as markup, and without control characters.
+Text of an endpoint is displayed as text, never as markup, and without control characters.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,17 +16,17 @@ from rich.text import Text
 from agent_actors.cli.doctor.report import Check, Figures, Report, profile_text, toml
 from agent_actors.cli.outcome import visible
 
-# Seconds between two pictures: a person sees that it goes on.
+# Seconds between two frames, so that a person sees the progress.
 _EVERY: Final = 0.1
 _COLOURS: Final = {"works": "green", "note": "yellow", "fails": "red", "untried": "dim"}
 
 
 async def show_progress(console: Console, look: Callable[[], str]) -> None:
-    """Show what is tried now, until cancelled; then it is wiped away.
+    """Show the current check until cancelled, then erase it.
 
     Args:
-        console: Where to.
-        look: What is tried now.
+        console: The console to draw on.
+        look: Returns the name of the current check.
 
     Cancellation: safe.
     """
@@ -42,8 +42,8 @@ def show(console: Console, report: Report) -> None:
     """Show a report.
 
     Args:
-        console: Where to; with a terminal behind it, in tables.
-        report: What was found.
+        console: The console to print to; a terminal gets tables.
+        report: The report.
     """
     if console.is_terminal:
         _draw(console, report)
@@ -53,7 +53,7 @@ def show(console: Console, report: Report) -> None:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """A report as lines of plain text."""
+    """Yield a report as lines of plain text."""
     yield f"{visible(report.model)} at {report.endpoint} ({report.provider}, {report.protocol})"
     for check in report.checks:
         needed = "*" if check.needed else " "
@@ -69,11 +69,11 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def verdict(report: Report) -> str:
-    """The end of it, in a sentence."""
+    """Return the conclusion of a report in one sentence."""
     if report.usable:
-        return "An agent can work with this endpoint."
+        return "An agent can use this endpoint."
     lacking = [c.name for c in report.checks if c.needed and c.status != "works"]
-    return f"An agent cannot work with this endpoint; it lacks: {', '.join(lacking)}."
+    return f"An agent cannot use this endpoint; missing: {', '.join(lacking)}."
 
 
 def _draw(console: Console, report: Report) -> None:
@@ -84,12 +84,12 @@ def _draw(console: Console, report: Report) -> None:
     if figures:
         console.print(_grid(*figures))
     if report.observed_quirks:
-        table = Table("no.", "quirk", "seen", title="quirks seen", title_justify="left")
+        table = Table("no.", "quirk", "seen", title="observed quirks", title_justify="left")
         for one in report.observed_quirks:
             table.add_row(_numbered(report, one.number), one.name, Text(visible(one.seen)))
         console.print(table)
     if report.recommendations:
-        table = Table("where", "set", "why", title="to set", title_justify="left")
+        table = Table("where", "set", "why", title="recommended settings", title_justify="left")
         for recommendation in report.recommendations:
             setting = Text(f"{recommendation.name} = {toml(recommendation.value)}")
             table.add_row(recommendation.place, setting, recommendation.why)
@@ -120,7 +120,7 @@ def _figures(figures: Figures) -> Iterator[tuple[str, str]]:
     if figures.first_token_ms is not None:
         yield "time to the first token", f"{figures.first_token_ms:,.1f} ms"
     if figures.deltas_per_s is not None:
-        yield "pieces per second", f"{figures.deltas_per_s:,.1f}"
+        yield "deltas per second", f"{figures.deltas_per_s:,.1f}"
     if figures.tokens_per_s is not None:
         yield "tokens per second", f"{figures.tokens_per_s:,.1f}"
 

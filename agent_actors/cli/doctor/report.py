@@ -1,6 +1,6 @@
-"""What the doctor found, as values: checks, figures, quirks, and what to set.
+"""The results of the doctor as values: checks, figures, quirks, and recommended settings. Pure.
 
-Pure. An endpoint is usable if every check that an agent needs works.
+An endpoint is usable if every check that an agent needs works.
 """
 
 import json
@@ -13,11 +13,11 @@ from agent_actors.cli.doctor.findings import ObservedQuirk
 from agent_actors.cli.doctor.recommendations import Recommendation
 from agent_actors.domain.json import JsonObject, JsonValue
 
-# `note`: it works or is not there, and either way somebody should know.
+# `note`: a feature works differently or is missing, and an agent does not need it.
 Status: TypeAlias = Literal["works", "note", "fails", "untried"]
 
 NEEDED: Final = ("reachable", "answer", "tool call", "tool result")
-"""What an agent cannot do without."""
+"""The checks that an agent needs."""
 
 CHECKS: Final = (
     "reachable",
@@ -32,17 +32,17 @@ CHECKS: Final = (
     "wrong model",
     "wrong key",
 )
-"""All that is tried, in order."""
+"""All checks, in order."""
 
 
 @attrs.frozen
 class Check:
-    """One thing that was tried.
+    """The result of one check.
 
     Attributes:
-        name: What.
-        status: How it went.
-        told: What there is to say of it.
+        name: The name of the check.
+        status: The status.
+        detail: The details.
     """
 
     name: str
@@ -51,19 +51,19 @@ class Check:
 
     @property
     def needed(self) -> bool:
-        """True if an agent cannot do without."""
+        """True if an agent needs this check to work."""
         return self.name in NEEDED
 
 
 @attrs.frozen
 class Figures:
-    """How fast the plain answer was; None where there was nothing to measure.
+    """The speed of the plain response; a figure is None if it could not be measured.
 
     Attributes:
-        first_token_ms: Milliseconds from the request to the first piece.
-        deltas: Pieces of it.
-        reads: Reads from the socket that it came in.
-        deltas_per_s: Pieces per second, from the first to the last.
+        first_token_ms: Milliseconds from the request to the first delta.
+        deltas: Number of deltas.
+        reads: Number of reads from the socket.
+        deltas_per_s: Deltas per second, from the first to the last.
         tokens_per_s: Tokens per second, as the endpoint counts them.
     """
 
@@ -76,18 +76,18 @@ class Figures:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """All that was found.
+    """The complete result of an examination.
 
     Attributes:
-        endpoint: Where it is, without secrets.
+        endpoint: The URL, without secrets.
         provider: The name of the profile that was used.
-        protocol: Which protocol it speaks.
-        model: The model that was asked.
-        checks: What was tried, in order.
-        figures: How fast it was.
-        observed_quirks: The quirks that were seen, by number.
-        expected: The quirks that its profile knows of.
-        recommendations: What to set.
+        protocol: The protocol of the endpoint.
+        model: The model.
+        checks: The checks, in order.
+        figures: The speed.
+        observed_quirks: The observed quirks, by number.
+        expected: The quirks that the profile lists.
+        recommendations: The recommended settings.
     """
 
     endpoint: str
@@ -102,12 +102,12 @@ class Report:
 
     @property
     def usable(self) -> bool:
-        """True if all that an agent needs works."""
+        """True if every check that an agent needs works."""
         works = {check.name for check in self.checks if check.status == "works"}
         return works.issuperset(NEEDED)
 
     def as_json(self) -> JsonObject:
-        """The report for programs."""
+        """Return the report as JSON, for programs."""
         return {
             "endpoint": self.endpoint,
             "provider": self.provider,
@@ -130,7 +130,7 @@ class Report:
 
 
 def profile_text(report: Report) -> str:
-    """The table to put into a file of profiles; empty if nothing is to be set there."""
+    """Return the table for a file of profiles; empty if the profile needs no settings."""
     fields = [
         recommendation
         for recommendation in report.recommendations
@@ -144,13 +144,15 @@ def profile_text(report: Report) -> str:
 
 
 def toml(value: str | bool | float | Iterable[str]) -> str:
-    """A value as TOML has it."""
+    """Format a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return f"{value:g}"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # TOML escapes in a text what JSON does
+        return json.dumps(
+            value, ensure_ascii=False
+        )  # a TOML string has the same escapes as a JSON string
     return f"[{', '.join(map(toml, value))}]"
 
 

@@ -21,25 +21,25 @@ _CALL_IN_TEXT: Final = re.compile(r"<tool_call>|\bto=functions\.|<\|channel\|>co
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _DONE: Final = "[DONE]"
 _JUNK: Final = object()
-"""In place of a data line that is no JSON."""
+"""Replaces a data line that is not JSON."""
 
 _IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 37, 38, 39, 40, 45, 50})
-"""What is odd in a whole completion too; the rest is odd in a stream alone."""
+"""Quirks that a complete document can also have; all others exist only in a stream."""
 
 _OFTEN: Final = 2
-"""How often each text has to repeat the one before it: once may be chance."""
+"""How many texts must repeat the previous one; a single repetition may be chance."""
 
 
 @attrs.frozen
 class ResponseFindings:
-    """What was seen in one answer.
+    """The findings in one response.
 
     Attributes:
         observed_quirks: The quirks, by number.
-        call_ids: The ids of its calls.
-        reasoning_field: Under which name thoughts came; empty: there were none.
-        events: How many events of the stream held data.
-        cumulative: True if texts repeat those before them.
+        call_ids: The ids of the calls.
+        reasoning_field: The field that contained thinking; empty: there was none.
+        events: The number of events with data.
+        cumulative: True if each text repeats the text before it.
     """
 
     observed_quirks: tuple[ObservedQuirk, ...] = ()
@@ -52,12 +52,13 @@ class ResponseFindings:
 def read_answer(
     body: bytes, *, known_ids: Iterable[str] = (), ended: bool = True
 ) -> ResponseFindings:
-    """Look at an answer that was asked for as a stream.
+    """Examine a response to a request for a stream.
 
     Args:
-        body: All of it, or its beginning.
-        known_ids: The ids of calls of earlier answers.
-        ended: Whether the endpoint ended it. If it broke off, how it ends says nothing.
+        body: The body, or its beginning.
+        known_ids: The ids of calls in earlier responses.
+        ended: True if the endpoint ended the response. If the response broke off, its end is not
+            examined.
     """
     notes = Findings()
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
@@ -100,11 +101,11 @@ def _loaded(text: str) -> object:
 
 
 def _events(text: str, notes: Findings) -> Iterator[str]:
-    """The data of each event; what is odd about the lines is noted on the way."""
+    """Yield the data of each event, and note quirks of the lines."""
     if "\r" in text:
         notes.note(44, "CR LF" if "\r\n" in text else "CR")
     data: list[str] = []
-    blank = 1  # as if a blank line had come before the first one
+    blank = 1  # treat the beginning like a position after a blank line
     for line in (*_LINE_END.split(text), ""):
         if not line:
             if data:
@@ -113,7 +114,7 @@ def _events(text: str, notes: Findings) -> Iterator[str]:
             blank += 1
             continue
         if blank > 1:
-            notes.note(42, "a blank line more than parts two events")
+            notes.note(42, "more than one blank line between two events")
         blank = 0
         _note_line(line, notes)
         if line.startswith("data:"):
@@ -130,7 +131,7 @@ def _note_line(line: str, notes: Findings) -> None:
 
 
 class _Watch:
-    """Watches the chunks of one answer."""
+    """Watches the chunks of one response."""
 
     def __init__(self, notes: Findings, calls: CallWatch) -> None:
         self.calls = calls
@@ -143,7 +144,7 @@ class _Watch:
         self._counted = False
 
     def document(self, value: object) -> None:
-        """Take a whole completion, or an error, that came in place of a stream."""
+        """Process a complete response or an error that was sent instead of a stream."""
         for chunk in _objects(_listed(value)):
             if chunk.get("error"):
                 self._notes.note(45, json.dumps(chunk["error"]))
@@ -154,14 +155,14 @@ class _Watch:
         self._whole()
 
     def take(self, value: object) -> None:
-        """Take the data of an event."""
+        """Process the data of an event."""
         if value is None:
             self._notes.note(34, "null")
         for chunk in _objects(_listed(value)):
             self._chunk(chunk)
 
     def close(self, *, done: bool, ended: bool) -> None:
-        """The answer has ended."""
+        """End the response, and note quirks of its end."""
         notes = self._notes
         failed = 45 in notes or 46 in notes
         if ended and not (failed or (done and self._reasons)):
@@ -225,7 +226,7 @@ class _Watch:
             self._notes.note(31, shown)
 
     def _delta(self, delta: JsonObject) -> bool:
-        """Look at a delta; say whether it brought anything."""
+        """Process a delta, and return whether it has content."""
         notes = self._notes
         shown = json.dumps(delta)
         calls = _objects(delta.get("tool_calls"))
@@ -269,7 +270,7 @@ class _Watch:
 
 
 def _repeats(texts: list[str]) -> bool:
-    """True if each text repeats all so far, or the last one all before it."""
+    """Return whether each text repeats all text so far, or the last text repeats all others."""
     if len(texts) > _OFTEN and all(text.startswith(before) for before, text in pairwise(texts)):
         return len(set(texts)) > _OFTEN
     return len(texts) > _OFTEN and texts[-1] == "".join(texts[:-1])

@@ -1,6 +1,6 @@
-"""The commands about sessions, and their options.
+"""The `sessions` commands and their options.
 
-Owns names, help and defaults; what a command does stands in `work.py`.
+This module defines names, help texts and defaults. The work of each command is in `commands.py`.
 """
 
 from typing import Annotated, Final
@@ -18,7 +18,7 @@ _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 
 app: Final = App(
     name="sessions",
-    help="Look at the sessions of a store, copy them, take them back, check and repair them.",
+    help="List, show, copy, rewind, check and repair the sessions of a store.",
 )
 
 
@@ -32,27 +32,27 @@ async def list_sessions(
     after: str | None = None,
     json: _Flag = False,
 ) -> int:
-    """List sessions, the newest first.
+    """List sessions, newest first.
 
     Args:
-        store: The store: a file, or a directory of plain files.
-        where: Only those with this metadata, as key=value; may be repeated.
-        order: By the time of their first or their last record.
-        limit: The most to list.
-        after: Go on behind a page; its last line tells with what.
-        json: Print one JSON object, and nothing else.
+        store: Path of the store: a file, or a directory of plain files.
+        where: List only sessions with this metadata, as key=value; may be repeated.
+        order: Sort by the time of the first or the last record.
+        limit: Maximum number of sessions.
+        after: Continue after the previous page; use the value in its last line.
+        json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.list_job(where, order, limit, after), as_json=json)
 
 
 @app.command
 async def show(session: str, /, *, store: _Store = "", json: _Flag = False) -> int:
-    """Show a session: what is known of it, and its conversation.
+    """Show a session: its properties and its conversation.
 
     Args:
-        session: Its id.
-        store: The store: a file, or a directory of plain files.
-        json: Print one JSON object, and nothing else.
+        session: Id of the session.
+        store: Path of the store: a file, or a directory of plain files.
+        json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.show_job(session), as_json=json)
 
@@ -67,14 +67,14 @@ async def tail(
     follow: Annotated[_Flag, Parameter(alias="-f")] = False,
     json: _Flag = False,
 ) -> int:
-    """Show the last records of a session, a line each.
+    """Show the last records of a session, one per line.
 
     Args:
-        session: Its id.
-        store: The store: a file, or a directory of plain files.
-        lines: How many.
-        follow: Go on with those that come, until Ctrl-C; another process may write them.
-        json: Print each as the JSON that it is.
+        session: Id of the session.
+        store: Path of the store: a file, or a directory of plain files.
+        lines: Number of records.
+        follow: Continue with new records until Ctrl-C; another process may write them.
+        json: Print each record as JSON.
     """
     return await work.run_job(store, work.tail_job(session, lines, follow=follow), as_json=json)
 
@@ -88,13 +88,13 @@ async def export(
     messages: _Flag = False,
     json: Annotated[_Flag, Parameter(show=False)] = False,
 ) -> int:
-    """Write a session to stdout: its records, a line of JSON each, as they are kept.
+    """Write the stored records of a session to stdout, as one line of JSON each.
 
     Args:
-        session: Its id.
-        store: The store: a file, or a directory of plain files.
-        messages: Write its conversation instead, as OpenAI's chat completions have it.
-        json: It is JSON anyway.
+        session: Id of the session.
+        store: Path of the store: a file, or a directory of plain files.
+        messages: Write the conversation instead, as OpenAI's chat completions.
+        json: Has no effect; the output is always JSON.
     """
     return await work.run_job(store, work.export_job(session, messages=messages), as_json=json)
 
@@ -108,13 +108,13 @@ async def import_session(
     session: str | None = None,
     json: _Flag = False,
 ) -> int:
-    """Make a session of a file that was exported: of records, or of messages.
+    """Create a session from an exported file of records or messages.
 
     Args:
-        file: The file; - reads stdin.
-        store: The store: a file, or a directory of plain files; made if it is not there.
-        session: The id to give it; by default that of the records, or a new one.
-        json: Print one JSON object, and nothing else.
+        file: Path of the file; - reads stdin.
+        store: Path of the store: a file, or a directory of plain files; created if missing.
+        session: Id of the new session. By default that of the records, or a generated one.
+        json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.import_job(file, session), as_json=json, make=True)
 
@@ -129,14 +129,14 @@ async def fork(
     new: str | None = None,
     json: _Flag = False,
 ) -> int:
-    """Begin another session with the records of this one.
+    """Create a session with the records of an existing one.
 
     Args:
-        session: Its id.
-        store: The store: a file, or a directory of plain files.
-        at: The number of the last record to take; by default all.
-        new: The id of the new session; by default one is made.
-        json: Print one JSON object, and nothing else.
+        session: Id of the existing session.
+        store: Path of the store: a file, or a directory of plain files.
+        at: Number of the last record to copy. By default all records are copied.
+        new: Id of the new session. By default it is generated.
+        json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.fork_job(session, at, new), as_json=json)
 
@@ -145,40 +145,40 @@ async def fork(
 async def rewind(
     session: str, to: _NotNegative, /, *, store: _Store = "", json: _Flag = False
 ) -> int:
-    """Take a session back to what it was right after a record; nothing is lost by it.
+    """Rewind a session to its state right after a record; all records are kept.
 
     Args:
-        session: Its id.
-        to: The record's number; 0: the beginning.
-        store: The store: a file, or a directory of plain files.
-        json: Print one JSON object, and nothing else.
+        session: Id of the session.
+        to: Number of the record; 0 is the beginning.
+        store: Path of the store: a file, or a directory of plain files.
+        json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.rewind_job(session, to), as_json=json)
 
 
 @app.command
 async def delete(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
-    """Delete sessions for good.
+    """Delete sessions permanently.
 
     Args:
-        sessions: Their ids.
-        store: The store: a file, or a directory of plain files.
-        json: Print a line of JSON for each, and nothing else.
+        sessions: Ids of the sessions.
+        store: Path of the store: a file, or a directory of plain files.
+        json: Print a line of JSON for each session and nothing else.
     """
     return await work.run_job(store, work.delete_job(sessions), as_json=json)
 
 
 @app.command
 async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
-    """Check that sessions are valid. The exit status is 1 if one is not.
+    """Check that sessions are valid. The exit status is 1 if a session is not valid.
 
-    Each problem is a line: the session, the number of the record, its place in the file, and what
-    is wrong. Nothing is changed.
+    Each line is a problem: the session, the number of the record, its position in the file, and
+    the reason. Nothing is changed.
 
     Args:
-        sessions: Their ids; none: all of the store.
-        store: The store: a file, or a directory of plain files.
-        json: Print one JSON object, and nothing else.
+        sessions: Ids of the sessions. By default all sessions of the store are checked.
+        store: Path of the store: a file, or a directory of plain files.
+        json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.check_job(sessions), as_json=json)
 
@@ -188,12 +188,12 @@ async def repair(session: str, /, *sessions: str, store: _Store = "", json: _Fla
     """Repair the stored records of sessions that `check` reports as damaged, lost or repeated.
 
     Every readable record stays in its place. A record that cannot be read is replaced by one that
-    keeps its bytes. The log as it was is kept in a file, whose name is printed.
+    keeps its bytes. The original log is kept in a file, whose name is printed.
 
     Args:
-        session: Its id.
-        sessions: The ids of others.
-        store: The store: a file, or a directory of plain files.
-        json: Print a line of JSON for each, and nothing else.
+        session: Id of the session.
+        sessions: Ids of further sessions.
+        store: Path of the store: a file, or a directory of plain files.
+        json: Print a line of JSON for each session and nothing else.
     """
     return await work.run_job(store, work.repair_job((session, *sessions)), as_json=json)

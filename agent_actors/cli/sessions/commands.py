@@ -36,7 +36,7 @@ from agent_actors.stores.opening import open_store
 FROM_STDIN: Final = "-"
 # Sessions per page, when all sessions are listed.
 _PAGE: Final = 1000
-# Seconds between looks for new records of a session that another process may write.
+# Seconds between checks for new records of a session that another process may write.
 FOLLOW_EVERY: Final = 0.5
 
 Job: TypeAlias = Callable[["JobContext"], Awaitable[int]]
@@ -44,12 +44,12 @@ Job: TypeAlias = Callable[["JobContext"], Awaitable[int]]
 
 @attrs.frozen
 class JobContext:
-    """What a command works with.
+    """The objects that a command works with.
 
     Attributes:
         sessions: The sessions of the store.
         out: The output.
-        as_json: Whether to write JSON.
+        as_json: True: write JSON.
     """
 
     sessions: SessionAPI
@@ -71,8 +71,8 @@ async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) ->
     Args:
         store: The path.
         job: The work.
-        as_json: Whether JSON is wanted.
-        make: Whether a store is made if there is none.
+        as_json: True: write JSON.
+        make: True: create the store if it does not exist.
 
     Returns:
         The exit status.
@@ -80,7 +80,7 @@ async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) ->
 
     async def work() -> int:
         path = await _path_of(store, make=make)
-        # Looking deletes nothing, however old it is.
+        # Reading must not delete sessions, however old they are.
         opened = open_store(path, cleanup_period_days=math.inf)
         async with open_runtime(store=opened) as runtime:
             return await job(JobContext(runtime.sessions, Output(sys.stdout), as_json))
@@ -90,14 +90,14 @@ async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) ->
 
 async def _path_of(store: str, *, make: bool) -> str:
     if not store:
-        raise ConfigError("no store to look at: pass --store PATH, or set AGENT_ACTORS_STORE")
+        raise ConfigError("no store: pass --store PATH, or set AGENT_ACTORS_STORE")
     if not make and not await trio.Path(store).exists():
         raise ConfigError(f"there is no store at {store}")
     return store
 
 
 def list_job(where: Sequence[str], order: SessionOrder, limit: int, after: str | None) -> Job:
-    """A page of the sessions."""
+    """List a page of sessions."""
 
     async def job(context: JobContext) -> int:
         wanted = dict(map(_condition, where))
@@ -111,7 +111,9 @@ def _condition(text: str) -> tuple[str, JsonScalar]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"--where takes key=value; got {text!r}")
-    if nests_deeper(value, 0):  # a list or an object is text: listings compare single values
+    if nests_deeper(
+        value, 0
+    ):  # lists and objects stay text, since listings compare single values only
         return key, value
     try:
         read = json.loads(value)
@@ -121,7 +123,7 @@ def _condition(text: str) -> tuple[str, JsonScalar]:
 
 
 def show_job(session_id: str) -> Job:
-    """One session: what is known of it, and its conversation."""
+    """Show the properties and the conversation of a session."""
 
     async def job(context: JobContext) -> int:
         info = await context.sessions.info(session_id)
@@ -136,7 +138,7 @@ def show_job(session_id: str) -> Job:
 
 
 def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
-    """The last records of a session, and those that come."""
+    """Write the last records of a session and, with `follow`, new ones."""
 
     async def job(context: JobContext) -> int:
         info = await context.sessions.info(session_id)
@@ -158,7 +160,7 @@ def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
 
 
 def export_job(session_id: str, *, messages: bool) -> Job:
-    """A session as JSON lines of records, or as a list of OpenAI's messages."""
+    """Write a session as JSON lines of records, or as a list of OpenAI's messages."""
 
     async def job(context: JobContext) -> int:
         if messages:
@@ -172,7 +174,7 @@ def export_job(session_id: str, *, messages: bool) -> Job:
 
 
 def import_job(path: str, session_id: str | None) -> Job:
-    """A session of a file that was exported, of either form."""
+    """Create a session from an exported file, of either form."""
 
     async def job(context: JobContext) -> int:
         if path == FROM_STDIN:
@@ -196,12 +198,12 @@ def _messages(text: str) -> list[Mapping[str, object]]:
     except ValueError as error:
         raise InvalidEventError(f"expected a list of messages as JSON: {error}") from None
     if not all(isinstance(one, dict) for one in read):
-        raise InvalidEventError("expected a list of messages, and one is no object")
+        raise InvalidEventError("expected a list of messages, but an item is not an object")
     return cast("list[Mapping[str, object]]", read)
 
 
 def fork_job(session_id: str, at_seq: int | None, new_id: str | None) -> Job:
-    """Another session with the records of this one."""
+    """Create a session with the records of an existing one."""
 
     async def job(context: JobContext) -> int:
         made = await context.sessions.fork(session_id, at_seq, new_id=new_id)
@@ -211,11 +213,11 @@ def fork_job(session_id: str, at_seq: int | None, new_id: str | None) -> Job:
 
 
 def rewind_job(session_id: str, to_seq: int) -> Job:
-    """A session back to what it was after a record."""
+    """Rewind a session to its state after a record."""
 
     async def job(context: JobContext) -> int:
         messages = await context.sessions.rewind(session_id, to_seq)
-        told = f"{session_id} is back at record {to_seq}: {len(messages)} messages"
+        told = f"rewound {session_id} to record {to_seq}: {len(messages)} messages"
         return await context.write(
             told, {"session_id": session_id, "to_seq": to_seq, "messages": len(messages)}
         )
@@ -224,7 +226,7 @@ def rewind_job(session_id: str, to_seq: int) -> Job:
 
 
 def delete_job(session_ids: Sequence[str]) -> Job:
-    """Sessions, gone for good."""
+    """Delete sessions permanently."""
 
     async def job(context: JobContext) -> int:
         for session_id in session_ids:
@@ -239,7 +241,7 @@ def delete_job(session_ids: Sequence[str]) -> Job:
 
 
 def check_job(session_ids: Sequence[str]) -> Job:
-    """Whether sessions are valid: these, or all."""
+    """Check whether sessions are valid; without ids, all sessions of the store."""
 
     async def job(context: JobContext) -> int:
         names = session_ids or await _all(context.sessions)
@@ -249,7 +251,7 @@ def check_job(session_ids: Sequence[str]) -> Job:
             try:
                 faults[name] = await context.sessions.check(name)
                 found = await context.sessions.damage(name)
-            except SessionStoreError as error:  # the others are checked all the same
+            except SessionStoreError as error:  # continue with the other sessions
                 faults[name], found = (str(error),), ()
             if found:
                 damage[name] = [damage_as_json(one) for one in found]
@@ -260,7 +262,7 @@ def check_job(session_ids: Sequence[str]) -> Job:
 
 
 def repair_job(session_ids: Sequence[str]) -> Job:
-    """Make the damaged logs of sessions readable."""
+    """Repair the damaged logs of sessions."""
 
     async def job(context: JobContext) -> int:
         for session_id in session_ids:

@@ -1,6 +1,6 @@
-"""Sessions in words: a line for each in a listing, a line for each record, a page for one.
+"""Sessions as text: a line per session in a listing, a line per record, and a page per session.
 
-Pure. What a model or a caller said may hold anything: where it stands in a line, it is made one.
+Pure functions. Texts of models and callers may contain anything; in a line they are made one line.
 """
 
 import json
@@ -40,13 +40,13 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import SessionInfo, SessionPage, SessionSnapshot
 from agent_actors.sessions.alignment import Damage
 
-# Characters of a record's content in a line.
+# Maximum number of characters of a record's content in a line.
 _SHOWN: Final = 100
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 
 def page_as_text(page: SessionPage) -> str:
-    """A listing: a line for each session, and how to see more."""
+    """Render a listing: a line for each session, and the option that shows more."""
     if not page.sessions:
         return "no sessions\n"
     width = max(len(visible(info.session_id)) for info in page.sessions)
@@ -64,12 +64,12 @@ def _line_of(info: SessionInfo, width: int) -> str:
 
 
 def page_as_json(page: SessionPage) -> JsonObject:
-    """A listing as JSON."""
+    """Return a listing as JSON."""
     return {"sessions": [info_as_json(info) for info in page.sessions], "next": page.next}
 
 
 def info_as_json(info: SessionInfo) -> JsonObject:
-    """What is known of a session, as JSON."""
+    """Return the properties of a session as JSON."""
     return {
         "session_id": info.session_id,
         "created_at": info.created_at,
@@ -80,7 +80,7 @@ def info_as_json(info: SessionInfo) -> JsonObject:
 
 
 def snapshot_as_text(info: SessionInfo, snapshot: SessionSnapshot) -> str:
-    """A session as a page."""
+    """Render a session as a page."""
     usage = snapshot.usage
     facts: dict[str, str] = {
         "session": info.session_id,
@@ -99,7 +99,7 @@ def snapshot_as_text(info: SessionInfo, snapshot: SessionSnapshot) -> str:
     if snapshot.open_calls:
         facts["open calls"] = ", ".join(snapshot.open_calls)
     if snapshot.questions:
-        facts["waits for"] = ", ".join(snapshot.questions)
+        facts["open questions"] = ", ".join(snapshot.questions)
     width = max(map(len, facts))
     lines = [f"{visible(name).ljust(width)}  {visible(text)}" for name, text in facts.items()]
     lines += [f"[{todo.status}] {visible(todo.title)}" for todo in snapshot.todos]
@@ -107,7 +107,7 @@ def snapshot_as_text(info: SessionInfo, snapshot: SessionSnapshot) -> str:
 
 
 def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject:
-    """A session as JSON; its messages as OpenAI's chat completions have them."""
+    """Return a session as JSON, with its messages in the form of OpenAI's chat completions."""
     usage = snapshot.usage
     return {
         **info_as_json(info),
@@ -132,7 +132,7 @@ def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject
 
 
 def record_as_text(record: AnyEvent) -> str:
-    """A record as a line."""
+    """Render a record as one line."""
     text = visible(_content(record))
     if len(text) > _SHOWN:
         text = text[:_SHOWN] + "…"
@@ -140,7 +140,7 @@ def record_as_text(record: AnyEvent) -> str:
 
 
 def faults_as_text(faults: Mapping[str, Sequence[str]]) -> str:
-    """What was found in sessions: a line for each problem, and how many are valid."""
+    """Render the problems of sessions, one line each, and the number of valid sessions."""
     lines = [f"{visible(name)}: {visible(one)}" for name, found in faults.items() for one in found]
     valid = sum(not found for found in faults.values())
     lines.append(f"{valid} of {len(faults)} sessions are valid")
@@ -148,22 +148,22 @@ def faults_as_text(faults: Mapping[str, Sequence[str]]) -> str:
 
 
 def damage_as_json(damage: Damage) -> JsonObject:
-    """What is wrong with a stored log, as JSON."""
+    """Return damage of a stored log as JSON."""
     return {"seq": damage.seq, "offset": damage.offset, "reason": damage.reason}
 
 
 def repair_as_text(repair: LogRepair) -> str:
-    """What was repaired in a session: a line for each problem, and where the old log is."""
+    """Render the repairs of a session, one line each, and the place of the original log."""
     name = visible(repair.session_id)
     if not repair.damage:
         return f"{name}: nothing to repair\n"
     lines = [f"{name}: {visible(str(one))}" for one in repair.damage]
-    lines.append(f"{name}: repaired; the log as it was is in {visible(repair.backup or '')}")
+    lines.append(f"{name}: repaired; the original log is in {visible(repair.backup or '')}")
     return "\n".join(lines) + "\n"
 
 
 def repair_as_json(repair: LogRepair) -> JsonObject:
-    """What was repaired in a session, as JSON."""
+    """Return the repairs of a session as JSON."""
     damage: list[JsonValue] = [damage_as_json(one) for one in repair.damage]
     return {"session_id": repair.session_id, "repaired": damage, "backup": repair.backup}
 
@@ -184,7 +184,7 @@ def _content(record: AnyEvent) -> str:
         case SystemInit(model=model, cwd=cwd):
             return f"{model} in {cwd}"
         case SessionRewind(to_seq=seq):
-            return f"back to {seq}"
+            return f"to record {seq}"
         case ErrorEvent(error=error, message=message):
             return f"{error}: {message}"
         case UserQuestion(prompt=prompt):
@@ -196,9 +196,9 @@ def _content(record: AnyEvent) -> str:
         case SkillActivated(name=name):
             return name
         case TodosChanged(todos=todos):
-            return f"{len(todos)} to do"
+            return f"{len(todos)} todos"
         case FileChanged(path=path, content=content):
-            return f"{path} is gone" if content is None else f"{path}: {len(content)} characters"
+            return f"{path}: deleted" if content is None else f"{path}: {len(content)} characters"
         case UnknownEvent():
             return dumps_event(record)
         case UnreadableEvent(reason=reason):

@@ -1,7 +1,7 @@
-"""The quirks of tool calls in chat completions: what is odd, and which turns can be said so.
+"""The quirks of tool calls in chat completions, and the turns that endpoints can express with them.
 
-`CALL_QUIRKS` holds them in the order in which they are applied: arguments, names, ids, what later
-fragments say, and last the index, by which all others find their call.
+`CALL_QUIRKS` holds them in the order in which they are applied: arguments, names, ids, the fields
+of later fragments, and last the index, which all other changes need to find a call.
 """
 
 import json
@@ -35,11 +35,11 @@ _SIGNATURE: Final[Mapping[str, JsonValue]] = {
 _ONE_BY_ONE: Final = "separate calls"
 
 
-# ---- turns that an endpoint can say ----
+# ---- turns that an endpoint can express ----
 
 
 def _distinct_names(steps: Steps) -> Steps:
-    """No two calls of one tool; the id of each is its name."""
+    """Return the steps with one call per tool, whose id is its name."""
 
     def renamed(place: int, call: Call) -> Call:
         name = f"{call.name}_{place}"
@@ -63,7 +63,7 @@ def _one_call(steps: Steps) -> Steps:
 
 
 def _without_marks(steps: Steps) -> Steps:
-    """No text that is a mark, or is nothing but blanks."""
+    """Replace markers in texts and arguments, and put texts with outer blanks in brackets."""
     found: list[Step] = []
     for step in in_order(steps):
         if isinstance(step, Say):
@@ -339,4 +339,4 @@ _INDEXES: Final = (
 )
 
 CALL_QUIRKS: Final = (*_IN_TEXT, *_CALLS, *_INDEXES)
-"""All of them, in the order in which they are applied."""
+"""All quirks of calls, in the order in which they are applied."""

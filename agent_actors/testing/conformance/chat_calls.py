@@ -1,9 +1,9 @@
-"""What endpoints make of the tool calls in chat completion chunks.
+"""Changes of the tool calls in chat completion chunks, as endpoints make them.
 
-Pure functions of chunks, put to use by `quirks_chat`. They rely on what the clean chunks are: one
-choice with one delta each, a call's first fragment (its head) with id, name and no arguments, and
-the call's place among the calls as the index of all its fragments. Whatever changes an index
-therefore comes after whatever looks for a call.
+Pure functions of chunks, used by `quirks_chat`. They rely on the form of clean chunks. Each chunk
+has one choice with one delta. The first fragment of a call (its head) has the id and the name but
+no arguments. The index of every fragment is the call's position among the calls. Therefore a change
+of an index must be applied after every change that looks for a call.
 """
 
 import json
@@ -18,40 +18,40 @@ Fragments = list[JsonObject]
 
 
 def delta_of(chunk: JsonObject) -> JsonObject:
-    """The delta of a chunk; an empty one if it has no choice."""
+    """Return the delta of a chunk; empty if the chunk has no choice."""
     choices = cast("list[JsonObject]", chunk["choices"])
     return cast(JsonObject, choices[0].get("delta") or {}) if choices else {}
 
 
 def with_delta(chunk: JsonObject, delta: JsonValue) -> JsonObject:
-    """The chunk with another delta in its choice."""
+    """Return the chunk with another delta in its choice."""
     return with_choice(chunk, delta=delta)
 
 
 def with_choice(chunk: JsonObject, **fields: JsonValue) -> JsonObject:
-    """The chunk with these fields in its choice."""
+    """Return the chunk with these fields in its choice."""
     (choice,) = cast("list[JsonObject]", chunk["choices"])
     return {**chunk, "choices": [{**choice, **fields}]}
 
 
 def entry_of(chunk: JsonObject) -> JsonObject | None:
-    """The fragment of a call that this chunk brings."""
+    """Return the fragment of a call in this chunk, or None."""
     calls = delta_of(chunk).get("tool_calls")
     return cast("list[JsonObject]", calls)[0] if calls else None
 
 
 def function_of(fragment: JsonObject) -> JsonObject:
-    """Name and arguments of a fragment."""
+    """Return the function of a fragment, with its name and arguments."""
     return cast(JsonObject, fragment["function"])
 
 
 def with_function(fragment: JsonObject, **fields: JsonValue) -> JsonObject:
-    """The fragment with these fields in its function."""
+    """Return the fragment with these fields in its function."""
     return {**fragment, "function": {**function_of(fragment), **fields}}
 
 
 def on_fragments(change: Callable[[JsonObject], JsonObject]) -> Change:
-    """A change of fragments one by one, wherever they stand."""
+    """Make a change of each fragment, in any chunk."""
 
     def changed(event: JsonObject) -> JsonObject:
         delta = delta_of(event)
@@ -64,9 +64,9 @@ def on_fragments(change: Callable[[JsonObject], JsonObject]) -> Change:
 
 
 def on_calls(change: Callable[[Fragments], Fragments]) -> Change:
-    """A change of each call's fragments; they stay where they were among those of others.
+    """Make a change of each call's fragments; they keep their places among other calls' fragments.
 
-    Those that are more than before stand right behind the last.
+    Additional fragments follow the last one.
     """
 
     def changed(events: Events) -> Events:
@@ -94,7 +94,7 @@ def on_calls(change: Callable[[Fragments], Fragments]) -> Change:
 
 
 def on_last_call(change: Callable[[Fragments], Fragments]) -> Change:
-    """A change of the fragments of the last call alone."""
+    """Make a change of the fragments of the last call only."""
 
     def changed(events: Events) -> Events:
         entries = [entry for event in events if (entry := entry_of(event)) is not None]
@@ -107,7 +107,7 @@ def on_last_call(change: Callable[[Fragments], Fragments]) -> Change:
 
 
 def heads_apart(events: Events) -> Events:
-    """Calls whose first fragment has no arguments yet, as OpenAI sends them."""
+    """Move the arguments out of the first fragment of each call, as OpenAI sends them."""
     found: Events = []
     for event in events:
         entry = entry_of(event)
@@ -125,17 +125,17 @@ def heads_apart(events: Events) -> Events:
 
 
 def pieces_of(found: Fragments) -> list[JsonValue]:
-    """The pieces of a call's arguments."""
+    """Return the pieces of a call's arguments."""
     return [function_of(one)["arguments"] for one in found[1:]]
 
 
 def text_of(found: Fragments) -> str:
-    """The text of a call's arguments."""
+    """Return the text of a call's arguments."""
     return "".join(map(str, pieces_of(found)))
 
 
 def with_pieces(found: Fragments, pieces: Iterable[JsonValue]) -> Fragments:
-    """The call with its arguments in these pieces."""
+    """Return the call with its arguments in these pieces."""
     head = found[0]
     return [
         head,
@@ -144,19 +144,19 @@ def with_pieces(found: Fragments, pieces: Iterable[JsonValue]) -> Fragments:
 
 
 def pieces(change: Callable[[str, list[JsonValue]], Iterable[JsonValue]]) -> Change:
-    """A change of the pieces of each call's arguments; it gets the whole text, too."""
+    """Make a change of the pieces of each call's arguments; `change` gets their text, too."""
     return on_calls(
         lambda found: with_pieces(found, change(text_of(found), pieces_of(found))),
     )
 
 
 def loaded(text: str) -> JsonValue:
-    """The value that this JSON text says."""
+    """Parse this JSON text."""
     return cast(JsonValue, json.loads(text))
 
 
 def parameterless(**head: JsonValue) -> Change:
-    """Calls with an empty object send nothing after their head, which has these fields."""
+    """Send calls with empty arguments as a head only, with these fields in its function."""
 
     def change(found: Fragments) -> Fragments:
         if text_of(found) != "{}":
@@ -170,13 +170,13 @@ def parameterless(**head: JsonValue) -> Change:
 
 
 def cut_short(found: Fragments) -> Fragments:
-    """The call without the last character of its arguments."""
+    """Remove the last character of the call's arguments."""
     text = text_of(found)
     return with_pieces(found, [text[:-1]])
 
 
 def without_quotes(found: Fragments) -> Fragments:
-    """The call with a value of its arguments that lost its quotation mark."""
+    """Add a value without its opening quotation mark to the call's arguments."""
     text = text_of(found)
     return with_pieces(found, [text[:-1], (", " if text != "{}" else "") + '"hvd": Pura90"}'])
 
@@ -185,7 +185,7 @@ def without_quotes(found: Fragments) -> Fragments:
 
 
 def head_takes_first(found: Fragments) -> Fragments:
-    """The head has the first piece of the arguments."""
+    """Send the first piece of the arguments in the head."""
     head, *rest = found
     if not rest:
         return found
@@ -193,7 +193,7 @@ def head_takes_first(found: Fragments) -> Fragments:
 
 
 def head_takes_all(found: Fragments) -> Fragments:
-    """The call is one fragment."""
+    """Send the call as one fragment."""
     head, *rest = found
     if not rest:
         return found
@@ -203,18 +203,18 @@ def head_takes_all(found: Fragments) -> Fragments:
 
 
 def name_in_two(found: Fragments) -> Fragments:
-    """The name comes in two fragments, before the arguments."""
+    """Send the name in two fragments, before the arguments."""
     head, *rest = found
     name = str(function_of(head)["name"])
     first, second = name[: len(name) // 2], name[len(name) // 2 :]
     if not first or first == second:
-        return found  # a name that is said twice is said once
+        return found  # parsers take a repeated name for one name
     more: JsonObject = {"index": head["index"], "function": {"name": second}}
     return [with_function(head, name=first), more, *rest]
 
 
 def name_late(found: Fragments) -> Fragments:
-    """The name is sent after the arguments."""
+    """Send the name after the arguments."""
     head, *rest = found
     function = {key: value for key, value in function_of(head).items() if key != "name"}
     late: JsonObject = {"index": head["index"], "function": {"name": function_of(head)["name"]}}
@@ -222,13 +222,13 @@ def name_late(found: Fragments) -> Fragments:
 
 
 def leaked_token(found: Fragments) -> Fragments:
-    """A control token of the model's chat format stands in the name."""
+    """Add a control token of the model's chat format to the name."""
     head, *rest = found
     return [with_function(head, name=f"{function_of(head)['name']}<|channel|>commentary"), *rest]
 
 
 def head_repeated(found: Fragments) -> Fragments:
-    """Every fragment has id, type and name, and a stray name beside."""
+    """Send id, type and name in every fragment, and an additional name outside the function."""
     head, *rest = found
     name = function_of(head)["name"]
     told: JsonObject = {"type": "function", "name": None}
@@ -244,7 +244,7 @@ def head_repeated(found: Fragments) -> Fragments:
 
 
 def later(fields: Mapping[str, JsonValue], **function: JsonValue) -> Change:
-    """All fragments but the head have these fields, and these in their function."""
+    """Add these fields to all fragments except the head, and `function` to their functions."""
 
     def change(found: Fragments) -> Fragments:
         return [
@@ -256,12 +256,12 @@ def later(fields: Mapping[str, JsonValue], **function: JsonValue) -> Change:
 
 
 def heads(change: Callable[[JsonObject], JsonObject]) -> Change:
-    """A change of each call's head."""
+    """Make a change of each call's head."""
     return on_calls(lambda found: [change(found[0]), *found[1:]])
 
 
 def renamed_first(call_id: str) -> Change:
-    """The first call has this id."""
+    """Give this id to the first call."""
 
     def change(found: Fragments) -> Fragments:
         head, *rest = found
@@ -271,31 +271,31 @@ def renamed_first(call_id: str) -> Change:
 
 
 def without_id(head: JsonObject) -> JsonObject:
-    """The head without its id."""
+    """Remove the id from the head."""
     return {key: value for key, value in head.items() if key != "id"}
 
 
-# ---- places ----
+# ---- indexes ----
 
 
 def renumbered(number: Callable[[int], JsonValue]) -> Change:
-    """Another index for each call."""
+    """Change the index of each call."""
     return on_fragments(lambda one: {**one, "index": number(cast(int, one["index"]))})
 
 
 def without_index(fragment: JsonObject) -> JsonObject:
-    """The fragment without its index."""
+    """Remove the index from the fragment."""
     return {key: value for key, value in fragment.items() if key != "index"}
 
 
 def index_of_next(found: Fragments) -> Fragments:
-    """What follows the head has the index after it."""
+    """Add one to the index of the fragments after the head."""
     head, *rest = found
     return [head, *({**one, "index": cast(int, one["index"]) + 1} for one in rest)]
 
 
 def calls_in_one_list(events: Events) -> Events:
-    """Fragments of different calls that follow each other stand in one delta."""
+    """Send adjacent fragments of different calls in one delta."""
     found: Events = []
     places: list[JsonValue] = []
     for event in events:
@@ -314,9 +314,9 @@ def calls_in_one_list(events: Events) -> Events:
 
 
 def joined_calls(events: Events) -> Events:
-    """A call of the same tool as the one before it goes on under its index, with a second object.
+    """Send a call of the same tool as the previous call under its index, as a second object.
 
-    Only if both have arguments and not the same ones: nothing else tells the two apart.
+    Only calls with different, non-empty arguments are joined; others could not be separated.
     """
     found: Events = []
     texts = _texts(events)
@@ -356,7 +356,7 @@ def _texts(events: Events) -> dict[JsonValue, str]:
 
 
 def legacy(events: Events) -> Events:
-    """The call comes as `function_call`."""
+    """Send the call as `function_call`."""
 
     def changed(event: JsonObject) -> JsonObject:
         entry = entry_of(event)
@@ -368,7 +368,7 @@ def legacy(events: Events) -> Events:
 
 
 def in_text(written: Callable[[str, str], str]) -> Change:
-    """Calls stand in the text, written so of their name and the text of their arguments."""
+    """Send calls as text; `written` formats the name and the text of the arguments."""
 
     def changed(events: Events) -> Events:
         texts = _texts(events)
@@ -386,11 +386,11 @@ def in_text(written: Callable[[str, str], str]) -> Change:
 
 
 def tagged(name: str, arguments: str) -> str:
-    """A call between tags."""
+    """Format a call between tags."""
     return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
 
 
 def in_harmony(name: str, arguments: str) -> str:
-    """A call in the format of gpt-oss."""
+    """Format a call as gpt-oss does."""
     head = f"<|start|>assistant<|channel|>commentary to=functions.{name} <|constrain|>json"
     return f"{head}<|message|>{arguments}<|call|>"

@@ -1,7 +1,7 @@
-"""What endpoints make of text, thoughts, ends and counts of chat completions, and of their lines.
+"""Changes of chat completion streams, as endpoints make them: text, thinking, ends, usage, lines.
 
-Pure functions of chunks or of frames, put to use by `quirks_chat`. A frame is the text of one
-event, blank line included; the last one is `data: [DONE]` until a quirk takes it away.
+Pure functions of chunks or of frames, used by `quirks_chat`. A frame is the text of one event,
+including its blank line. The last frame is `data: [DONE]`, unless a quirk removes it.
 """
 
 import json
@@ -30,31 +30,31 @@ THOUGHT: Final = "reasoning_content"
 
 
 def events_of(steps: Steps) -> Events:
-    """The chunks of a clean stream: the head of each call apart, as OpenAI sends it."""
+    """Return the chunks of a clean stream, with arguments apart from the head of each call."""
     lines = body_of(steps, "chat").split(b"\n\n")[:-2]
     return heads_apart([cast(JsonObject, json.loads(line[6:])) for line in lines])
 
 
 def frames_of(events: Events) -> Frames:
-    """The frames of these chunks, and the end."""
+    """Return the frames of these chunks, and the end of the stream."""
     return [*map(frame, events), DONE]
 
 
 def frame(value: JsonValue) -> bytes:
-    """One event of the stream."""
+    """Render one event of the stream."""
     return b"data: %b\n\n" % encode_json(value)
 
 
 def document_of(steps: Steps) -> bytes:
-    """The turn as one completion."""
+    """Return the turn as one completion document."""
     return body_of(steps, "chat", stream=False)
 
 
-# ---- text and thoughts ----
+# ---- text and thinking ----
 
 
 def on_prose(key: str, change: Callable[[str], Iterable[JsonObject]]) -> Change:
-    """A change of deltas that bring text under this key; it gives whole deltas."""
+    """Make a change of deltas with text under this key; `change` returns complete deltas."""
 
     def changed(events: Events) -> Events:
         found: Events = []
@@ -71,14 +71,14 @@ def on_prose(key: str, change: Callable[[str], Iterable[JsonObject]]) -> Change:
 
 
 def cut(change: Callable[[str], Iterable[str]]) -> Change:
-    """Texts and thoughts cut into several pieces."""
+    """Make a change that splits text and thinking into several pieces."""
     texts = on_prose("content", lambda text: [{"content": one} for one in change(text)])
     thoughts = on_prose(THOUGHT, lambda text: [{THOUGHT: one} for one in change(text)])
     return lambda events: thoughts(texts(events))
 
 
 def halves(text: str) -> Iterator[str]:
-    """The text, cut in the middle of each character that UTF-16 has two units for."""
+    """Split the text in the middle of each character that has two units in UTF-16."""
     units = text.encode("utf-16-le", "surrogatepass")
     piece = ""
     for at in range(0, len(units), 2):
@@ -91,24 +91,24 @@ def halves(text: str) -> Iterator[str]:
 
 
 def letters(text: str) -> Iterable[str]:
-    """The text, a character at a time."""
+    """Split the text into characters."""
     return list(text) or [""]
 
 
 def text_in_parts(text: str) -> Iterable[JsonObject]:
-    """Text as a list of typed parts."""
+    """Return text as a list of typed parts."""
     part: JsonObject = {"type": "text", "text": text}
     return ({"content": [part]},)
 
 
 def thought_in_parts(text: str) -> Iterable[JsonObject]:
-    """A thought as a part of the content."""
+    """Return thinking as a part of the content."""
     inner: JsonObject = {"type": "text", "text": text}
     return ({"content": [{"type": "thinking", "thinking": [inner]}]},)
 
 
 def cumulative(events: Events) -> Events:
-    """Each delta repeats all the text of its kind so far."""
+    """Repeat all text of the same kind so far in each delta."""
     for key in ("content", THOUGHT):
         so_far: list[str] = []
 
@@ -121,7 +121,7 @@ def cumulative(events: Events) -> Events:
 
 
 def text_again(events: Events) -> Events:
-    """The last delta repeats the complete text."""
+    """Repeat the complete text in the last delta."""
     text = _all_text(events)
     at = place_of_end(events)
     again = with_choice(_plain_choice(events), delta={"content": text}, finish_reason=None)
@@ -129,7 +129,7 @@ def text_again(events: Events) -> Events:
 
 
 def message_beside(events: Events) -> Events:
-    """Each chunk also has the message so far."""
+    """Add the message so far to each chunk."""
     so_far = ""
     found: Events = []
     for event in events:
@@ -140,7 +140,7 @@ def message_beside(events: Events) -> Events:
 
 
 def text_beside_calls(events: Events) -> Events:
-    """Text or a thought right before a call stands in one delta with it."""
+    """Merge text or thinking right before a call into the delta of the call."""
     found: Events = []
     for event in events:
         delta = delta_of(event)
@@ -154,7 +154,7 @@ def text_beside_calls(events: Events) -> Events:
 
 
 def on_deltas(**fields: JsonValue) -> Change:
-    """Deltas that bring no call have these fields too."""
+    """Add these fields to deltas that contain no call."""
 
     def changed(events: Events) -> Events:
         return [
@@ -179,7 +179,7 @@ def _plain_choice(events: Events) -> JsonObject:
 
 
 def place_of_end(events: Events) -> int:
-    """Where the chunk with the reason stands, or would."""
+    """Return the position of the chunk with the finish reason, or the end without one."""
     for place, event in enumerate(events):
         if event["choices"] and not delta_of(event):
             return place
@@ -194,7 +194,7 @@ def _reason_at(events: Events) -> JsonValue:
 
 
 def reason_becomes(word: str, *, only: str = "") -> Change:
-    """Another word for the end."""
+    """Replace the finish reason; with `only`, only if it is this reason."""
 
     def changed(events: Events) -> Events:
         at = place_of_end(events)
@@ -207,7 +207,7 @@ def reason_becomes(word: str, *, only: str = "") -> Change:
 
 
 def every_reason(word: JsonValue, *, end_too: bool) -> Change:
-    """Every chunk has this reason; the one that ends the answer too, or not."""
+    """Set this finish reason in every chunk, including the last one if `end_too`."""
 
     def changed(events: Events) -> Events:
         at = place_of_end(events)
@@ -222,7 +222,7 @@ def every_reason(word: JsonValue, *, end_too: bool) -> Change:
 
 
 def no_reason_between(events: Events) -> Events:
-    """No field for the reason until there is one."""
+    """Remove the field for the finish reason from all chunks before the end."""
     at = place_of_end(events)
     return [*map(_without_reason, events[:at]), *events[at:]]
 
@@ -234,7 +234,7 @@ def _without_reason(event: JsonObject) -> JsonObject:
 
 
 def reason_early(events: Events) -> Events:
-    """The reason stands on the first chunk already, and again at the end."""
+    """Send the finish reason in the first chunk as well."""
     return [
         with_choice(event, finish_reason=_reason_at(events)) if place == 0 else event
         for place, event in enumerate(events)
@@ -242,41 +242,41 @@ def reason_early(events: Events) -> Events:
 
 
 def reason_twice(events: Events) -> Events:
-    """The chunk with the finish reason is sent twice."""
+    """Send the chunk with the finish reason twice."""
     at = place_of_end(events)
     return [*events[: at + 1], *events[at:]]
 
 
 def reason_with_last(events: Events) -> Events:
-    """The last chunk with content has the finish reason."""
+    """Send the finish reason in the last chunk with content."""
     at = place_of_end(events)
     if at == len(events):
-        return events  # nobody tells a reason
+        return events  # there is no finish reason
     last = with_choice(events[at - 1], finish_reason=_reason_at(events))
     return [*events[: at - 1], last, *events[at + 1 :]]
 
 
 def no_reason(events: Events) -> Events:
-    """No chunk has a finish reason."""
+    """Remove the chunk with the finish reason."""
     return [event for place, event in enumerate(events) if place != place_of_end(events)]
 
 
 def ends_with_error(*value: JsonObject) -> Change:
-    """In place of its end the answer has this."""
+    """Replace the end of the response with these chunks."""
     return lambda events: [*events[: place_of_end(events)], *value]
 
 
 def error_frame(text: bytes) -> Write:
-    """Before the word that ends the stream comes this text."""
+    """Insert this text before the end of the stream."""
     return lambda frames: [*frames[:-1], text, frames[-1]]
 
 
 def error_document(_frames: Frames) -> Frames:
-    """The body is an error and no stream."""
+    """Replace the stream with an error document."""
     return [encode_json({"error": {"message": ERROR_MESSAGE, "code": 500}})]
 
 
-# ---- counts ----
+# ---- usage ----
 
 
 def _counts(events: Events) -> JsonValue:
@@ -284,42 +284,42 @@ def _counts(events: Events) -> JsonValue:
 
 
 def without_counts(events: Events) -> Events:
-    """No token counts are sent."""
+    """Remove the token counts."""
     return [event for event in events if event["choices"]]
 
 
 def counts_everywhere(events: Events) -> Events:
-    """Every chunk has the counts."""
+    """Add the token counts to every chunk."""
     return [{**event, "usage": _counts(events)} for event in events]
 
 
 def counts_then_empty(events: Events) -> Events:
-    """Empty token counts follow the real ones."""
+    """Send empty token counts after the real ones."""
     return [*events, {**events[-1], "usage": None}, {**events[-1], "usage": {"prompt_tokens": 0}}]
 
 
 def counts_in_choice(events: Events) -> Events:
-    """The last choice has the token counts."""
+    """Send the token counts in the last choice."""
     *others, _ = events
     return [*others[:-1], with_choice(others[-1], usage=_counts(events))]
 
 
-# ---- chunks beside ----
+# ---- additional chunks ----
 
 
 def first(value: JsonObject) -> Change:
-    """This chunk comes before all others."""
+    """Insert this chunk before all others."""
     return lambda events: [value, *events]
 
 
 def between(value: JsonValue) -> Change:
-    """Before each chunk comes one that is nearly empty."""
+    """Insert a nearly empty chunk before each chunk."""
     made: JsonObject = {"id": "", "choices": [value]}
     return lambda events: [new for event in events for new in (made, event)]
 
 
 def tools_in_choice_one(events: Events) -> Events:
-    """Tool calls stand in a choice with another index than the text's."""
+    """Send tool calls in a choice with a different index than the text."""
     return [
         with_choice(event, index=1) if "tool_calls" in delta_of(event) else event
         for event in events
@@ -330,37 +330,37 @@ def tools_in_choice_one(events: Events) -> Events:
 
 
 def before_each(text: bytes) -> Write:
-    """This stands before each event."""
+    """Insert this text before each event."""
     return lambda frames: [new for one in frames for new in (text, one)]
 
 
 def replaced(old: bytes, new: bytes) -> Write:
-    """Other bytes for these, in each event."""
+    """Replace bytes in each event."""
     return lambda frames: [one.replace(old, new) for one in frames]
 
 
 def no_space(frames: Frames) -> Frames:
-    """No blank behind the name of a field."""
+    """Remove the blank after the name of each field."""
     return [(b"\n" + one).replace(b"\ndata: ", b"\ndata:")[1:] for one in frames]
 
 
 def named_events(frames: Frames) -> Frames:
-    """Each event has a name."""
+    """Add a name to each event."""
     return [b"event: completion.chunk\n" + one for one in frames]
 
 
 def no_done(frames: Frames) -> Frames:
-    """Nothing says that the stream ended."""
+    """Remove the `[DONE]` at the end of the stream."""
     return [one for one in frames if one != DONE]
 
 
 def spaced_done(frames: Frames) -> Frames:
-    """There are blanks around the word that ends the stream."""
+    """Put blanks around `[DONE]`."""
     return [b"data:  [DONE] \n\n" if one == DONE else one for one in frames]
 
 
 def over_lines(frames: Frames) -> Frames:
-    """The JSON of an event stands on several lines."""
+    """Spread the JSON of each event over several lines."""
     return [_over_lines(one) if one.startswith(b"data: {") else one for one in frames]
 
 
@@ -370,15 +370,15 @@ def _over_lines(one: bytes) -> bytes:
 
 
 def in_arrays(frames: Frames) -> Frames:
-    """Each event's data is a list of one chunk."""
+    """Send the data of each event as a list with one chunk."""
     return [b"data: [%b]\n\n" % one[6:-2] if one.startswith(b"data: {") else one for one in frames]
 
 
 def no_last_blank_line(frames: Frames) -> Frames:
-    """No blank line follows the last event."""
+    """Remove the blank line after the last event."""
     return [*frames[:-1], frames[-1].rstrip(b"\n")]
 
 
 def marked_first(frames: Frames) -> Frames:
-    """A byte order mark and a blank line come first."""
+    """Insert a byte order mark and a blank line at the beginning."""
     return [b"\xef\xbb\xbf\n\n", *frames]

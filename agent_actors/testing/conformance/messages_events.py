@@ -1,7 +1,7 @@
-"""What endpoints make of the events of Anthropic's Messages, and of their lines.
+"""Changes of the events and lines of Anthropic's Messages, as endpoints make them.
 
-Pure functions of events or of frames, put to use by `quirks_messages`. A frame is the text of one
-event, blank line included.
+Pure functions of events or of frames, used by `quirks_messages`. A frame is the text of one event,
+including its blank line.
 """
 
 import json
@@ -20,21 +20,21 @@ _TEXT_OF: Final = {
     "thinking_delta": "thinking",
     "input_json_delta": "partial_json",
 }
-"""Where a delta of each type has its text."""
+"""The field that contains the text, by type of delta."""
 
 
 # ---- clean ----
 
 
 def events_of(steps: Steps) -> Events:
-    """The events of a clean stream, but for its ping."""
+    """Return the events of a clean stream, except its ping."""
     lines = body_of(steps, "messages").splitlines()
     found = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
     return [event for event in found if event != {"type": "ping"}]
 
 
 def frames_of(events: Events) -> Frames:
-    """The frames of these events."""
+    """Return the frames of these events."""
     return [
         b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), encode_json(event))
         for event in events
@@ -42,7 +42,7 @@ def frames_of(events: Events) -> Frames:
 
 
 def document_of(steps: Steps) -> bytes:
-    """The turn as one message."""
+    """Return the turn as one message document."""
     return body_of(steps, "messages", stream=False)
 
 
@@ -50,22 +50,22 @@ def document_of(steps: Steps) -> bytes:
 
 
 def before_each(text: bytes) -> Callable[[Frames], Frames]:
-    """This stands before each event."""
+    """Insert this text before each event."""
     return lambda frames: [new for one in frames for new in (text, one)]
 
 
 def replaced(old: bytes, new: bytes) -> Callable[[Frames], Frames]:
-    """Other bytes for these, in each event."""
+    """Replace bytes in each event."""
     return lambda frames: [one.replace(old, new) for one in frames]
 
 
 def without_names(frames: Frames) -> Frames:
-    """No event has a name."""
+    """Remove the names of events."""
     return [one.partition(b"\n")[2] for one in frames]
 
 
 def without_types(frames: Frames) -> Frames:
-    """No event's data has its type."""
+    """Remove the type from the data of events."""
     found: Frames = []
     for one in frames:
         name, _, data = one.partition(b"\ndata: ")
@@ -75,7 +75,7 @@ def without_types(frames: Frames) -> Frames:
 
 
 def no_space(frames: Frames) -> Frames:
-    """No blank behind the name of a field."""
+    """Remove the blank after the name of each field."""
     return [
         (b"\n" + one).replace(b"\ndata: ", b"\ndata:").replace(b"\nevent: ", b"\nevent:")[1:]
         for one in frames
@@ -83,40 +83,40 @@ def no_space(frames: Frames) -> Frames:
 
 
 def no_last_blank_line(frames: Frames) -> Frames:
-    """No blank line follows the last event."""
+    """Remove the blank line after the last event."""
     return [*frames[:-1], frames[-1].rstrip(b"\n")]
 
 
-# ---- what is changed in the events ----
+# ---- events ----
 
 
 def each(change: Callable[[JsonObject], Iterable[JsonObject]]) -> Change:
-    """A change of the events one by one, into any number each."""
+    """Make a change of each event into any number of events."""
     return lambda events: [new for event in events for new in change(event)]
 
 
 def of_type(kind: str, change: Callable[[JsonObject], Iterable[JsonObject]]) -> Change:
-    """A change of the events of one type."""
+    """Make a change of the events of one type."""
     return each(lambda event: change(event) if event["type"] == kind else (event,))
 
 
 def without(kind: str) -> Change:
-    """No event of this type."""
+    """Make a change that removes the events of this type."""
     return of_type(kind, lambda _: ())
 
 
 def twice(kind: str) -> Change:
-    """Each event of this type twice."""
+    """Make a change that repeats each event of this type."""
     return of_type(kind, lambda event: (event, event))
 
 
 def with_fields(event: JsonObject, key: str, **more: JsonValue) -> JsonObject:
-    """The event with these fields in the object under `key`."""
+    """Return the event with these fields in the object under `key`."""
     return {**event, key: {**cast(JsonObject, event[key]), **more}}
 
 
 def _text_of(event: JsonObject) -> tuple[str, str] | None:
-    """The key and the text of a delta that has some."""
+    """Return the key and the text of a delta with text; None for other events."""
     if event["type"] != "content_block_delta":
         return None
     delta = cast(JsonObject, event["delta"])
@@ -126,7 +126,7 @@ def _text_of(event: JsonObject) -> tuple[str, str] | None:
 
 
 def cut(pieces: Callable[[str], Iterable[str]]) -> Change:
-    """Deltas with text, cut into several."""
+    """Make a change that splits deltas with text into several."""
 
     def change(event: JsonObject) -> Iterable[JsonObject]:
         found = _text_of(event)
@@ -139,7 +139,7 @@ def cut(pieces: Callable[[str], Iterable[str]]) -> Change:
 
 
 def halves(text: str) -> Iterator[str]:
-    """The text, cut in the middle of each character that UTF-16 has two units for."""
+    """Split the text in the middle of each character that has two units in UTF-16."""
     units = text.encode("utf-16-le", "surrogatepass")
     piece = ""
     for at in range(0, len(units), 2):
@@ -152,7 +152,7 @@ def halves(text: str) -> Iterator[str]:
 
 
 def _calls(events: Events) -> dict[JsonValue, str]:
-    """The argument text of each call, by its index."""
+    """Return the text of each call's arguments, by its index."""
     texts: dict[JsonValue, str] = {}
     for event in events:
         found = _text_of(event)
@@ -162,7 +162,7 @@ def _calls(events: Events) -> dict[JsonValue, str]:
 
 
 def arguments(at_start: Callable[[str], JsonValue], later: Callable[[str], JsonValue]) -> Change:
-    """Arguments that stand at the start of their block, or in one piece after it, or both."""
+    """Send arguments in the start event of their block, in one delta after it, or in both."""
 
     def change(events: Events) -> Events:
         texts = _calls(events)
@@ -185,12 +185,12 @@ def arguments(at_start: Callable[[str], JsonValue], later: Callable[[str], JsonV
 
 
 def loaded(text: str) -> JsonValue:
-    """The value that this JSON text says."""
+    """Parse this JSON text."""
     return cast(JsonValue, json.loads(text))
 
 
 def text_in_start(events: Events) -> Events:
-    """The first text of each block stands in its beginning."""
+    """Send the first text of each block in its start event."""
     begun: dict[JsonValue, JsonObject] = {}
     changed: Events = []
     for event in events:
@@ -209,7 +209,7 @@ def text_in_start(events: Events) -> Events:
 
 
 def renumbered(number: Callable[[int], JsonValue]) -> Change:
-    """Another number for each block."""
+    """Change the index of each block."""
     return each(
         lambda event: (
             ({**event, "index": number(cast(int, event["index"]))} if "index" in event else event),
@@ -218,13 +218,13 @@ def renumbered(number: Callable[[int], JsonValue]) -> Change:
 
 
 def no_prose_start(event: JsonObject) -> Iterable[JsonObject]:
-    """Only calls begin."""
+    """Remove the start events of all blocks except calls."""
     block = cast(JsonObject, event["content_block"])
     return (event,) if block["type"] == "tool_use" else ()
 
 
 def nulls(event: JsonObject) -> Iterable[JsonObject]:
-    """The event with null in fields that it need not have."""
+    """Return the event with null in optional fields."""
     if event["type"] == "content_block_start":
         event = with_fields(event, "content_block", citations=None, caller=None)
     elif event["type"] == "content_block_delta":
@@ -233,7 +233,7 @@ def nulls(event: JsonObject) -> Iterable[JsonObject]:
 
 
 def reason(words: Mapping[str, str]) -> Change:
-    """Other words for the end."""
+    """Replace finish reasons."""
 
     def change(event: JsonObject) -> Iterable[JsonObject]:
         word = str(cast(JsonObject, event["delta"]).get("stop_reason"))
@@ -243,13 +243,13 @@ def reason(words: Mapping[str, str]) -> Change:
 
 
 def state_at_start(events: Events) -> Events:
-    """What ends the answer is told at its beginning too."""
+    """Send the fields of the message's end in its start event as well."""
     ends = [cast(JsonObject, one["delta"]) for one in events if one["type"] == "message_delta"]
     return of_type("message_start", lambda one: (with_fields(one, "message", **ends[0]),))(events)
 
 
 def signature_late(events: Events) -> Events:
-    """A signature is sent after its block has ended."""
+    """Send a signature after the end of its block."""
     found: Events = []
     late: Events = []
     for event in events:
@@ -265,14 +265,14 @@ def signature_late(events: Events) -> Events:
 
 
 def no_counts_at_start(event: JsonObject) -> Iterable[JsonObject]:
-    """Without the counts that a message begins with."""
+    """Remove the token counts from the start event of the message."""
     message = cast(JsonObject, event["message"])
     kept = {key: value for key, value in message.items() if key != "usage"}
     return ({**event, "message": kept},)
 
 
 def ends_with(value: JsonObject) -> Change:
-    """In place of its end the answer has this."""
+    """Replace the end of the response with this event."""
 
     def changed(events: Events) -> Events:
         ends = {"message_delta", "message_stop"}

@@ -33,8 +33,8 @@ Steps: TypeAlias = tuple[Step, ...]
 # endpoint reports (`error`), or the blocks with an invalid last call (`fault`).
 Outcome: TypeAlias = Literal["same", "error", "fault"]
 
-# What a response with a quirk does not contain: the ids of calls, the usage, the finish reason, or
-# the text of arguments as it was (their value is always compared).
+# Parts of a turn that a response with a quirk does not contain: the ids of calls, the usage, the
+# finish reason, or the original text of arguments (their value is always compared).
 Hidden: TypeAlias = Literal["ids", "usage", "reason", "raw"]
 
 ERROR_MESSAGE: Final = "the model gave up"
@@ -68,7 +68,7 @@ class Quirk:
         write: Changes the text of the events, one event per frame.
         shape: Changes a turn to the nearest one that the endpoint can express.
         turns: A description of those turns; empty: all turns.
-        hides: What the response does not contain.
+        hides: Parts of the turn that the response does not contain.
         outcome: The result of parsing the response.
         extra: Additional fields that the block of each call keeps, to be sent back.
         dialect: The dialect that the parser needs; None: the default.
@@ -91,10 +91,10 @@ class Quirk:
 
 @attrs.frozen
 class Traits:
-    """What a parser can expect of a response with a set of quirks.
+    """Expectations for a parser of a response with a set of quirks.
 
     Attributes:
-        hides: What the response does not contain.
+        hides: Parts of the turn that the response does not contain.
         outcome: The result of parsing it.
         extra: Additional fields that the block of each call keeps, to be sent back.
         dialect: The dialect that the parser needs; None: the default.
@@ -115,7 +115,7 @@ class DistortedTurn:
         quirks: The names of the quirks.
         body: The body of the response.
         protocol: The protocol of the response.
-        traits: What a parser can expect.
+        traits: Expectations for a parser.
     """
 
     turn: Steps
@@ -218,7 +218,7 @@ class QuirkBook:
         return DistortedTurn(steps, names, body, self.protocol, _traits_of(chosen))
 
     def traits(self, names: Iterable[str]) -> Traits:
-        """Return what a parser can expect of these quirks.
+        """Return the expectations for a parser of a response with these quirks.
 
         Raises:
             ValueError: A quirk is unknown, or a pair of them is excluded.
@@ -291,7 +291,7 @@ def map_calls(steps: Steps, change: Callable[[int, Call], Call]) -> Steps:
 
 
 def without_calls(steps: Steps) -> Steps:
-    """The steps without calls, and thoughts without their signatures.
+    """Return the steps without calls, and thinking without signatures.
 
     Neither survives a stream in which something may be lost.
     """

@@ -1,8 +1,8 @@
-"""The quirks of endpoints that speak OpenAI's chat completions, to be mixed at will.
+"""The quirks of endpoints that speak OpenAI's chat completions, in any combination.
 
-`CHAT_QUIRKS` holds each with its number in the catalogue of what was seen, in the order in which
-they are applied: calls first, then text, ends, counts, and last the lines that all of it is
-written in. What the changes do stands in `_chat_calls` and `_chat_stream`.
+`CHAT_QUIRKS` holds each quirk with its number in the catalogue of observed quirks, in the order in
+which they are applied: calls, text, ends, usage, and last the lines of the stream. The functions
+that change a response are in `chat_calls` and `chat_stream`.
 """
 
 import json
@@ -36,13 +36,13 @@ _ERROR_TEXT: Final = json.dumps(_ERROR).encode()
 
 
 def _as_document(steps: Steps) -> Steps:
-    """Thoughts, then text, then calls: a document has no other order."""
+    """Return thinking, then text, then calls, the only order that a document has."""
     ranks: dict[type, int] = {Think: 0, Say: 1, Call: 2, Interleave: 2}
     return tuple(sorted(in_order(steps), key=lambda step: ranks.get(type(step), 3)))
 
 
 def _no_repeats(steps: Steps) -> Steps:
-    """Without pieces of text that begin with all the text so far; thoughts likewise."""
+    """Remove pieces of text or thinking that begin with all the text of their kind so far."""
     so_far: dict[type, str] = {Say: "", Think: ""}
     found: list[Step] = []
     for step in steps:
@@ -399,7 +399,7 @@ _LINES: Final = (
 _STREAM: Final = (*_PROSE, *_ENDS, *_ERRORS, *_BESIDE, *_LINES)
 _QUIRKS: Final = book_of((*CALL_QUIRKS, *_STREAM))
 
-# ---- what does not go together ----
+# ---- quirks that cannot be combined ----
 
 _NO_PARAMETERS: Final = ("arguments_empty", "arguments_absent", "arguments_null")
 _FAULTS: Final = tuple(quirk.name for quirk in CALL_QUIRKS if quirk.outcome == "fault")
@@ -486,4 +486,4 @@ _EXCLUSIONS: Final = (
 CHAT_QUIRKS: Final = QuirkBook(
     "chat", _QUIRKS, _EXCLUSIONS, stream.events_of, stream.frames_of, stream.document_of
 )
-"""All of them, and which of them do not go together."""
+"""All quirks of chat completions, and which of them cannot be combined."""

@@ -1,7 +1,8 @@
-"""The quirks of endpoints and gateways that speak Anthropic's Messages, to be mixed at will.
+"""The quirks of endpoints and gateways that speak Anthropic's Messages, in any combination.
 
-`MESSAGES_QUIRKS` holds them in the order in which they are applied. Each was seen at an endpoint or
-a gateway, or is one small step from one that was. What the changes do stands in `_messages_events`.
+`MESSAGES_QUIRKS` holds them in the order in which they are applied. Each quirk was observed at an
+endpoint or a gateway, or is a small variation of an observed one. The functions that change a
+response are in `messages_events`.
 """
 
 import json
@@ -290,7 +291,7 @@ _LINES: Final = (
 
 _QUIRKS: Final = book_of((*_ARGUMENTS, *_TEXTS, *_INDEXES, *_ENDS, *_BETWEEN, *_LINES))
 
-# ---- what does not go together ----
+# ---- quirks that cannot be combined ----
 
 _NEED_ORDER: Final = ("same_index", "no_index")
 
@@ -319,4 +320,4 @@ _EXCLUSIONS: Final = (
 MESSAGES_QUIRKS: Final = QuirkBook(
     "messages", _QUIRKS, _EXCLUSIONS, events.events_of, events.frames_of, events.document_of
 )
-"""All of them, and which of them do not go together."""
+"""All quirks of Messages, and which of them cannot be combined."""

@@ -52,9 +52,9 @@ def test_a_line_is_something_to_say_or_a_command(text: str, line: object) -> Non
         ("/hist", "no command /hist; did you mean /history?"),
         ("/modle", "did you mean /model?"),
         ("/T", "did you mean /tools?"),
-        ("/zzzzzz", "/help shows all"),
-        ("/help me", "/help takes nothing after it; got 'me'"),
-        ("/save", "/save needs FILE"),
+        ("/zzzzzz", "/help lists the commands"),
+        ("/help me", "/help takes no argument; got 'me'"),
+        ("/save", "/save requires FILE"),
     ],
 )
 def test_a_mistake_names_the_nearest_command_or_what_is_missing(text: str, message: str) -> None:

@@ -147,7 +147,7 @@ async def test_commands_tell_what_they_look_at() -> None:
     assert any(text.startswith("/rewind [N]") for text in texts)
     assert any(text.startswith("Enter sends;") for text in texts)
     assert "take_note: Keep a note for later in this chat. (adds here, asks first)" in texts
-    assert "nothing was said yet" in texts
+    assert "the conversation is empty" in texts
     assert texts[-5:-2] == ["... (1 messages before)", "model:", "First."]
     assert texts[-2].startswith("this session: ")
     assert ui.messages[-1] == ChatMessage(
@@ -164,7 +164,7 @@ async def test_what_was_changed_holds_for_the_next_turn() -> None:
         "model: scripted",
         "model: other",
         "/thinking: expected on or off; got 'maybe'",
-        "thoughts are shown",
+        "thinking is shown",
         "turn, thinking=True",
     ]
     assert ui.texts[6].startswith("there is no command /tolls; did you mean /tools?")
@@ -177,9 +177,9 @@ async def test_prompts_are_taken_back_one_by_one() -> None:
     held = await hold(ui, ["First.", "Second.", "Third."])
 
     assert ui.defaults == ["", "", "", "", "one", "", ""]
-    assert ChatMessage(
-        "/rewind: 1 prompts cannot be taken back; nothing was said yet", "error"
-    ) in (ui.messages)
+    assert ChatMessage("/rewind: cannot remove 1 prompts; the conversation is empty", "error") in (
+        ui.messages
+    )
     assert [m.content for m in held.model.requests[2].messages] == ["three"]
 
 
@@ -197,12 +197,12 @@ async def test_a_conversation_is_saved_to_a_new_file_only(tmp_path: Path) -> Non
     ui = FakeUI(lines)
     await hold(ui, ["First \u202e."])
 
-    assert ui.texts[1] == "/save: nothing was said yet"
+    assert ui.texts[1] == "/save: the conversation is empty"
     assert ui.texts[3:] == [
         f"2 messages written to {target}.md",
         f"2 messages written to {target}.json",
         f"/save: {target}.md: File exists",
-        "/save: the name has to end with .md or .json",
+        "/save: the file name must end with .md or .json",
         f"/save: {tmp_path}/none/talk.md: No such file or directory",
     ]
     assert (tmp_path / "talk.md").read_text() == "## You\n\none\n\n## Model\n\nFirst \ufffd.\n"
@@ -242,8 +242,8 @@ async def test_ctrl_c_leaves_only_when_it_was_pressed_twice() -> None:
 async def test_how_to_go_on_is_told_at_the_end_and_at_the_beginning() -> None:
     ui = FakeUI(["one"])
     await hold(ui, ["First."], store_path="x.db", session_id="tea")
-    assert ui.texts[1] == "session tea is new"
-    assert ui.texts[-1] == "to go on: agent-actors chat --session tea --store x.db"
+    assert ui.texts[1] == "new session tea"
+    assert ui.texts[-1] == "to continue: agent-actors chat --session tea --store x.db"
 
 
 # Questions.
@@ -269,7 +269,7 @@ async def test_the_models_own_questions_say_that_they_are_its_own() -> None:
     assert "The model asks: Allow rm?\N{REPLACEMENT CHARACTER}[2J" in ui.texts
     assert "  2. session" in ui.texts
     assert "answer with a number, or with the beginning of a choice" in ui.texts
-    assert "answer with a text, or Ctrl-C to interrupt" in ui.texts
+    assert "answer with text, or press Ctrl-C to interrupt" in ui.texts
     assert results(held) == ["session", "Ada"]
 
 
@@ -370,7 +370,7 @@ async def test_the_first_ctrl_c_interrupts_and_one_after_the_warning_despairs(
             assert chat.interrupt()
             assert chat.interrupt()
             await trio.testing.wait_all_tasks_blocked()
-            assert "still ending; Ctrl-C once more ends the program at once" in ui.texts
+            assert "the turn is still ending; Ctrl-C again ends the program at once" in ui.texts
             assert despaired == []
             assert chat.interrupt()
             assert len(despaired) == 1

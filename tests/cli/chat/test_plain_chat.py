@@ -33,8 +33,8 @@ async def test_commands_answer_too_and_two_slashes_say_one() -> None:
     assert rest[2:] == ["model:", "ChatMessage."]
     assert ended.err.splitlines() == [
         "... (1 messages before)",
-        "taken back to before: /model",
-        "nothing was said yet",
+        "rewound to before: /model",
+        "the conversation is empty",
     ]
     (request,) = endpoint.requests
     assert (request.model, request.last_content) == ("other", "/model")
@@ -87,11 +87,11 @@ async def test_where_nobody_can_be_asked_the_answer_is_no() -> None:
         ended = await agent_actors("chat", *at(endpoint), "--demo-tools", stdin=b"note\ny\n")
 
     assert (ended.status, ended.out) == (0, "So.\nYou said y.\n")
-    assert 'note: nobody is there to be asked: Allow take_note({"text": "x"})?' in ended.err
+    assert 'note: no person can be asked: Allow take_note({"text": "x"})?' in ended.err
     assert 'tool: take_note(text="x"): failed' in ended.err
     assert 'tool: calculate(formula="2*3"): done in ' in ended.err
     results = [m["content"] for m in endpoint.requests[1].messages if m["role"] == "tool"]
-    assert results == ["the call was not permitted: nobody is there to be asked", "6"]
+    assert results == ["the call was not permitted: no person can be asked", "6"]
 
 
 async def test_ctrl_c_ends_it_in_order_with_status_130() -> None:
@@ -129,7 +129,7 @@ async def test_it_ends_silently_when_nobody_reads() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--session", "x"), "--session needs --store PATH"),
+        (("--session", "x"), "--session requires --store PATH"),
         (("--tools", "json"), "--tools: expected module:attribute"),
         (("--tools", "no_such_module:x"), "--tools: 'no_such_module' cannot be imported"),
         (("--tools", "json:nothing"), "--tools: module 'json' has no 'nothing'"),

@@ -80,10 +80,10 @@ async def test_what_is_odd_is_a_note(streams: Streams) -> None:
         await ui.show(event)
     assert streams.out.read_text() == "Hal\n"
     assert streams.err.read_text().splitlines() == [
-        "note: the answer begins anew: reset",
+        "note: the response was restarted: reset",
         "note: odd\N{REPLACEMENT CHARACTER}",
         "note: news",
         "tool: t: failed",
         "  no",
-        "note: the answer is not whole: length",
+        "note: the response is incomplete: length",
     ]

@@ -72,7 +72,7 @@ async def test_notes_are_kept_as_long_as_the_chat_and_are_bounded() -> None:
     assert await calculate.execute({"formula": "2*3"}) == "6"
     for number in range(100):
         assert await take_note.execute({"text": f"{number}"}) == f"note {number + 1} taken"
-    with pytest.raises(ValueError, match="no more room"):
+    with pytest.raises(ValueError, match="which is the maximum"):
         await take_note.execute({"text": "one more"})
     assert await read_notes.execute({}) == [str(number) for number in range(100)]
     assert [t.read_only for t in demo_tools()] == [True, True, True, False]

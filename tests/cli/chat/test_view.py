@@ -129,7 +129,7 @@ def test_thoughts_are_told_of_or_shown() -> None:
 def test_an_answer_that_begins_anew_drops_what_is_not_finished() -> None:
     seen = Seen()
     told = seen.feed(say("Hal"), made(AttemptRestarted, attempt=2, reason="reset\x07"))
-    assert told == ["", "note: the answer begins anew: reset\N{REPLACEMENT CHARACTER}"]
+    assert told == ["", "note: the response was restarted: reset\N{REPLACEMENT CHARACTER}"]
     assert seen.feed(say("Whole."), end())[:2] == ["", "Whole."]
 
 
@@ -141,7 +141,7 @@ def test_notes_stand_beside_the_answer() -> None:
 
 
 def test_an_end_before_the_end_says_why() -> None:
-    assert Seen().feed(end("length"))[1] == "note: the answer is not whole: length"
+    assert Seen().feed(end("length"))[1] == "note: the response is incomplete: length"
     assert Seen().feed(end("interrupted"))[1].startswith("note: interrupted;")
 
 

@@ -20,7 +20,7 @@ async def test_a_usable_endpoint_ends_with_status_0_and_plain_lines() -> None:
 
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith(f"scripted at {endpoint.base_url} (openai-compatible, openai)\n")
-    assert ended.out.endswith("An agent can work with this endpoint.\n")
+    assert ended.out.endswith("An agent can use this endpoint.\n")
     assert "works   * tool call       get_weather(" in ended.out
 
 
@@ -43,7 +43,7 @@ async def test_a_dead_port_ends_with_status_1() -> None:
 
     assert (ended.status, ended.err) == (1, "")
     assert "fails   * reachable       could not connect" in ended.out
-    assert "it lacks: reachable, answer, tool call, tool result.\n" in ended.out
+    assert "missing: reachable, answer, tool call, tool result.\n" in ended.out
 
 
 async def test_on_a_terminal_it_shows_what_it_tries_and_then_tables() -> None:
@@ -68,7 +68,7 @@ async def test_on_a_terminal_it_shows_what_it_tries_and_then_tables() -> None:
     text = shown.decode()
     assert "trying: " in text
     assert text.index("check") > text.index("trying: ")
-    assert "An agent can work with this endpoint." in text
+    assert "An agent can use this endpoint." in text
 
 
 async def _keep_reading(descriptor: int, shown: bytearray) -> None:
@@ -99,8 +99,8 @@ async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "no endpoint to ask: pass --base-url URL or --provider NAME"),
-        (["--base-url", "http://x"], "no model to ask: pass --model NAME"),
+        ([], "no endpoint: pass --base-url URL or --provider NAME"),
+        (["--base-url", "http://x"], "no model: pass --model NAME"),
         (["--base-url", "x", "--model", "m"], "base_url must begin with http"),
         (["--provider", "olama", "--model", "m"], "there is no provider profile 'olama'"),
         (["--provider", "openai", "--model", "m"], "there is no API key for the provider 'openai'"),

@@ -56,10 +56,10 @@ async def test_an_endpoint_that_does_all_works_in_all() -> None:
     assert told["models"] == "1 listed, scripted among them"
     assert told["answer"] == "one, two, three, four, five."
     assert told["usage"] == "7 tokens in, 9 out"
-    assert told["reasoning"] == "18 characters of thought in reasoning_content"
+    assert told["reasoning"] == "18 characters of thinking in reasoning_content"
     assert told["tool call"] == 'get_weather({"city": "Paris"})'
     assert told["tool result"] == "It is sunny in Paris."
-    assert told["parallel calls"] == "2 calls in one answer"
+    assert told["parallel calls"] == "2 calls in one response"
     assert told["wrong model"] == "HTTP 404: there is no such model"
     assert told["wrong key"] == "HTTP 401: this is no key of ours"
     assert report.figures.deltas == 7
@@ -210,7 +210,7 @@ async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
         "untried",
     )
     assert found["wrong key"] == "works"
-    assert "but: It is sunny in Paris." in checks_of(report)["tool call"].detail
+    assert "the model sent: It is sunny in Paris." in checks_of(report)["tool call"].detail
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
     [
         ((call("get_weather", {"town": "Paris"}),), "expected get_weather with a city"),
         ((call("search", {"city": "Paris"}),), "expected get_weather with a city, got search("),
-        ((call("get_weather", '{"city": '),), "no call that can be carried out"),
-        ((), "no call that can be carried out, but: nothing"),
+        ((call("get_weather", '{"city": '),), "no executable call"),
+        ((), "no executable call; the model sent: nothing"),
     ],
 )
 async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str) -> None:
@@ -237,8 +237,8 @@ async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str
 @pytest.mark.parametrize(
     ("last", "state", "told"),
     [
-        (reply(), "fails", "nothing was said of it"),
-        (as_reply(ONE[1:]), "works", "the model called again"),
+        (reply(), "fails", "did not respond with text"),
+        (as_reply(ONE[1:]), "works", "the model called the tool again"),
         (status(500, "no\ntools"), "fails", "HTTP 500: no tools"),
         (reply("A", in_band_error("out of memory")), "fails", "out of memory"),
     ],
@@ -257,7 +257,7 @@ async def test_what_becomes_of_a_result(last: Reply, state: str, told: str) -> N
 
 @pytest.mark.parametrize(
     ("several", "told"),
-    [(as_reply(ONE), "1 calls where two were asked for"), (status(500), "HTTP 500")],
+    [(as_reply(ONE), "1 calls; two were requested"), (status(500), "HTTP 500")],
 )
 async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
     def one_by_one(request: EndpointRequest) -> ReplyTurn:
@@ -280,7 +280,7 @@ async def test_whoever_takes_any_name_and_any_key_is_told_of() -> None:
 
     found = checks_of(report)
     assert (found["wrong model"].status, found["wrong key"].status) == ("note", "note")
-    assert found["wrong key"].detail == "any key is taken"
+    assert found["wrong key"].detail == "every key is accepted"
 
 
 async def test_refusals_that_are_none_are_told_of() -> None:
@@ -294,9 +294,9 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         report = await examined(endpoint.base_url)
 
     found = checks_of(report)
-    assert "no plain refusal, but expected an event stream" in found["wrong model"].detail
+    assert "not clearly rejected: expected an event stream" in found["wrong model"].detail
     # What an endpoint repeats of the key is not shown.
-    assert found["wrong key"].detail == "no plain refusal, but HTTP 500: no (the key)"
+    assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no (the key)"
 
 
 @pytest.mark.parametrize(
@@ -377,9 +377,9 @@ async def test_an_answer_that_comes_at_once_or_as_a_document_is_noted() -> None:
         async with ScriptedEndpoint(script) as endpoint:
             return checks_of(await examined(endpoint.base_url))["streaming"].detail
 
-    assert "held back" in await told(reply(*PLAIN))
-    assert "nearly whole" in await told(reply("One, two."))
-    assert "one document came" in await told(
+    assert "buffered" in await told(reply(*PLAIN))
+    assert "nearly the complete response" in await told(reply("One, two."))
+    assert "a single document arrived" in await told(
         body(CHAT_QUIRKS.distorted(PLAIN, ["whole_document"]).body)
     )
 

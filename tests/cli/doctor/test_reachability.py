@@ -23,7 +23,7 @@ async def test_tls_where_there_is_none_is_told() -> None:
         report = await examined(https, connect_timeout=0.2)
 
     assert statuses(report)["reachable"] == "fails"
-    assert checks_of(report)["reachable"].detail.endswith("; does it really speak https?")
+    assert checks_of(report)["reachable"].detail.endswith("; does the server support https?")
     assert not report.usable
 
 
@@ -37,9 +37,13 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("head", "content", "told"),
     [
-        ("HTTP/1.1 200 OK\r\ncontent-type: text/html", b"<html>Hi</html>", "but a page"),
-        ("HTTP/1.1 200 OK", b"what?", "but something else"),
-        ("HTTP/1.1 200 OK", b'{"data": 1}', "but something else"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html",
+            b"<html>Hi</html>",
+            "the body is a web page",
+        ),
+        ("HTTP/1.1 200 OK", b"what?", "the body is something else"),
+        ("HTTP/1.1 200 OK", b'{"data": 1}', "the body is something else"),
         (
             "HTTP/1.1 200 OK",
             b'{"data": [{"id": "scriptes"}, {"id": 1}, 2]}',
@@ -47,7 +51,7 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
         ),
         ("HTTP/1.1 200 OK", b'[{"id": "x"}]', "1 listed, scripted not among them"),
         ("HTTP/1.1 401 Unauthorized", b'{"error": "who are you?"}', "HTTP 401 who are you?"),
-        ("HTTP/1.1 404 Not Found", b"", "there is no list: HTTP 404"),
+        ("HTTP/1.1 404 Not Found", b"", "no list: HTTP 404"),
     ],
 )
 async def test_what_is_no_list_of_models_is_a_note(head: str, content: bytes, told: str) -> None:

@@ -65,7 +65,7 @@ def test_in_a_pipe_it_is_plain_lines() -> None:
         "works   * tool result     Sunny.",
         "untried   wrong key",
         "figure    time to the first token: 12.3 ms",
-        "figure    pieces per second: 100.0",
+        "figure    deltas per second: 100.0",
         "figure    tokens per second: 50.0",
         'quirk     2 (known) two: {"a": 1}',
         "quirk     41 forty-one: x",
@@ -76,7 +76,7 @@ def test_in_a_pipe_it_is_plain_lines() -> None:
         'extends = "vllm"',
         "cumulative = true",
         'refuses = ["seed", "top_p"]',
-        "An agent can work with this endpoint.",
+        "An agent can use this endpoint.",
     ]
 
 
@@ -91,7 +91,7 @@ def test_on_a_terminal_it_is_tables() -> None:
     for told in ("m[bold]", "no [red]list [2J", "2 (known)", "12.3 ms", "cumulative = true"):
         assert told in text
     assert 'extends = "vllm"' in text
-    assert "An agent can work with this endpoint." in text
+    assert "An agent can use this endpoint." in text
     # The table's own styles are the only escapes.
     assert "\x1b[2J" not in text
 
@@ -99,7 +99,7 @@ def test_on_a_terminal_it_is_tables() -> None:
 def test_what_is_lacking_is_told() -> None:
     for terminal in (True, False):
         text = shown(BROKEN, terminal=terminal)
-        assert "cannot work with this endpoint; it lacks: answer." in text.replace("\n", " ")
+        assert "cannot use this endpoint; missing: answer." in text.replace("\n", " ")
         assert "[mine]" not in text
 
 

@@ -1,10 +1,10 @@
-"""Read a line at a terminal, with an editor that has keys, history and completion of commands.
+"""Read input at a terminal, with an editor that supports keys, history and completion of commands.
 
-prompt_toolkit runs on asyncio, and here runs trio. Each line is therefore read in a thread of its
-own, with an event loop of its own that ends with the line: no loop runs while an answer streams,
-and the terminal's modes are those of before as soon as the thread has ended, which is always waited
-for. A cancelled reading tells the editor to end, and goes on when it has. In a thread
-prompt_toolkit touches no signals; in its raw mode Ctrl-C is a key like any other.
+prompt_toolkit runs on asyncio, and the chat runs on trio. Therefore each line is read in a thread
+of its own, with an event loop that ends with the line. No loop runs during a response. The modes of
+the terminal are restored when the thread has ended, and the chat always waits for the thread.
+Cancelling a read makes the editor exit, and then continues. In a thread, prompt_toolkit does not
+touch signals; in its raw mode, Ctrl-C is a key like any other.
 """
 
 import threading
@@ -34,15 +34,15 @@ _STYLE: Final = Style.from_dict({"prompt": "bold ansicyan", "hint": "ansibrightb
 
 
 class _CtrlC(Exception):
-    """Ctrl-C. Not a KeyboardInterrupt, which would tear through the event loop."""
+    """Ctrl-C. Not a KeyboardInterrupt, which would break out of the event loop."""
 
 
 class _Stopped(Exception):
-    """The editor was told to end."""
+    """The editor must exit."""
 
 
 class _CommandCompleter(Completer):
-    """Commands, at the beginning of the first line."""
+    """Completes commands at the beginning of the first line."""
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -56,10 +56,10 @@ class _CommandCompleter(Completer):
 
 
 class Editor:
-    """Reads lines from the terminal; one at a time.
+    """Reads lines from the terminal, one at a time.
 
     Args:
-        history: What Up and Down go through.
+        history: The lines that Up and Down go through.
     """
 
     def __init__(self, history: InputHistory) -> None:
@@ -68,21 +68,21 @@ class Editor:
         self._reading: _Thread | None = None
 
     async def read(self, prompt: str, *, default: str = "") -> InputResult:
-        """Read something to say, or a command.
+        """Read a prompt or a command.
 
         Args:
-            prompt: What stands before the line.
-            default: What stands in it already.
+            prompt: The text before the line.
+            default: The initial content of the line.
 
-        Cancellation: safe; what was typed is lost, and the terminal is as before.
+        Cancellation: safe; typed text is lost, and the terminal is restored.
         """
         return await self._read(self._lines, prompt, default)
 
     async def answer(self, prompt: str) -> InputResult:
-        """Read an answer to a question; what was typed before it was asked does not count.
+        """Read an answer to a question; input typed before the question is discarded.
 
         Args:
-            prompt: What stands before the line.
+            prompt: The text before the line.
 
         Cancellation: as `read`.
         """
@@ -90,14 +90,14 @@ class Editor:
         return await self._read(self._answers, prompt, "")
 
     def interrupt(self) -> bool:
-        """As Ctrl-C in the editor; False if nothing is being read."""
+        """Act like Ctrl-C in the editor; return False if nothing is being read."""
         if self._reading is None:
             return False
         self._reading.stop(_CtrlC)
         return True
 
     async def _read(self, session: "PromptSession[str]", prompt: str, default: str) -> InputResult:
-        assert self._reading is None, "one line is read at a time"
+        assert self._reading is None, "only one line can be read at a time"
         reading = self._reading = _Thread(session)
         try:
             with modes_kept():
@@ -107,11 +107,11 @@ class Editor:
 
 
 class _Thread:
-    """One reading: the thread, and how to end it from outside."""
+    """One read in a thread, which can be stopped from outside."""
 
     def __init__(self, session: "PromptSession[str]") -> None:
         self._session = session
-        # Guards what the loop's thread and trio's tell each other; held for no more than that.
+        # Protects the attributes shared by the loop's thread and trio's thread; held only briefly.
         self._lock = threading.Lock()
         self._wake: Callable[[Callable[[], None]], object] | None = None
         self._stop: type[Exception] | None = None
@@ -132,17 +132,17 @@ class _Thread:
             try:
                 await done.wait()
             finally:
-                # The line was read, or nobody wants it any more: then the nursery waits.
+                # The line was read, or the read was cancelled; the nursery waits for the thread.
                 self.stop(_Stopped)
         return outcome[0]
 
     def stop(self, error: type[Exception]) -> None:
-        """End the reading with this error, as soon as it has begun; from trio's thread."""
+        """End the read with this error as soon as it has begun; call it from trio's thread."""
         with self._lock:
             if self._stop is None:
                 self._stop = error
                 if self._wake is not None:
-                    with suppress(RuntimeError):  # the loop was closed just now
+                    with suppress(RuntimeError):  # the loop has just been closed
                         self._wake(self._exit)
 
     def _read(self, prompt: str, default: str) -> InputResult:
@@ -162,7 +162,7 @@ class _Thread:
                 self._wake, self._stop = None, _Stopped
 
     def _begin(self) -> None:
-        # In the loop, before anything is read.
+        # Runs in the loop, before any input is read.
         loop = self._session.app.loop
         assert loop is not None
         with self._lock:
@@ -178,7 +178,7 @@ class _Thread:
 
 
 def _session(history: "History | None") -> "PromptSession[str]":
-    # An answer has no history, no commands, and one line.
+    # Reading an answer uses no history, no commands, and only one line.
     lines = history is not None
     return PromptSession(
         history=history or InputHistory(None),

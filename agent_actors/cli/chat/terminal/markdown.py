@@ -1,10 +1,10 @@
-"""How much of a Markdown text that still grows will not change any more. Pure.
+"""Finds the part of a growing Markdown text that can no longer change. Pure.
 
-Markdown is made of blocks: paragraphs, lists, fences, tables. Only the last one of a text can
-change by what follows it, so that the others are shown once, and for good. The one exception, a
-link that is defined further down, is shown as it was written.
+Markdown consists of blocks: paragraphs, lists, fences, tables. Text that follows can change only
+the last block, so all other blocks can be printed for good. The one exception is a link that is
+defined further down; it is shown as it was written.
 
-Only whole lines are looked at: `#` on a line of its own closes the paragraph before it, and
+Only complete lines are considered: a line with only `#` closes the paragraph before it, but
 `#hashtag` does not.
 """
 
@@ -22,7 +22,7 @@ _FENCES: Final = ("```", "~~~")
 
 
 def finished_size(text: str) -> int:
-    """How many characters of a text are of blocks that cannot change any more.
+    """Return the number of characters in blocks that can no longer change.
 
     Args:
         text: The text so far.
@@ -32,13 +32,13 @@ def finished_size(text: str) -> int:
 
 
 def blocks(text: str) -> list[str]:
-    """A text in its blocks, as they are now; together they are the text."""
+    """Split a text into its current blocks; joined, they are the text."""
     bounds = [0, *_starts(text)[1:], len(text)]
     return [text[start:end] for start, end in pairwise(bounds)]
 
 
 def _starts(text: str) -> list[int]:
-    """Where the blocks of a text begin."""
+    """Return the positions where the blocks of a text begin."""
     if not text.strip():
         return []
     lines = [token.map[0] for token in Markdown(text).parsed if token.level == 0 and token.map]
@@ -56,13 +56,13 @@ def _starts(text: str) -> list[int]:
 class Block:
     """A Markdown text to print, without empty lines around it.
 
-    The targets of links are written out, so that they can be seen.
+    The targets of links are printed, so that the user can see them.
     """
 
     text: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Its lines."""
+        """Yield the segments of its lines."""
         block = Markdown(self.text, code_theme=_CODE_THEME, hyperlinks=False)
         lines = console.render_lines(block, options, pad=False)
         kept = [index for index, line in enumerate(lines) if any(s.text.strip() for s in line)]
@@ -72,10 +72,10 @@ class Block:
 
 
 def shortened(text: str, lines: int) -> str:
-    """A block that is not whole, without what of it is above the screen.
+    """Return an unfinished block without the part above the screen.
 
-    Of a fence of code only the last lines are kept: a long one would be coloured from its beginning
-    with every piece that comes. Other blocks are returned as they are.
+    Only the last lines of a code fence are kept: otherwise the complete code would be highlighted
+    again with every delta. Other blocks are returned unchanged.
     """
     if not text.startswith(_FENCES):
         return text

@@ -1,8 +1,8 @@
-"""The modes of the terminal, and that they are always given back.
+"""The modes of the terminal, which are always restored.
 
-While an answer streams, what somebody types must not appear in the middle of it, and waits for the
-editor as it was typed; when a question about a call is new, what was typed before must not answer
-it. Where stdin is no terminal nothing is done.
+During a response, typed input must not appear in the middle of the output; the editor gets it
+afterwards. When a question about a call appears, input typed before must not answer it. If stdin is
+not a terminal, these functions do nothing.
 """
 
 import sys
@@ -11,13 +11,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-# Where the flags stand in what `tcgetattr` returns.
+# Positions of the flags in the result of `tcgetattr`.
 _INPUT_FLAGS: Final = 0
 _LOCAL_FLAGS: Final = 3
 
 
 def restorer() -> Callable[[], None]:
-    """What gives the terminal the modes that it has now."""
+    """Return a function that restores the current modes of the terminal."""
     fd = sys.stdin.fileno()
     try:
         before = termios.tcgetattr(fd)
@@ -25,7 +25,7 @@ def restorer() -> Callable[[], None]:
         return lambda: None
 
     def restore() -> None:
-        with suppress(termios.error):  # the terminal has gone
+        with suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(fd, termios.TCSANOW, before)
 
     return restore
@@ -33,7 +33,7 @@ def restorer() -> Callable[[], None]:
 
 @contextmanager
 def modes_kept() -> Generator[None]:
-    """Whatever happens inside, the terminal has the modes of before when it is left."""
+    """Restore the current modes of the terminal on exit."""
     restore = restorer()
     try:
         yield
@@ -43,19 +43,19 @@ def modes_kept() -> Generator[None]:
 
 @contextmanager
 def silent_typing() -> Generator[None]:
-    """What is typed inside is not shown, and waits for who reads keys; Ctrl-C is a signal still."""
+    """Do not echo typed input, and keep it for the next reader; Ctrl-C still sends a signal."""
     with modes_kept():
         fd = sys.stdin.fileno()
         with suppress(termios.error):
             modes = termios.tcgetattr(fd)
             modes[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
-            # Else Enter would arrive as Ctrl-J, which begins a new line.
+            # Otherwise Enter would arrive as Ctrl-J, which starts a new line.
             modes[_INPUT_FLAGS] &= ~termios.ICRNL
             termios.tcsetattr(fd, termios.TCSANOW, modes)
         yield
 
 
 def forget_typed() -> None:
-    """Throw away what was typed and not read."""
+    """Discard input that was typed but not read."""
     with suppress(termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -1,4 +1,4 @@
-"""A chat in a terminal: an editor below, answers that grow above it."""
+"""A chat in a terminal: an editor at the bottom, and responses that grow above it."""
 
 from typing import Final
 
@@ -16,13 +16,13 @@ from agent_actors.cli.chat.view import TurnView
 from agent_actors.domain.events import AnyEvent
 
 _PROMPT: Final = "> "
-# More columns than any terminal: what is printed is bounded by this too.
+# More columns than any terminal has; this also limits the width of output.
 _WIDEST: Final = 10_000
-# Seconds between two pictures: text flows for the eye, and slow terminals keep up; and the longest
-# time without one, since the line that says how long it takes moves.
+# Seconds between two frames. The shortest time makes text flow, and slow terminals keep up. The
+# longest time keeps the line with the elapsed time moving.
 _SHORTEST: Final = 0.04
 _LONGEST: Final = 0.1
-# What is costly to draw is drawn more rarely, so that drawing takes this part of the time.
+# Maximum fraction of the time spent on drawing; frames that take longer are drawn less often.
 _SHARE: Final = 0.2
 _STYLES: Final[dict[Kind, str]] = {
     "plain": "",
@@ -33,11 +33,11 @@ _STYLES: Final[dict[Kind, str]] = {
 
 
 class RichUI:
-    """A terminal.
+    """The user interface at a terminal.
 
     Args:
-        screen: Where to draw.
-        editor: Who reads.
+        screen: Draws on the terminal.
+        editor: Reads from the terminal.
     """
 
     can_ask: bool = True
@@ -49,7 +49,7 @@ class RichUI:
         self._woken = trio.Event()
         self._ended = trio.Event()
         self._held = False
-        # One picture at a time: what is told within a turn is drawn by another task.
+        # Only one task may draw at a time: messages during a turn are drawn by another task.
         self._pen = trio.Lock()
 
     async def read(self, default: str = "") -> InputResult:
@@ -131,5 +131,5 @@ def _shown(said: ChatMessage) -> RenderableType:
 
 
 def make_console() -> Console:
-    """A console on stdout that takes texts as they are; `Screen` says how wide."""
+    """Return a console on stdout without markup; `Screen` sets the width."""
     return Console(markup=False, emoji=False, highlight=False, width=_WIDEST)

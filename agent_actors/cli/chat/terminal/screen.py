@@ -1,9 +1,9 @@
-"""The bottom of a terminal, drawn anew without flicker.
+"""The bottom of a terminal, redrawn without flicker.
 
-What is finished is written once and scrolls away. Below it stands what is live: of it only the
-lines are written again that differ from those that stand there, and those after them, in one piece.
-rich turns things into lines here and writes nothing itself: it would wipe every line first, and a
-terminal that is held up (Ctrl-S) would hold up the whole program.
+Finished output is written once and scrolls away. The live lines are below it. A redraw writes only
+the lines from the first changed one on, in a single write. rich renders objects to lines here but
+writes nothing itself, for two reasons: it would erase every line first, and a blocked terminal
+(Ctrl-S) would block the complete program.
 """
 
 import os
@@ -17,36 +17,36 @@ from rich.console import Console, RenderableType
 
 from agent_actors.cli.streams import Output
 
-# Colours and the like, which take no room.
+# Escape sequences for styles, which have no width.
 _STYLES: Final = re.compile("\x1b\\[[0-9;]*m")
 _ERASE_BELOW: Final = "\x1b[J"
 _NEW_LINE: Final = "\n"
-# rich draws nothing sensible in less; such a terminal folds the lines itself.
+# rich needs at least this width; a narrower terminal wraps the lines itself.
 _LEAST_WIDTH: Final = 8
 _USUAL_SIZE: Final = (80, 24)
 
 
 @attrs.define(eq=False)
 class LiveArea:
-    """What stands at the bottom, and what to write to change it. Pure.
+    """The live lines at the bottom, and the text that changes them. Pure.
 
-    The cursor is always where it was left: behind the last live line, or at the beginning of a line
-    where nothing is live.
+    The cursor is always at the end of the last live line, or at the beginning of a line if no lines
+    are live.
     """
 
     _lines: list[str] = attrs.field(factory=list[str], init=False)
 
     def change(self, finished: Sequence[str], live: Sequence[str], width: int, height: int) -> str:
-        """What to write.
+        """Return the text to write.
 
         Args:
-            finished: Lines that go above what is live, for good.
-            live: The lines that are live from here on; the last ones, if they are too many.
+            finished: Lines to print permanently above the live lines.
+            live: The new live lines; only the last ones are shown if they do not fit.
             width: Columns of the terminal.
-            height: Its lines.
+            height: Lines of the terminal.
 
         Returns:
-            Text with its escapes; empty if nothing changes.
+            Text with escape sequences; empty if nothing changes.
         """
         live = _fitting(live, width, height - 1)
         new = [*finished, *live]
@@ -55,7 +55,7 @@ class LiveArea:
         if live and same == len(new):
             if len(old) == len(new):
                 return ""
-            same -= 1  # the cursor has to end up behind the last line
+            same -= 1  # the cursor must end after the last line
         rest = _NEW_LINE.join(new[same:])
         if not live and same < len(new):
             rest += _NEW_LINE
@@ -63,7 +63,7 @@ class LiveArea:
 
 
 def _same(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines stay as they are; what is finished now may have been live as it is."""
+    """Return the number of unchanged lines at the top; finished lines may have been live before."""
     same = 0
     for before, after in zip(old, new, strict=False):
         if before != after:
@@ -73,16 +73,16 @@ def _same(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _back_to(kept: int, lines: Sequence[str], width: int) -> str:
-    """What leads from behind the last line to the beginning of the first that is not kept."""
+    """Return the text that moves the cursor from the end to the first line that is not kept."""
     if kept == len(lines):
         return _NEW_LINE if lines else ""
-    # A terminal that became narrower has folded the lines.
+    # A terminal that became narrower has wrapped the lines.
     up = sum(_rows(line, width) for line in lines[kept:]) - 1
     return "\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BELOW
 
 
 def _fitting(lines: Sequence[str], width: int, height: int) -> Sequence[str]:
-    """The last lines that fit."""
+    """Return the last lines that fit."""
     rows = 0
     for index in range(len(lines) - 1, -1, -1):
         rows += _rows(lines[index], width)
@@ -97,12 +97,12 @@ def _rows(line: str, width: int) -> int:
 
 
 class Screen:
-    """A terminal.
+    """A terminal to draw on.
 
     Args:
-        console: Knows its colours.
-        output: Where to write.
-        size: Its columns and lines, as they are now.
+        console: Renders with the colours of the terminal.
+        output: The stream to write to.
+        size: Returns the current columns and lines.
     """
 
     def __init__(
@@ -115,18 +115,18 @@ class Screen:
 
     @property
     def height(self) -> int:
-        """How many lines it has."""
+        """The number of lines of the terminal."""
         return self._size()[1]
 
     async def draw(
         self, finished: Iterable[RenderableType], live: Iterable[RenderableType] = ()
     ) -> None:
-        """Print what is finished, and below it what is live in place of what was.
+        """Print finished output, and replace the live lines below it.
 
         Raises:
-            OSError: Nobody reads any more.
+            OSError: The output was closed.
 
-        Cancellation: at any byte; what follows may then stand in the wrong place.
+        Cancellation: at any byte; later output may then appear in the wrong place.
         """
         width, height = self._size()
         text = self._live.change(
@@ -145,9 +145,9 @@ class Screen:
 
 
 def terminal_size(fd: int) -> tuple[int, int]:
-    """The columns and lines of a terminal; of one that does not know, 80 and 24.
+    """Return the columns and lines of a terminal; 80 and 24 if it does not report them.
 
-    Not from the environment, where a shell may have left what was true when the program began.
+    The environment is not used, because a shell may have set it before the size changed.
     """
     try:
         width, height = os.get_terminal_size(fd)
