@@ -214,7 +214,7 @@ async def test_a_tool_that_runs_its_own_session_is_told_that_it_is_busy(
         (error,) = errors
         assert isinstance(error, SessionBusy)
         assert (error.session_id, error.run_id) == ("s", result.run_id)
-        assert "would wait for itself" in str(error)
+        assert "waiting would deadlock" in str(error)
         check_history(result.messages)
         check_quiet(runtime)
 
