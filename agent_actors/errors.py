@@ -290,9 +290,7 @@ class SessionStoreError(SessionError):
 
 
 class SessionFenced(SessionError):
-    """A newer lease or another writer appended to the session; records that wait here are
-    discarded.
-    """
+    """A newer lease or another writer appended to the session; unwritten records are discarded."""
 
 
 class OutputError(AgentError):

@@ -88,7 +88,7 @@ class AuditFile:
         """Write what waits, and close the file.
 
         Raises:
-            OSError: What waited could not be written.
+            OSError: The waiting lines could not be written.
 
         Cancellation: shielded; it takes as long as the disk does.
         """
