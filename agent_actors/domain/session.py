@@ -43,14 +43,14 @@ def find_session_id_error(session_id: object) -> str | None:
     id as a path. Control characters and lone surrogates are not valid.
     """
     if not isinstance(session_id, str):
-        return f"a session id is text; got {type(session_id).__name__}"
+        return f"a session id must be text; got {type(session_id).__name__}"
     if not session_id:
         return "a session id must not be empty"
     if len(session_id) > MAX_SESSION_ID:
         return f"a session id has at most {MAX_SESSION_ID} characters; got {len(session_id)}"
     found = _NEVER.search(session_id)
     if found is not None:
-        return f"a session id cannot hold {found.group()!r} (at {found.start()})"
+        return f"a session id cannot contain {found.group()!r} (at {found.start()})"
     return None
 
 

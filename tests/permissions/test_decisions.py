@@ -81,7 +81,7 @@ def test_a_decision_that_contradicts_itself_is_refused() -> None:
     ("fields", "says"),
     [
         ({"input": "x"}, "input is an object of JSON; got 'x'"),
-        ({"input": {"a": object()}}, r"input: a value of type object is no JSON \(at a\)"),
+        ({"input": {"a": object()}}, r"input: a value of type object is not JSON \(at a\)"),
         ({"reason": 5}, "reason is text; got 5"),
         ({"remember": 5}, "remember takes a Remember; got 5"),
     ],

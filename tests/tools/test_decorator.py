@@ -253,7 +253,7 @@ UNFIT: list[tuple[Any, str]] = [
     (positional, "tool 'positional': parameter 'city' is positional-only"),
     (unhinted, "tool 'unhinted': parameter 'city' has no type hint$"),
     (Service.method, "tool 'method': parameter 'self' has no type hint; decorate the bound"),
-    (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema here; supported are"),
+    (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema; supported types are"),
     (unknown, "tool 'unknown': a type hint of unknown names 'Nowhere', which is not there"),
     (wrong, "tool 'wrong': "),
 ]

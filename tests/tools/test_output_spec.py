@@ -201,7 +201,7 @@ def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
 @pytest.mark.parametrize(
     ("form", "text", "fault"),
     [
-        (City, "{}", "field name: required, and missing"),
+        (City, "{}", "field name: required, but missing"),
         (City, '{"name": 3}', "field name: expected string, got integer 3"),
         (City, '{"name": "a", "x": 1}', "field x: unknown; known are name, people"),
         (list[City], '{"output": [{"name": 1}]}', "field output[0].name: expected string"),
