@@ -113,7 +113,7 @@ def _content(path: str, max_bytes: int) -> bytes:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, or a device without hardware
-            raise MediaError("expected a regular file, and this is none") from None
+            raise MediaError("expected a regular file, but this is not one") from None
         raise
     try:
         status = os.fstat(descriptor)
@@ -132,12 +132,12 @@ def _content(path: str, max_bytes: int) -> bytes:
 
 def _check_kind(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = next((told for is_kind, told in _KINDS if is_kind(mode)), "none")
-        raise MediaError(f"expected a regular file, and this is {kind}")
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "not one")
+        raise MediaError(f"expected a regular file, but this is {kind}")
 
 
 def _too_large(size: str, max_bytes: int) -> MediaError:
-    return MediaError(f"it has {size} bytes; at most {max_bytes} may be sent (max_bytes)")
+    return MediaError(f"the file has {size} bytes; at most {max_bytes} may be sent (max_bytes)")
 
 
 protect_loaded_modules()

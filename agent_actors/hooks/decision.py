@@ -21,7 +21,6 @@ _Output: TypeAlias = str | JsonObject | list[JsonValue]
 
 # Hooks are code of users, which may not be type-checked.
 # pyright: reportUnnecessaryIsInstance=false
-# pyright: reportUnnecessaryIsInstance=false
 
 
 def _flag(value: bool) -> bool:
@@ -50,7 +49,7 @@ def _input(value: JsonObject | None) -> JsonObject | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise _error("modified_input", "an object of JSON", value)
+        raise _error("modified_input", "a JSON object", value)
     try:
         return to_json_object(value)
     except TypeError as error:

@@ -136,7 +136,7 @@ class BeforeModelEvent(PhaseEvent):
         try:
             messages_from_openai(decision.modified_messages).validate()
         except MessageError as error:
-            raise ConfigError(f"modified_messages are no conversation: {error}") from error
+            raise ConfigError(f"modified_messages is not a valid conversation: {error}") from error
         return attrs.evolve(self, messages=tuple(decision.modified_messages))
 
 
@@ -166,7 +166,7 @@ class AfterModelEvent(PhaseEvent):
         if text is None:
             return self
         if not isinstance(text, str):
-            raise ConfigError(f"an answer is text; modified_output is a {type(text).__name__}")
+            raise ConfigError(f"modified_output must be text here; got {type(text).__name__}")
         return attrs.evolve(self, text=text)
 
 

@@ -39,9 +39,7 @@ class HookContext(Protocol):
 
     @property
     def state(self) -> dict[str, object]:
-        """A dict for values of hooks; all hooks of the run share it, and it is dropped with the
-        run.
-        """
+        """A dict for values of hooks, shared by all hooks of the run and dropped with the run."""
         ...
 
     def register_tool(self, tool: object) -> None:

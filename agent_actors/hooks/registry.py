@@ -163,7 +163,7 @@ def _check_spelling(hook: Hook) -> None:
         near = get_close_matches(name, [*(p.value for p in Phase), *ALIASES], n=1, cutoff=_NEAR)
         if near and callable(getattr(hook, name)) and not _overrides(hook, near[0]):
             raise ConfigError(
-                f"hook {_name_of(hook)!r}: {name} is no phase; did you mean {near[0]!r}?"
+                f"hook {_name_of(hook)!r}: {name} is not a phase; did you mean {near[0]!r}?"
             )
 
 
@@ -175,7 +175,7 @@ def _overrides(hook: Hook, name: str) -> bool:
 def _name_of(hook: Hook) -> str:
     name = cast(object, hook.name) or type(hook).__name__
     if not isinstance(name, str):
-        raise ConfigError(f"hooks: a hook's name is text; got {name!r:.80}")
+        raise ConfigError(f"hooks: a hook's name must be text; got {name!r:.80}")
     return name
 
 
@@ -193,7 +193,7 @@ def _of_mapping(mapping: object) -> list[BoundHook]:
                 case HookMatcher(matcher=matcher, deadline=deadline):
                     if matcher is not None and not PHASES[phase].matches:
                         raise ConfigError(
-                            f"hooks: a matcher is for tools, and {phase} comes for none"
+                            f"hooks: a matcher selects tools, but {phase} has no tool"
                         )
                     bound += [_bind(phase, one, matcher, deadline) for one in _functions(entry)]
                 case _:
@@ -214,7 +214,7 @@ def _phase(key: object) -> Phase:
         return phase
     known = [*(p.value for p in Phase), *ALIASES]
     near = get_close_matches(str(key), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known phases: {', '.join(known)}"
     raise ConfigError(f"hooks: there is no phase {key!r}{hint}")
 
 
@@ -231,7 +231,7 @@ def _bind(
     if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
         raise ConfigError(f"hooks: a deadline must be above 0 seconds; got {deadline!r:.80}")
     if matcher is not None and not isinstance(matcher, str):
-        raise ConfigError(f"hooks: a matcher is text such as 'Edit|Write'; got {matcher!r:.80}")
+        raise ConfigError(f"hooks: a matcher must be text, as in 'Edit|Write'; got {matcher!r:.80}")
     wanted = 3 if PHASES[phase].wraps else 2
     parts = tuple(part.strip() for part in (matcher or "").split("|") if part.strip())
     return BoundHook(
@@ -252,7 +252,7 @@ def _function_name(function: object) -> str:
 def _called_with(
     function: HookFunction, phase: Phase, wanted: int
 ) -> Callable[..., Awaitable[object]]:
-    """Return an async function that passes as many arguments as `function` takes; context optional."""
+    """Return an async function that omits the context if `function` does not take it."""
     takes = _positional(function, wanted)
     if takes not in (wanted - 1, wanted):
         raise ConfigError(

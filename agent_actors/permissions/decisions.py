@@ -77,7 +77,9 @@ class Ask:
 def _remember(value: Remember | Scope | None) -> Remember | None:
     found = Remember(value) if isinstance(value, str) else cast(object, value)
     if found is not None and not isinstance(found, Remember):
-        raise ConfigError(f"PermissionDecision: remember takes a Remember; got {found!r:.80}")
+        raise ConfigError(
+            f"PermissionDecision: remember must be a Remember or a scope; got {found!r:.80}"
+        )
     return found
 
 
@@ -86,7 +88,7 @@ def _input(value: JsonObject | None) -> JsonObject | None:
     if found is None:
         return None
     if not isinstance(found, Mapping):
-        raise ConfigError(f"PermissionDecision: input is an object of JSON; got {found!r:.80}")
+        raise ConfigError(f"PermissionDecision: input must be a JSON object; got {found!r:.80}")
     try:
         return to_json_object(cast("Mapping[str, object]", found))
     except TypeError as error:
@@ -96,7 +98,7 @@ def _input(value: JsonObject | None) -> JsonObject | None:
 def _reason(value: str) -> str:
     found = cast(object, value)
     if not isinstance(found, str):
-        raise ConfigError(f"PermissionDecision: reason is text; got {found!r:.80}")
+        raise ConfigError(f"PermissionDecision: reason must be text; got {found!r:.80}")
     return clean_text(found)
 
 
@@ -130,15 +132,15 @@ class PermissionDecision:
                 f"PermissionDecision: expected 'allow', 'deny' or 'ask'; got {self.behavior!r:.80}"
             )
         if self.input is not None and self.behavior != "allow":
-            raise ConfigError("PermissionDecision: only what is allowed can have another input")
+            raise ConfigError("PermissionDecision: input requires the behavior 'allow'")
         if self.remember is None:
             return
         if self.behavior == "ask":
-            raise ConfigError("PermissionDecision: a question that is handed on decides nothing")
+            raise ConfigError("PermissionDecision: remember cannot be combined with 'ask'")
         if self.input is not None and self.remember.rule:
             raise ConfigError(
-                "PermissionDecision: another input fits the same arguments alone; leave out the "
-                "rule, or the input"
+                "PermissionDecision: input cannot be combined with a remember rule; pass one or "
+                "the other"
             )
 
 

@@ -106,8 +106,7 @@ class Grants:
         return sum(map(len, self._grants.values()))
 
     def with_grant(self, grant: Grant) -> Self:
-        """Return the set with another decision; it replaces an earlier one of equal scope and
-        calls.
+        """Return the set with this decision, which replaces one of equal scope and calls.
 
         Decisions for one call (`once`) are not replaced: each applies to one call.
         """
@@ -166,9 +165,7 @@ class DecisionContext:
     now: float = 0.0
 
     def find(self, tool: Tool, arguments: JsonObject) -> Grant | None:
-        """Return the decision that applies to a call, a denial before an approval; None if none
-        does.
-        """
+        """Return the decision that applies to a call, denials first; None if none does."""
         found: Grant | None = None
         for grant in self.grants.of(self.session_id, tool.name):
             if grant.holds(tool, arguments, self.cwd, self.now):
@@ -209,7 +206,9 @@ class DecisionContext:
         else:
             key = _key(call.input)
             if not key:
-                raise ConfigError("remember: the arguments are nested too deeply; name a rule")
+                raise ConfigError(
+                    "remember: the arguments are nested too deeply to be compared; pass a rule"
+                )
         grant = Grant(
             tool.name,
             allowed,
@@ -229,12 +228,11 @@ def _rule(text: str, call: ToolUseBlock, tool: Tool, cwd: PurePath, *, allowed: 
     rule = Rule.parse(text)
     if rule.name != tool.name:
         raise ConfigError(
-            f"remember: the rule {text!r} has to name the tool {tool.name!r} itself, which was "
-            "asked about"
+            f"remember: the rule {text!r} must name the tool {tool.name!r}, which was asked about"
         )
     matches = rule.permits if allowed else rule.restricts
     if not matches(tool, call.input, cwd):
-        raise ConfigError(f"remember: the rule {text!r} does not match the call it was given for")
+        raise ConfigError(f"remember: the rule {text!r} does not match the call")
     return rule
 
 

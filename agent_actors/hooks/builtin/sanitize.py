@@ -67,7 +67,9 @@ class SanitisePrompt(Hook):
         try:
             self._refuse = [re.compile(one, _flags(one)) for one in refuse]
         except re.error as error:
-            raise ConfigError(f"SanitisePrompt: {error.pattern!r} is no pattern: {error}") from None
+            raise ConfigError(
+                f"SanitisePrompt: invalid pattern {error.pattern!r}: {error}"
+            ) from None
 
     async def user_prompt_submit(
         self, event: UserPromptSubmitEvent, ctx: HookContext
@@ -78,9 +80,9 @@ class SanitisePrompt(Hook):
         prompt = clean_prompt(event.prompt)
         if not prompt.strip():
             blank = not event.prompt.strip()
-            return None if blank else _refused("nothing of the prompt can be seen")
+            return None if blank else _refused("the prompt has no visible text")
         if any(pattern.search(prompt) for pattern in self._refuse):
-            return _refused("the prompt asks for what is not allowed here")
+            return _refused("the prompt is not allowed")
         return None if prompt == event.prompt else HookDecision(modified_prompt=prompt)
 
 

@@ -114,7 +114,7 @@ class Timing(Hook):
     async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> None:
         """Report the measurements."""
         taken = self._taken(ctx)
-        told = self._report(
+        reported = self._report(
             RunTimes(
                 event.session_id,
                 event.run_id,
@@ -123,8 +123,8 @@ class Timing(Hook):
                 tuple(taken.tools),
             )
         )
-        if inspect.isawaitable(told):
-            await told
+        if inspect.isawaitable(reported):
+            await reported
 
     def _taken(self, ctx: HookContext) -> _Taken:
         # Created here if an earlier hook ended the run at its start.

@@ -333,5 +333,5 @@ async def test_a_client_whose_tools_run_by_themselves_is_left_the_external_calls
 async def test_an_external_tool_cannot_be_run_by_hand() -> None:
     assert browse.external
     assert not echo.external
-    with pytest.raises(LookupError, match="it has no handler"):
+    with pytest.raises(LookupError, match="the tool has no handler"):
         await browse.execute({"url": "a"})
