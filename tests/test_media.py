@@ -94,7 +94,7 @@ def device(path: Path) -> None:
         (Path.mkdir, "this is a directory"),
         (os.mkfifo, "this is a pipe"),
         (device, "this is a device"),
-        (bound_socket, "this is none"),
+        (bound_socket, "this is not one"),
     ],
 )
 async def test_what_is_no_regular_file_is_refused_without_waiting(

@@ -10,7 +10,7 @@ ASK_USER_QUESTION: Final = "AskUserQuestion"
 
 def _nobody(arguments: JsonObject) -> str:
     del arguments
-    raise LookupError("only a runtime can ask the user; see `runtime.questions()`")
+    raise LookupError("only a runtime can ask the user; see `runtime.questions`")
 
 
 ask_user_question: Final[Tool] = Tool(
