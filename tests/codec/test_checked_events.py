@@ -99,7 +99,10 @@ class Mine(Notification):
             "todos.changed event: Invalid enum value 'finished' - at `$.todos[0].status`",
         ),
         (note(cast(Any, 3)), "notification event: Expected `str`, got `int` - at `$.text`"),
-        (note("a", data=float("nan")), "notification event: nan is not a JSON number - at `$.data`"),
+        (
+            note("a", data=float("nan")),
+            "notification event: nan is not a JSON number - at `$.data`",
+        ),
         (note("a", data=cast(Any, {"b": [b"x"]})), "a value of type bytes is not JSON (at b[0])"),
         (note("a", data=nested(MAX_DEPTH + 1)), "at most 100 levels deep; got more"),
         (
