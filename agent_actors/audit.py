@@ -1,4 +1,4 @@
-"""Public names of the audit log: the hook that makes the lines, and the file that takes them.
+"""Public API of the audit log: the hook that makes the lines, and the file that stores them.
 
 Example:
     ```python

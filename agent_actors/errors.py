@@ -1,45 +1,45 @@
-"""Every error of the house, named by condition and by side: ours, theirs, the caller's.
+"""The exceptions that this package raises.
 
     AgentError
-    ├── ConfigError                  the caller built something that cannot work
+    ├── ConfigError                  invalid options, tools or arguments
     │   ├── MediaError               an image or a file that cannot be sent
-    │   └── SchemaError              a type or schema that has no JSON Schema here
-    ├── MessageError                 a message or a chain of messages breaks a rule
-    ├── EventError                   text that should be an event
-    │   ├── InvalidEventError        it is no event at all
-    │   └── UnknownEventTypeError    an event of a type this version does not know
-    ├── ToolArgumentsError           arguments that do not fit a tool's schema
-    ├── ProviderError                the model's side; names the endpoint
-    │   ├── ProviderConnectError     no connection, or it broke
-    │   ├── ProviderStatusError      an answer other than 2xx
-    │   ├── ProviderProtocolError    an answer that is not the protocol
-    │   ├── ProviderInBandError      an error told inside a 200
-    │   └── ProviderDeadlineError    nothing came in time: connect, first token, idle, total
-    ├── SessionError                 one session; names it
-    │   ├── SessionBusy              another run holds it
-    │   ├── SessionIdle              no run holds it
-    │   ├── SessionSuspended         it waits for answers, or for results of calls
-    │   ├── CallClosed               a call of it takes no result
-    │   ├── SessionUnknown           nothing is on record under its id
-    │   ├── SessionExists            something is on record under its id already
-    │   ├── SessionStoreError        the log did not take, or did not give, its records
-    │   └── SessionFenced            a newer lease wrote meanwhile
-    ├── OutputError                  a run has no output of the type that was asked for
-    ├── HookError                    a hook raised or overran its deadline
-    ├── QuestionClosed               a question takes no answer any more
-    ├── PromptBlocked                a hook refused the prompt
-    ├── ClientError                  a Client used in an order, or by tasks, that cannot work
-    │   └── TurnLimitReached         it has made its `max_turns`
-    ├── RunStopped                   the run was ended from outside
-    │   ├── RunDeadlineExceeded      `run_timeout` passed
-    │   ├── RuntimeShutdown          its runtime closed
-    │   └── ReaderStalled            its reader took nothing for too long
-    └── RuntimeFailure               the runtime itself
-        ├── ActorCrashed             an actor's own loop raised: a bug of ours
-        └── RuntimeClosed            it takes no more work
+    │   └── SchemaError              an unsupported type hint or JSON Schema
+    ├── MessageError                 a message or a conversation that breaks a rule
+    ├── EventError                   text that cannot be read as an event
+    │   ├── InvalidEventError        the text is not an event
+    │   └── UnknownEventTypeError    an event of a type that this version does not know
+    ├── ToolArgumentsError           arguments that do not match a tool's schema
+    ├── ProviderError                a failed model request; names the endpoint
+    │   ├── ProviderConnectError     the connection failed or broke
+    │   ├── ProviderStatusError      a response with a status other than 2xx
+    │   ├── ProviderProtocolError    a response that violates the protocol
+    │   ├── ProviderInBandError      an error reported inside a 200 response
+    │   └── ProviderDeadlineError    a timeout: connect, first token, idle or total
+    ├── SessionError                 a failed operation on a session; names the session
+    │   ├── SessionBusy              another run holds the session
+    │   ├── SessionIdle              no run holds the session
+    │   ├── SessionSuspended         the session waits for answers or for results of calls
+    │   ├── CallClosed               a call of the session does not accept a result
+    │   ├── SessionUnknown           no session has this id
+    │   ├── SessionExists            a session with this id exists already
+    │   ├── SessionStoreError        the store failed to write or read records
+    │   └── SessionFenced            a newer lease wrote to the session
+    ├── OutputError                  a run without an output of the requested type
+    ├── HookError                    a hook raised or exceeded its timeout
+    ├── QuestionClosed               a question that does not accept an answer
+    ├── PromptBlocked                a hook blocked the prompt
+    ├── ClientError                  wrong order of `Client` calls, or use by several tasks
+    │   └── TurnLimitReached         the client has used all of its `max_turns`
+    ├── RunStopped                   the run was stopped from outside
+    │   ├── RunDeadlineExceeded      `run_timeout` expired
+    │   ├── RuntimeShutdown          the runtime closed
+    │   └── ReaderStalled            the reader of the events was too slow
+    └── RuntimeFailure               a failure of the runtime itself
+        ├── ActorCrashed             an actor's loop raised: a bug in this package
+        └── RuntimeClosed            the runtime accepts no more work
 
-A message says what was expected, what came, where, and what to do. Tool failures are values
-(a tool result with `is_error`), never exceptions of a run.
+An error message names the expected value, the actual value, their place, and a remedy. A failed
+tool call does not raise: it is a tool result with `is_error`.
 """
 
 from collections.abc import Sequence
@@ -57,31 +57,32 @@ _WAITED_FOR: Final[dict[DeadlineKind, str]] = {
     "connect": "a connection",
     "first_token": "the first token",
     "idle": "the next token",
-    "total": "the end of the answer",
+    "total": "the end of the response",
 }
 
 
 class AgentError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """The base class of every exception that this package raises on purpose."""
 
 
 class ConfigError(AgentError):
-    """Options, a tool or a call that cannot work; raised where it is made, before any I/O."""
+    """Invalid options, an invalid tool or an invalid call; raised before any I/O."""
 
 
 class MediaError(ConfigError):
-    """An image or a file that cannot be sent: empty, too large, unreadable or not what it says."""
+    """An image or a file that cannot be sent: empty, too large, unreadable or of the wrong type."""
 
 
 class SchemaError(ConfigError):
-    """A type hint or a schema that cannot be turned into, or used as, a JSON Schema."""
+    """A type hint that has no JSON Schema, or a schema that is not a supported JSON Schema."""
 
 
 class MessageError(AgentError):
-    """A message, or a chain of messages, that breaks a rule of conversations.
+    """A message, or a conversation, that breaks a rule of conversations.
 
     Attributes:
-        index: Position of the message in its chain, counted from 0; None for a lone message.
+        index: Position of the message in the conversation, counted from 0; None for a single
+            message.
     """
 
     def __init__(self, message: str, *, index: int | None = None) -> None:
@@ -90,34 +91,35 @@ class MessageError(AgentError):
 
 
 class EventError(AgentError):
-    """Text read back that should be an event and is not one."""
+    """Text that cannot be read back as an event."""
 
 
 class InvalidEventError(EventError):
-    """Not JSON, not an object, without a type, or with a field of the wrong shape."""
+    """Text that is not JSON, not an object, has no type, or has a field of the wrong shape."""
 
 
 class UnknownEventTypeError(EventError):
     """A well-formed event of a type that this version does not know; raised by strict loading.
 
     Attributes:
-        type: The type that was read.
+        type: The event's type.
     """
 
-    def __init__(self, type: str) -> None:  # noqa: A002 - the wire's own name of the field
+    def __init__(self, type: str) -> None:  # noqa: A002 - the field's name in the JSON form
         super().__init__(
-            f"unknown event type {type!r}: written by a newer version, or not an event of ours; "
+            f"unknown event type {type!r}: written by a newer version or another program; "
             "load with strict=False to keep it as UnknownEvent"
         )
         self.type = type
 
 
 class ToolArgumentsError(AgentError):
-    """Arguments that do not fit a tool's schema.
+    """Arguments that do not match a tool's schema.
 
     Attributes:
         tool: Name of the tool.
-        field: Path of the offending field, such as `items[0].name`; empty for the whole object.
+        field: Path of the invalid field, for example `items[0].name`; empty for the complete
+            object.
     """
 
     def __init__(self, message: str, *, tool: str, field: str = "") -> None:
@@ -127,10 +129,10 @@ class ToolArgumentsError(AgentError):
 
 
 class ProviderError(AgentError):
-    """The model's side failed.
+    """A model request failed.
 
     Attributes:
-        endpoint: The URL, or the name, of what was asked.
+        endpoint: The endpoint's URL or name.
     """
 
     def __init__(self, message: str, *, endpoint: str) -> None:
@@ -139,17 +141,18 @@ class ProviderError(AgentError):
 
 
 class ProviderConnectError(ProviderError):
-    """No connection could be made, or it broke before the answer was whole."""
+    """The connection could not be opened, or it broke before the response was complete."""
 
 
 class ProviderStatusError(ProviderError):
-    """The endpoint answered with a status other than 2xx.
+    """The endpoint responded with a status other than 2xx.
 
     Attributes:
         status: The HTTP status.
-        body_message: The error message found in the body, else its beginning.
-        headers: The response's headers, names in lower case.
-        hint: What the caller can do about it, where that is known; empty otherwise.
+        body_message: The error message from the response body; if there is none, the beginning of
+            the body.
+        headers: The response's headers; names are in lower case.
+        hint: A remedy, if one is known; otherwise empty.
     """
 
     def __init__(
@@ -162,8 +165,8 @@ class ProviderStatusError(ProviderError):
         hint: str = "",
     ) -> None:
         advice = f" ({hint})" if hint else ""
-        told = f"HTTP {status}: {body_message or '(empty body)'}{advice}"
-        super().__init__(told, endpoint=endpoint)
+        message = f"HTTP {status}: {body_message or '(empty body)'}{advice}"
+        super().__init__(message, endpoint=endpoint)
         self.hint = hint
         self.status = status
         self.body_message = body_message
@@ -171,14 +174,14 @@ class ProviderStatusError(ProviderError):
 
 
 class ProviderProtocolError(ProviderError):
-    """The endpoint answered 2xx with something that is not the protocol, or cut it short."""
+    """The endpoint responded with 2xx, but the response violates the protocol or is cut short."""
 
 
 class ProviderInBandError(ProviderError):
-    """The endpoint told of an error inside an answer that began with status 200.
+    """The endpoint reported an error inside a response that began with status 200.
 
     Attributes:
-        code: The endpoint's own code, as text; empty if it gave none.
+        code: The endpoint's error code, as text; empty if the endpoint sent none.
     """
 
     def __init__(self, message: str, *, endpoint: str, code: str = "") -> None:
@@ -187,17 +190,18 @@ class ProviderInBandError(ProviderError):
 
 
 class ProviderDeadlineError(ProviderError):
-    """Nothing came in time.
+    """A deadline of a model request expired.
 
     Attributes:
-        kind: Which deadline: `connect`, `first_token`, `idle` or `total`; or `turn`, for what never
-            was sent, since the endpoint refused everybody.
-        seconds: How long was waited, by this call or, for a `turn`, by anybody.
+        kind: The deadline: `connect`, `first_token`, `idle` or `total`. `turn` means that the
+            request was not sent, because the endpoint kept refusing all requests.
+        seconds: Seconds that this request waited; for `turn`, seconds for which the endpoint has
+            refused all requests.
     """
 
     def __init__(self, *, endpoint: str, kind: DeadlineKind, seconds: float) -> None:
         if kind == "turn":
-            what = f"not sent: the endpoint has refused everybody for {seconds:g} s"
+            what = f"not sent: the endpoint has refused all requests for {seconds:g} s"
         else:
             what = f"waited {seconds:g} s for {_WAITED_FOR[kind]} (option {_OPTION_OF[kind]})"
         super().__init__(what, endpoint=endpoint)
@@ -206,10 +210,10 @@ class ProviderDeadlineError(ProviderError):
 
 
 class SessionError(AgentError):
-    """One session cannot do what was asked.
+    """An operation on a session failed.
 
     Attributes:
-        session_id: The session; empty where it is none in particular.
+        session_id: The session; empty if the error concerns no particular session.
     """
 
     def __init__(self, message: str, *, session_id: str) -> None:
@@ -221,7 +225,7 @@ class SessionBusy(SessionError):
     """Another run holds the session.
 
     Attributes:
-        run_id: The run that holds it.
+        run_id: The run that holds the session.
     """
 
     def __init__(self, *, session_id: str, run_id: str, reason: str = "") -> None:
@@ -235,11 +239,17 @@ class SessionIdle(SessionError):
 
 
 class SessionSuspended(SessionError):
-    """The session's last run ended with questions or calls that wait; or with none, to resume."""
+    """The session's last run was suspended and must be resumed.
+
+    The run ended with open questions or calls. If all of them are answered since, the session still
+    needs to be resumed.
+    """
 
 
 class CallClosed(SessionError):
-    """The call takes no result: it has one, it is none of its caller's, or there is none.
+    """The call does not accept a result.
+
+    The call has a result already, the runtime executes it, or it does not exist.
 
     Attributes:
         call_id: The call.
@@ -247,50 +257,52 @@ class CallClosed(SessionError):
 
     def __init__(self, call_id: str, *, session_id: str) -> None:
         super().__init__(
-            f"call {call_id!r} waits for no result: it has one, it was never left to its caller, "
-            "or there is none",
+            f"call {call_id!r} does not accept a result: it has one already, its tool runs in the "
+            "runtime, or it does not exist",
             session_id=session_id,
         )
         self.call_id = call_id
 
 
 class SessionUnknown(SessionError):
-    """Nothing is on record under this id."""
+    """No session has this id."""
 
     def __init__(self, session_id: str) -> None:
-        super().__init__("nothing is on record under this id", session_id=session_id)
+        super().__init__("no session has this id", session_id=session_id)
 
 
 class SessionExists(SessionError):
-    """Something is on record under this id already; choose another, or delete the session."""
+    """A session with this id exists already; choose another id, or delete the session."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            "something is on record under this id already; choose another one, or delete it first",
+            "a session with this id exists already; choose another id, or delete the session first",
             session_id=session_id,
         )
 
 
 class SessionStoreError(SessionError):
-    """The store did not take, or did not give, the session's records.
+    """The store failed to write or read the session's records.
 
-    After a failed append its outcome is unknown: the next run reads the log's tail again first.
+    After a failed append, the store may or may not contain the records. The next run therefore
+    reads the end of the log again.
     """
 
 
 class SessionFenced(SessionError):
-    """A newer lease, or another writer, appended meanwhile; what this writer held back is void."""
+    """A newer lease or another writer appended to the session; unwritten records are discarded."""
 
 
 class OutputError(AgentError):
-    """The run ended without an answer of the agent's `output_type`; raised by `result.output`.
+    """The run ended without an output of the agent's `output_type`; raised by `result.output`.
 
-    The run itself did not fail: its result has the usage and a history that is valid.
+    The run itself did not fail: its result contains the usage and a valid history.
 
     Attributes:
-        fault: What the last answer lacked, and at which path, or why there was none to look at.
-        stop_reason: How the run ended: `output_invalid` if the retries were used up.
-        text: The text of the last answer.
+        fault: The validation error with its path, or the reason why there was no output to
+            validate.
+        stop_reason: The run's stop reason: `output_invalid` if the retries were used up.
+        text: The text of the last response.
         messages: The session's complete history after the run, a `Messages`. `result.messages` is
             the same history with its precise type.
     """
@@ -311,11 +323,11 @@ class OutputError(AgentError):
 
 
 class HookError(AgentError):
-    """A hook raised, or overran its deadline.
+    """A hook raised or exceeded its timeout.
 
     Attributes:
-        hook: Name of the hook, `<unnamed>` if it has none.
-        phase: The phase in which it ran.
+        hook: Name of the hook; `<unnamed>` if it has none.
+        phase: The phase in which the hook ran.
     """
 
     def __init__(self, message: str, *, hook: str, phase: str) -> None:
@@ -325,7 +337,9 @@ class HookError(AgentError):
 
 
 class QuestionClosed(AgentError):
-    """The question takes no answer: it has one, it timed out, its run ended, or there is none.
+    """The question does not accept an answer.
+
+    The question was answered, timed out or belongs to a finished run, or it does not exist.
 
     Attributes:
         question_id: The question.
@@ -334,40 +348,40 @@ class QuestionClosed(AgentError):
     def __init__(self, question_id: str) -> None:
         super().__init__(
             f"question {question_id!r} is not open: it was answered, it timed out, its run ended, "
-            "or there never was one"
+            "or it does not exist"
         )
         self.question_id = question_id
 
 
 class PromptBlocked(AgentError):
-    """A hook refused the prompt; the message is its reason."""
+    """A hook blocked the prompt; the error message is the hook's reason."""
 
 
 class ClientError(AgentError):
-    """A `Client` was used in an order, or by several tasks, in a way that cannot work."""
+    """A `Client` was called in a wrong order, or by several tasks at the same time."""
 
 
 class TurnLimitReached(ClientError):
     """The client has made as many turns as its agent's `max_turns` allows.
 
     Attributes:
-        max_turns: How many.
+        max_turns: The limit.
     """
 
     def __init__(self, max_turns: int) -> None:
         super().__init__(
-            f"the client has made its {max_turns} turns (option max_turns); raise the limit, leave "
-            "it out for any number, or use a new client"
+            f"the client has used its {max_turns} turns (option max_turns); raise or remove the "
+            "limit, or use a new client"
         )
         self.max_turns = max_turns
 
 
 class RunStopped(AgentError):
-    """The run was ended from outside before it had an answer; its history is valid."""
+    """The run was stopped from outside before it completed; its history is valid."""
 
 
 class RunDeadlineExceeded(RunStopped):
-    """`run_timeout` passed; it bounds a run's model calls and tools together.
+    """`run_timeout` expired. It limits the total time of a run's model calls and tools.
 
     Attributes:
         seconds: The deadline, in seconds.
@@ -379,33 +393,33 @@ class RunDeadlineExceeded(RunStopped):
 
 
 class RuntimeShutdown(RunStopped):
-    """The runtime closed while the run was under way."""
+    """The runtime closed during the run."""
 
     def __init__(self) -> None:
-        super().__init__("the runtime closed while the run was under way")
+        super().__init__("the runtime closed during the run")
 
 
 class ReaderStalled(RunStopped):
-    """The reader of a run's events took nothing for longer than `reader_stall`.
+    """The reader of a run's events read nothing for longer than `reader_stall`.
 
     Attributes:
-        seconds: How long was waited, by this call or, for a `turn`, by anybody.
+        seconds: The value of `reader_stall`, in seconds.
     """
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the reader took no event for {seconds:g} s (option reader_stall); "
+            f"the reader read no event for {seconds:g} s (option reader_stall); "
             "read faster, or use run() if you do not need the events"
         )
         self.seconds = seconds
 
 
 class RuntimeFailure(AgentError):
-    """The runtime itself cannot go on."""
+    """The runtime itself failed or is closed."""
 
 
 class ActorCrashed(RuntimeFailure):
-    """An actor's own loop raised. This is a bug of ours; the cause is chained.
+    """An actor's loop raised. This is a bug in this package; the cause is chained.
 
     Attributes:
         actor: Name of the actor.
@@ -417,7 +431,7 @@ class ActorCrashed(RuntimeFailure):
 
 
 class RuntimeClosed(RuntimeFailure):
-    """The runtime is closed, or closing, and takes no new work."""
+    """The runtime is closed or closing, and accepts no new work."""
 
     def __init__(self, what: str = "the runtime") -> None:
-        super().__init__(f"{what} is closed and takes no new work; open a new runtime")
+        super().__init__(f"{what} is closed and accepts no new work; open a new runtime")

@@ -1,4 +1,4 @@
-"""Public: the events of a run, and their JSON form."""
+"""Public API: the events of a run, and their JSON form."""
 
 from agent_actors.codec.events import dumps_event as dumps_event
 from agent_actors.codec.events import loads_event as loads_event

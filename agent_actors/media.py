@@ -1,10 +1,10 @@
-"""Images and files of this machine, as blocks.
+"""Reading of local images and files as blocks.
 
-Owns the reading, and nothing of what is read: what an image is, and whether it may be sent, the
-blocks themselves know. A path may come from a model or another stranger, so only regular files are
-read, and never more of one than may be sent: a directory, a pipe or a device is refused without
-waiting for it, and so is a file that is longer than it says. Symlinks are followed: which paths a
-stranger may name is for the caller to decide.
+The blocks decide whether the content is valid and may be sent. A path may come from a model or
+another untrusted source. Only regular files are therefore read, and never more bytes than may be
+sent. A directory, a pipe, a device, or a file that is longer than its declared size is refused
+without waiting. Symlinks are followed: callers must decide which paths an untrusted source may
+name.
 """
 
 import errno
@@ -23,13 +23,13 @@ from agent_actors.kernel.interrupts import protect_loaded_modules
 
 _BlockT = TypeVar("_BlockT", ImageBlock, FileBlock)
 
-# Opening a pipe that nobody writes to would wait for ever; not all platforms have the flags.
+# Opening a pipe without a writer would block forever; not all platforms have these flags.
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )  # fmt: skip
 _CHUNK: Final = 2**20
-"""Bytes of one read: a size that is asked for is allocated, whatever the file has."""
+"""Number of bytes per read: the requested size is allocated, regardless of the file's size."""
 
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
@@ -49,16 +49,16 @@ async def read_image(
     """Read an image from a file, in a thread.
 
     Args:
-        path: Where it is.
-        media_type: What it is; empty: told by its first bytes.
-        detail: How closely a model is to look, where an endpoint has that.
-        max_bytes: The most bytes; a larger file is not read.
+        path: Path of the file.
+        media_type: The media type; empty: determined from the first bytes.
+        detail: Level of detail, for endpoints that support it: `low`, `high` or `auto`.
+        max_bytes: Maximum number of bytes; a larger file is not read.
 
     Raises:
-        MediaError: It cannot be read, is no regular file, or is no image that may be sent (see
+        MediaError: The file cannot be read, is not a regular file, or is not a valid image (see
             `ImageBlock.from_bytes`); names the path.
 
-    Cancellation: safe; the thread is left to end by itself.
+    Cancellation: safe; the thread is abandoned.
     """
     make = partial(ImageBlock.from_bytes, media_type=media_type, detail=detail, max_bytes=max_bytes)
     return await _read_in_thread(path, max_bytes, make)
@@ -71,21 +71,21 @@ async def read_file(
     name: str | None = None,
     max_bytes: int = MAX_MEDIA_BYTES,
 ) -> FileBlock:
-    """Read a file, in a thread. An image that is read so is sent as an image.
+    """Read a file, in a thread. A file with an image is sent as an image.
 
     Args:
-        path: Where it is.
-        media_type: What it is; empty: told by its first bytes, its name or how it reads.
-        name: What the model is told that it is called; None: its own name.
-        max_bytes: The most bytes; a larger file is not read.
+        path: Path of the file.
+        media_type: The media type; empty: determined from the first bytes, the name or the content.
+        name: The file's name for the model; None: that of the path.
+        max_bytes: Maximum number of bytes; a larger file is not read.
 
     Raises:
-        MediaError: It cannot be read, is no regular file, or may not be sent (see
+        MediaError: The file cannot be read, is not a regular file, or may not be sent (see
             `FileBlock.from_bytes`); names the path.
 
-    Cancellation: safe; the thread is left to end by itself.
+    Cancellation: safe; the thread is abandoned.
     """
-    called = os.fspath(path) if name is None else name  # of which the block takes the last part
+    called = os.fspath(path) if name is None else name  # the block uses the last part of the path
     make = partial(FileBlock.from_bytes, media_type=media_type, name=called, max_bytes=max_bytes)
     return await _read_in_thread(path, max_bytes, make)
 
@@ -93,7 +93,7 @@ async def read_file(
 async def _read_in_thread(
     path: str | os.PathLike[str], max_bytes: int, make: Callable[[bytes], _BlockT]
 ) -> _BlockT:
-    # It only reads, and a file system that is gone for good must not hold up a cancel.
+    # The thread only reads, and an unreachable file system must not delay cancellation.
     work = partial(_read, os.fspath(path), max_bytes, make)
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
@@ -112,8 +112,8 @@ def _content(path: str, max_bytes: int) -> bytes:
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a device without its hardware
-            raise MediaError("expected a regular file, and this is none") from None
+        if error.errno == errno.ENXIO:  # a socket, or a device without hardware
+            raise MediaError("expected a regular file, but this is not one") from None
         raise
     try:
         status = os.fstat(descriptor)
@@ -125,19 +125,19 @@ def _content(path: str, max_bytes: int) -> bytes:
             content += more
     finally:
         os.close(descriptor)
-    if len(content) > max_bytes:  # it grew, or is of a kind that tells no size
+    if len(content) > max_bytes:  # the file grew, or its kind has no declared size
         raise _too_large(f"more than {max_bytes}", max_bytes)
     return bytes(content)
 
 
 def _check_kind(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = next((told for is_kind, told in _KINDS if is_kind(mode)), "none")
-        raise MediaError(f"expected a regular file, and this is {kind}")
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "not one")
+        raise MediaError(f"expected a regular file, but this is {kind}")
 
 
 def _too_large(size: str, max_bytes: int) -> MediaError:
-    return MediaError(f"it has {size} bytes; at most {max_bytes} may be sent (max_bytes)")
+    return MediaError(f"the file has {size} bytes; at most {max_bytes} may be sent (max_bytes)")
 
 
 protect_loaded_modules()

@@ -1,4 +1,4 @@
-"""Public: what is asked of a model and what comes back; for providers of your own."""
+"""Public API for custom providers: model requests, responses and deltas."""
 
 from typing import TypeAlias
 

@@ -73,7 +73,7 @@ def test_every_error_says_what_it_is() -> None:
         (
             UnknownEventTypeError("dream"),
             (
-                "unknown event type 'dream': written by a newer version, or not an event of ours; "
+                "unknown event type 'dream': written by a newer version or another program; "
                 "load with strict=False to keep it as UnknownEvent"
             ),
             {"type": "dream"},
@@ -124,11 +124,11 @@ def test_every_error_says_what_it_is() -> None:
             "the run did not finish within 1.5 s (option run_timeout)",
             {"seconds": 1.5},
         ),
-        (RuntimeShutdown(), "the runtime closed while the run was under way", {}),
+        (RuntimeShutdown(), "the runtime closed during the run", {}),
         (
             ReaderStalled(60),
             (
-                "the reader took no event for 60 s (option reader_stall); "
+                "the reader read no event for 60 s (option reader_stall); "
                 "read faster, or use run() if you do not need the events"
             ),
             {"seconds": 60},
@@ -140,12 +140,12 @@ def test_every_error_says_what_it_is() -> None:
         ),
         (
             RuntimeClosed(),
-            "the runtime is closed and takes no new work; open a new runtime",
+            "the runtime is closed and accepts no new work; open a new runtime",
             {},
         ),
         (
             RuntimeClosed("the gate"),
-            "the gate is closed and takes no new work; open a new runtime",
+            "the gate is closed and accepts no new work; open a new runtime",
             {},
         ),
     ],
@@ -168,4 +168,4 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
 
 def test_who_never_had_a_turn_is_told_why() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
-    assert str(error) == "http://e: not sent: the endpoint has refused everybody for 300 s"
+    assert str(error) == "http://e: not sent: the endpoint has refused all requests for 300 s"

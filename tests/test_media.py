@@ -45,7 +45,7 @@ async def test_a_file_of_several_reads_is_whole(
         (b"", "the image is empty"),
         (b"hello", "pass its media_type"),
         (PDF, "send it as a FileBlock"),
-        (PNG * 9, "it has 108 bytes; at most 100 may be sent"),
+        (PNG * 9, "the file has 108 bytes; at most 100 may be sent"),
     ],
 )
 async def test_what_is_no_image_is_refused_by_its_path(
@@ -94,7 +94,7 @@ def device(path: Path) -> None:
         (Path.mkdir, "this is a directory"),
         (os.mkfifo, "this is a pipe"),
         (device, "this is a device"),
-        (bound_socket, "this is none"),
+        (bound_socket, "this is not one"),
     ],
 )
 async def test_what_is_no_regular_file_is_refused_without_waiting(
@@ -130,7 +130,7 @@ async def test_a_file_that_says_less_than_it_has_is_not_read_on(
 
     replace_os(monkeypatch, fstat=as_if_empty, read=counted)
     monkeypatch.setattr("agent_actors.media._CHUNK", 4)
-    with pytest.raises(MediaError, match="it has more than 9 bytes"):
+    with pytest.raises(MediaError, match="the file has more than 9 bytes"):
         await read_file(tmp_path / "grows", max_bytes=9)
     assert reads == [4, 4, 4]
 

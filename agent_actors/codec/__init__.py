@@ -1,1 +1,1 @@
-"""The JSON edge: values to and from JSON, JSON Schema, events and the dicts of OpenAI's wire."""
+"""Conversion to and from JSON: values, blocks, events, and the dicts of OpenAI's wire format."""

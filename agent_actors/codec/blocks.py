@@ -1,6 +1,6 @@
-"""Blocks to and from their dict form: the block's fields, and its `type`.
+"""Conversion of blocks to and from dicts: the block's fields and its `type`.
 
-What stands at its default is left out, so that the common block is short.
+Fields with their default value are omitted, so that common blocks stay short.
 """
 
 from collections.abc import Mapping
@@ -35,14 +35,14 @@ BLOCK_TYPES: Final[tuple[type[ContentBlock], ...]] = (
     OpaqueBlock,
 )
 _MIRRORS: Final[Mapping[Any, type[Mirror]]] = {cls: mirror_of(cls) for cls in BLOCK_TYPES}
-_ANY_BLOCK: Final[Any] = Union[tuple(_MIRRORS.values())]  # noqa: UP007 - built, not written
+_ANY_BLOCK: Final[Any] = Union[tuple(_MIRRORS.values())]  # noqa: UP007 - built at run time
 _FIELDS: Final[Mapping[Any, tuple[tuple[str, object], ...]]] = {
     cls: tuple((field.name, field.default) for field in attrs.fields(cls)) for cls in BLOCK_TYPES
 }
 
 
 def dump_block(block: ContentBlock) -> JsonObject:
-    """The block as a dict, with its `type` first; it shares its inner values with the block."""
+    """Return the block as a dict that begins with `type` and shares its values with the block."""
     dumped: dict[str, Any] = {"type": block.type}
     for name, default in _FIELDS[type(block)]:
         value = getattr(block, name)
@@ -52,10 +52,10 @@ def dump_block(block: ContentBlock) -> JsonObject:
 
 
 def load_block(data: object) -> ContentBlock:
-    """The block of a dict; unknown fields are ignored.
+    """Return the block in a dict; unknown fields are ignored.
 
     Raises:
-        MessageError: It is no dict, its type is unknown, or a field has the wrong shape.
+        MessageError: The value is not a dict, its type is unknown, or a field has the wrong shape.
     """
     try:
         return cast(ContentBlock, unmirrored(msgspec.convert(data, _ANY_BLOCK)))
@@ -64,10 +64,10 @@ def load_block(data: object) -> ContentBlock:
 
 
 def unmirrored(mirror: Mirror) -> Any:
-    """The block that a mirror stands for."""
+    """Return the block that a mirror represents."""
     return mirror.mirrored(**mirror.body())
 
 
 def mirrored_union(blocks: tuple[type[ContentBlock], ...]) -> Any:
-    """A union of the mirrors of these classes of blocks."""
-    return Union[tuple(_MIRRORS[cls] for cls in blocks)]  # noqa: UP007 - built, not written
+    """Return a union of the mirrors of these block classes."""
+    return Union[tuple(_MIRRORS[cls] for cls in blocks)]  # noqa: UP007 - built at run time

@@ -1,9 +1,9 @@
-"""Events to and from JSON: one flat object, tagged by `type`.
+"""Conversion of events to and from JSON: one flat object, tagged by `type`.
 
-The header's fields (`type, version, id, ts, session_id, run_id, request_id, iteration`, and where
-they apply `seq, parent_tool_use_id, agent_name`) stand beside the event's own. Reading is one pass
-of msgspec over a union of mirrors; only what that refuses is looked at a second time, to tell an
-event of a type from the future from what is no event.
+The object has the header's fields and the event's own fields. The header's fields are `type,
+version, id, ts, session_id, run_id, request_id, iteration` and, if set, `seq, parent_tool_use_id,
+agent_name`. msgspec reads the object in one pass over a union of mirrors. Only a refused object is
+examined again, to distinguish an unknown event type from invalid text.
 """
 
 from base64 import b64decode, b64encode
@@ -36,7 +36,7 @@ from agent_actors.domain.json import (
 )
 from agent_actors.errors import InvalidEventError, UnknownEventTypeError
 
-# Longest piece of a bad type that a message repeats.
+# Maximum number of characters of an invalid type in an error message.
 _SHOWN_CHARACTERS: Final = 80
 _TOO_DEEP: Final = f"expected an event of at most {MAX_DOCUMENT_DEPTH} nested levels"
 
@@ -44,7 +44,7 @@ _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
 
 
 class _EventMirror(Mirror, kw_only=True):
-    """The header. Absent ids are no events of ours; `version` is read for its shape only."""
+    """The header. All ids are required; `version` is only checked for its shape."""
 
     session_id: str
     run_id: str
@@ -69,7 +69,7 @@ _MIRROR_HINTS: Final[Mapping[Any, Any]] = {
 
 
 def _mirror_hint(hint: Any) -> Any:
-    """Blocks are read as their mirrors."""
+    """Return the type of a field in the mirror: tuples of blocks become tuples of mirrors."""
     return _MIRROR_HINTS.get(hint, hint) if get_origin(hint) is tuple else hint
 
 
@@ -79,7 +79,7 @@ _MIRRORS: Final[tuple[Any, ...]] = tuple(
     for cls in EVENT_TYPES.values()
 )
 _DECODER: Final[msgspec.json.Decoder[_EventMirror]] = msgspec.json.Decoder(
-    Union[_MIRRORS]  # noqa: UP007 - built, not written
+    Union[_MIRRORS]  # noqa: UP007 - built at run time
 )
 
 
@@ -105,8 +105,8 @@ _OWN_FIELDS: Final[Mapping[Any, tuple[tuple[str, _Convert, _Convert], ...]]] = {
 }
 
 
-# The scope's fields in the order of its constructor; and, for each class, those that follow the
-# scope in its own, with the place of its blocks. To take them by one call makes long logs quick.
+# The scope's fields in the order of its constructor. For each class, the fields after the scope and
+# the index of its blocks. Reading all fields by one call makes long logs fast.
 _SCOPE_OF: Final = attrgetter(*(field.name for field in attrs.fields(EventScope)))
 _READERS: Final[Mapping[Any, tuple[Callable[[Any], tuple[Any, ...]], int | None]]] = {
     mirror.mirrored: (
@@ -118,19 +118,20 @@ _READERS: Final[Mapping[Any, tuple[Callable[[Any], tuple[Any, ...]], int | None]
 
 
 def dumps_event(event: AnyEvent) -> str:
-    """The event as one line of JSON text.
+    """Return the event as one line of JSON text.
 
-    Lone surrogates, which cut-up emojis leave in text, are replaced: no JSON could carry them.
+    Lone surrogates, which remain in text if an emoji is cut, are replaced because JSON text cannot
+    contain them.
     """
     return encode_event(event).decode()
 
 
 def encode_event(event: AnyEvent) -> bytes:
-    """Like `dumps_event`, as UTF-8.
+    """Return the event as one line of JSON in UTF-8 (see `dumps_event`).
 
     Raises:
-        InvalidEventError: The event is nested on more than `MAX_DOCUMENT_DEPTH` levels: no reader
-            would take such a record.
+        InvalidEventError: The event is nested more than `MAX_DOCUMENT_DEPTH` levels deep and could
+            not be read back.
     """
     flat = _flat(event)
     try:
@@ -139,7 +140,7 @@ def encode_event(event: AnyEvent) -> bytes:
         if is_deeper(flat, MAX_DOCUMENT_DEPTH):
             raise InvalidEventError(_TOO_DEEP) from None
         line = msgspec.json.encode(to_json(flat, levels=MAX_DOCUMENT_DEPTH))
-    except RecursionError:  # the encoder's own bound, which is never below MAX_DOCUMENT_DEPTH
+    except RecursionError:  # the encoder's own limit, which is never below MAX_DOCUMENT_DEPTH
         raise InvalidEventError(_TOO_DEEP) from None
     if nests_deeper(line, MAX_DOCUMENT_DEPTH):
         raise InvalidEventError(_TOO_DEEP)
@@ -147,16 +148,16 @@ def encode_event(event: AnyEvent) -> bytes:
 
 
 def event_to_json(event: AnyEvent) -> JsonObject:
-    """The event as plain JSON values, sharing nothing with it."""
+    """Return the event as plain JSON values that share nothing with it."""
     return cast(JsonObject, to_json(_flat(event), levels=MAX_DOCUMENT_DEPTH))
 
 
 def checked_event(event: Event) -> Event:
-    """The event as it will be read back: validated, and sharing nothing with the given one.
+    """Return the event as it will be read back: validated, and sharing nothing with the argument.
 
     Raises:
-        InvalidEventError: The event could not be read back: a field has the wrong type or holds a
-            value that JSON has not, or the class is not one of the package's. Says which.
+        InvalidEventError: The event could not be read back. A field has the wrong type or a value
+            that JSON cannot represent, or the class is not an event class of this package.
     """
     kind = _kind_of(event)
     for name, dump, _load in _OWN_FIELDS[type(event)]:
@@ -172,10 +173,10 @@ def checked_event(event: Event) -> Event:
 
 
 def checked_fields(event: Event) -> tuple[type[Event], dict[str, Any]]:
-    """The class and the own fields of an event as they will be read back; not its header.
+    """Return an event's class and its own fields (without the header) as they will be read back.
 
     Raises:
-        InvalidEventError: As `checked_event`.
+        InvalidEventError: The event could not be read back (see `checked_event`).
     """
     found = checked_event(event)
     return type(found), {name: getattr(found, name) for name, *_ in _OWN_FIELDS[type(found)]}
@@ -185,14 +186,14 @@ def _kind_of(event: object) -> str:
     cls = type(event)
     if cls not in _OWN_FIELDS:
         raise InvalidEventError(
-            f"expected an event of a class of agent_actors.events; got {cls.__name__}, which "
+            f"expected an event class of agent_actors.events; got {cls.__name__}, which "
             "could not be read back"
         )
     return cast(Event, event).type
 
 
 def _check_depth(value: object, kind: str, name: str) -> None:
-    # Level by level, each container once: a value may contain itself, or be deeper than the stack.
+    # Level by level, each container once: a value may contain itself or be deeper than the stack.
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner = [item for one in level for item in _containers_in(one)]
@@ -213,7 +214,7 @@ def _containers_in(value: Any) -> list[Any]:
 
 
 def _field_fault(event: Event, error: Exception) -> str:
-    """The fault of the first field that JSON cannot take."""
+    """Return the validation error of the first field that cannot be represented in JSON."""
     for name, dump, _load in _OWN_FIELDS[type(event)]:
         value = getattr(event, name)
         if dump is _dump_blocks and not _are_blocks(value):
@@ -266,16 +267,16 @@ def _flat(event: AnyEvent) -> dict[str, Any]:
 
 
 def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
-    """Read an event back. Unknown fields are ignored.
+    """Return the event in a JSON text. Unknown fields are ignored.
 
     Args:
-        text: JSON text, or its UTF-8.
-        strict: Refuse an event of an unknown type instead of keeping it as `UnknownEvent`.
+        text: JSON text, as str or UTF-8.
+        strict: True to refuse an event of an unknown type instead of returning an `UnknownEvent`.
 
     Raises:
-        UnknownEventTypeError: Strict, and the type is unknown.
-        InvalidEventError: Not JSON, not an object, without a type, or with a field that is
-            missing or has the wrong shape.
+        UnknownEventTypeError: The type is unknown and `strict` is True.
+        InvalidEventError: The text is not JSON, not an object, has no type, or has a field that is
+            missing or of the wrong shape.
     """
     if nests_deeper(text, MAX_DOCUMENT_DEPTH):
         raise InvalidEventError(_TOO_DEEP)
@@ -304,7 +305,7 @@ def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
 
 
 def read_event(line: bytes, session_id: str, seq: int) -> AnyEvent:
-    """Read the record of a log at a position; what is no event is an `UnreadableEvent`."""
+    """Return the record at a position of a log; `UnreadableEvent` if it is not a valid event."""
     try:
         return loads_event(line)
     except InvalidEventError as error:
@@ -312,10 +313,10 @@ def read_event(line: bytes, session_id: str, seq: int) -> AnyEvent:
 
 
 def check_line(line: bytes, seq: int) -> None:
-    """Check that a line can be read back as the record at that position.
+    """Check that a line can be read back as the record at this position.
 
     Raises:
-        InvalidEventError: It cannot; says why.
+        InvalidEventError: The line cannot be read back, or has another position.
     """
     if nests_deeper(line, MAX_DOCUMENT_DEPTH):
         raise InvalidEventError(_TOO_DEEP)
@@ -324,14 +325,14 @@ def check_line(line: bytes, seq: int) -> None:
     except ValueError:
         found = loads_event(line).seq
     if found != seq:
-        raise InvalidEventError(f"the record at position {seq} says that it is record {found}")
+        raise InvalidEventError(f"the record at position {seq} has seq {found}")
 
 
 def readable_line(line: bytes, session_id: str, seq: int) -> bytes:
-    """The line of a log at a position as it is, or what keeps its place if it is no event."""
+    """Return the line at a position of a log, or an `UnreadableEvent` line if it is not valid."""
     event = read_event(line, session_id, seq)
     try:
-        line.decode()  # a field that this version does not know is not looked at by reading
+        line.decode()  # decoding skips fields that this version does not know
     except UnicodeDecodeError as error:
         event = UnreadableEvent(session_id, seq, str(error), bytes(line))
     return encode_event(event) if isinstance(event, UnreadableEvent) else line
@@ -340,14 +341,15 @@ def readable_line(line: bytes, session_id: str, seq: int) -> bytes:
 def loads_events(
     lines: Iterable[bytes], session_id: str = "", *, after_seq: int = 0
 ) -> list[AnyEvent]:
-    """Read the records of a session's log back, a line each.
+    """Return the records of a session's log, one per line.
 
-    Neighbours share what they have in common. A line that is no event is an `UnreadableEvent`.
+    Consecutive events with the same header share one scope. A line that is not a valid event
+    becomes an `UnreadableEvent`.
 
     Args:
         lines: The lines.
         session_id: The session, for records that cannot be read.
-        after_seq: The `seq` before that of the first line.
+        after_seq: The `seq` of the record before the first line.
     """
     decode, readers, scope_of = _DECODER.decode, _READERS, _SCOPE_OF
     known: tuple[object, ...] = ()
@@ -397,7 +399,9 @@ def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> An
         raise InvalidEventError(f"expected the JSON of an event: {error}") from None
     kind = cast(JsonObject, raw).get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or not kind:
-        raise InvalidEventError("expected a JSON object with a type, and this has none") from None
+        raise InvalidEventError(
+            "expected a JSON object with a type, but this one has none"
+        ) from None
     if kind == UnreadableEvent.type:
         return _unreadable(text)
     if kind in EVENT_TYPES:

@@ -1,6 +1,6 @@
 """Type hints of functions and classes, resolved to types.
 
-`JsonValue` resolves to `Any`, so that readers of hints need no case for it.
+`JsonValue` resolves to `Any`, so that code that reads hints needs no case for it.
 """
 
 import sys
@@ -11,17 +11,17 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import SchemaError
 
-# What JsonValue comes to when the name within it means "any": the members, one level deep.
-_JSON_UNION: Final = Union[  # noqa: UP007 - compared with what typing itself makes of it
+# JsonValue with its inner references resolved to Any: its members, one level deep.
+_JSON_UNION: Final = Union[  # noqa: UP007 - compared with the result of typing
     None, bool, int, float, str, list[Any], tuple[Any, ...], dict[str, Any]
 ]
 
 
 def resolved_hints(owner: Callable[..., object] | type) -> dict[str, Any]:
-    """The hints of a function or class as types, `Annotated` and the like kept.
+    """Return the hints of a function or class as types; keeps `Annotated` and similar wrappers.
 
     Raises:
-        SchemaError: A name in a hint is not there when the program runs.
+        SchemaError: A name in a hint does not exist at run time, or a hint is not a type.
     """
     module = sys.modules.get(getattr(owner, "__module__", ""))
     known = getattr(owner, "__globals__", vars(module) if module else {})
@@ -31,18 +31,18 @@ def resolved_hints(owner: Callable[..., object] | type) -> dict[str, Any]:
     except NameError as error:
         raise SchemaError(
             f"a type hint of {getattr(owner, '__qualname__', owner)!s} names {error.name!r}, which "
-            "is not there when the program runs; import it outside of TYPE_CHECKING and define it "
+            "does not exist at run time; import it outside of TYPE_CHECKING and define it "
             "outside of functions"
         ) from None
     except (TypeError, SyntaxError, AttributeError) as error:
         raise SchemaError(
-            f"a type hint of {getattr(owner, '__qualname__', owner)!s} is no type: {error}"
+            f"a type hint of {getattr(owner, '__qualname__', owner)!s} is not a type: {error}"
         ) from None
     return {name: _simplified(hint) for name, hint in hints.items()}
 
 
 def _simplified(hint: Any) -> Any:
-    """The hint with `JsonValue`, and every union that holds "any", as `Any`."""
+    """Return the hint with `JsonValue`, and every union that contains `Any`, replaced by `Any`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint == _JSON_UNION:
         return Any
@@ -54,10 +54,10 @@ def _simplified(hint: Any) -> Any:
         return hint
     simple = tuple(_simplified(argument) for argument in arguments)
     if is_union(hint):
-        return Any if Any in simple or object in simple else Union[simple]  # noqa: UP007 - built, not written
+        return Any if Any in simple or object in simple else Union[simple]  # noqa: UP007 - built at run time
     return hint.copy_with(simple) if hasattr(hint, "copy_with") else origin[simple]
 
 
 def is_union(hint: Any) -> bool:
-    """True for `Union`, `Optional` and `X | Y`."""
+    """Return whether the hint is a `Union`, an `Optional` or `X | Y`."""
     return get_origin(hint) in (Union, types.UnionType)

@@ -1,7 +1,7 @@
-"""Python values as plain JSON values.
+"""Conversion of Python values to plain JSON values.
 
-Owns what counts as JSON-able. Knows the blocks of `domain`, attrs classes, dataclasses and enums;
-what it does not know it refuses by name rather than turn into text by `str`.
+Supports the blocks of `domain`, attrs classes, dataclasses and enums. A value of another type
+raises an error that names the type, instead of being converted by `str`.
 """
 
 import dataclasses
@@ -17,24 +17,25 @@ from agent_actors.codec.blocks import dump_block
 from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue
 
-# Python writes no number of more than 4,300 digits, which is some 14,284 bits.
+# Python writes no number of more than 4,300 digits, which is about 14,284 bits.
 _MAX_BITS: Final = 14_000
 
 
 def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
-    """The value as JSON, sharing nothing with it that can change.
+    """Return the value as JSON that shares no mutable part with it.
 
-    Taken as they are: str, int of up to 4,200 digits, bool, None, finite floats. Mappings with str
-    keys become dicts; lists and tuples lists; sets lists in a stable order; attrs and dataclass
-    instances objects of their fields; enums their values; text, image, file and opaque blocks their
-    dict form. Lone surrogates in text, which no JSON text can carry, are replaced.
+    str, int of up to about 4,200 digits, bool, None and finite floats stay unchanged. Mappings with
+    str keys become dicts. Lists and tuples become lists; sets become lists in a stable order. attrs
+    and dataclass instances become objects of their fields. Enum members become their values. Text,
+    image, file and opaque blocks become their dict form. Lone surrogates in text, which JSON text
+    cannot contain, are replaced.
 
     Args:
         value: The value.
-        levels: How deep containers may be nested.
+        levels: Maximum nesting of containers.
 
     Raises:
-        TypeError: Naming the type, and where in the value it is.
+        TypeError: A part of the value cannot be represented; names its type and its path.
     """
     try:
         return _plain(value, "", levels)
@@ -45,10 +46,10 @@ def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
 
 
 def clean_text(text: str) -> str:
-    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD.
+    """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD.
 
-    Files named in another encoding, and endpoints that cut emojis in two, make such text; it
-    could be neither sent nor stored.
+    File names in another encoding and endpoints that cut emojis in two produce such text, which can
+    be neither sent nor stored.
     """
     try:
         text.encode()
@@ -58,12 +59,12 @@ def clean_text(text: str) -> str:
 
 
 class _TooDeepError(Exception):
-    """The value nests containers on more levels than are allowed."""
+    """The value nests containers more deeply than allowed."""
 
 
 def _plain(value: object, path: str, levels: int) -> JsonValue:
     match value:
-        case Enum():  # before str and int: members of StrEnum and IntEnum are those too
+        case Enum():  # first: members of StrEnum and IntEnum are also str and int
             return _plain(value.value, path, levels)
         case None | bool():
             return value
@@ -97,32 +98,32 @@ def _plain(value: object, path: str, levels: int) -> JsonValue:
 
 def _writable(value: int, path: str) -> int:
     if value.bit_length() > _MAX_BITS:
-        raise TypeError(f"a number of thousands of digits is no JSON number{_at(path)}")
+        raise TypeError(f"a number of thousands of digits is not a JSON number{_at(path)}")
     return value
 
 
 def _finite(value: float, path: str) -> float:
     if not math.isfinite(value):
-        raise TypeError(f"{value} is no JSON number{_at(path)}")
+        raise TypeError(f"{value} is not a JSON number{_at(path)}")
     return value
 
 
 def _key(key: object, path: str) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"a key of type {type(key).__name__} is no JSON key{_at(path)}; use str")
+        raise TypeError(f"a key of type {type(key).__name__} is not a JSON key{_at(path)}; use str")
     return clean_text(key)
 
 
 def _fields(value: object, path: str) -> list[tuple[str, object]]:
     if isinstance(value, type):
-        raise TypeError(f"the class {value.__name__} is no JSON value{_at(path)}")
+        raise TypeError(f"the class {value.__name__} is not a JSON value{_at(path)}")
     cls = cast(Any, type(value))
     if attrs.has(cls):
         return [(f.alias or f.name, getattr(value, f.name)) for f in attrs.fields(cls)]
     if dataclasses.is_dataclass(value):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
     raise TypeError(
-        f"a value of type {type(value).__name__} is no JSON{_at(path)}; expected text, numbers, "
+        f"a value of type {type(value).__name__} is not JSON{_at(path)}; expected text, numbers, "
         "bools, None, lists, dicts, dataclasses, attrs classes or blocks"
     )
 
@@ -132,5 +133,5 @@ def _at(path: str) -> str:
 
 
 def to_json_object(value: Mapping[str, object]) -> JsonObject:
-    """Like `to_json`, for a mapping."""
+    """Return a mapping as JSON (see `to_json`)."""
     return cast(JsonObject, to_json(value))

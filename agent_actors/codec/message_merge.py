@@ -1,8 +1,8 @@
-"""A conversation that was handed out as dicts, and came back.
+"""Merging of a conversation that code received as dicts and returned changed.
 
-The wire's dicts hold less than the messages they were made from: seals of thoughts, blocks that one
-provider alone knows, and who gave them. So a message that comes back as it was handed out stays
-the very message it was, and only what was written anew is read.
+The dicts contain less than the messages from which they were made: they lack signatures of thinking
+blocks, opaque blocks and origins. Therefore a dict that comes back unchanged becomes its original
+message again, and only new or changed dicts are parsed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,19 +21,19 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 @attrs.frozen
 class _HandedOut:
     message: Message
-    # Of several results each is a dict of its own.
+    # One key per dict; a message with several tool results has several dicts.
     keys: list[bytes | None]
 
 
 def messages_rewritten(before: Messages, dicts: Iterable[Mapping[str, object]]) -> Messages:
-    """The conversation that somebody made of another one.
+    """Return the conversation in `dicts`, with the original message for every unchanged dict.
 
     Args:
-        before: What was handed out.
-        dicts: What came back; in whatever order, with or without what was there.
+        before: The conversation from which dicts were made.
+        dicts: The returned dicts, in any order, with dicts added or removed.
 
     Raises:
-        MessageError: Naming the message that is none, and what is wrong with it.
+        MessageError: A dict is not a valid message; names its position and the error.
     """
     dicts = list(dicts)
     read = messages_from_openai(dicts)
@@ -52,8 +52,8 @@ def _kept(
             yield read[at]
             at += 1
         else:
-            # Messages that look alike come back in the order in which they stood; the last of them
-            # again and again.
+            # Equal messages are returned in their original order; the last of them any number of
+            # times.
             one = known.pop(found) if len(known) > 1 else known[found]
             yield one.message
             at += len(one.keys)
@@ -69,7 +69,7 @@ def _by_first_key(messages: Messages) -> dict[bytes | None, list[_HandedOut]]:
 
 
 def _key(item: Mapping[str, object]) -> bytes | None:
-    """What tells a dict from any other; None for one that is no JSON."""
+    """Return a key that identifies a dict's content; None if the dict is not JSON."""
     if is_deeper(cast(JsonValue, item), MAX_MESSAGE_DEPTH):
         return None
     try:

@@ -1,12 +1,12 @@
-"""The dicts of OpenAI's chat-completions wire: messages and tools, there and back.
+"""Conversion of messages and tools to and from the dicts of OpenAI's chat-completions format.
 
-A tool message of several results becomes one dict per result, as the wire wants it. What a block
-keeps in `extra` goes back to where it came from: a call's into the call's dict, any other block's
-into the message's; but what an endpoint of another protocol gave is left out, since nobody here
-could read it. Thinking has no field of its own on this wire, and is sent only by its `extra`.
-Images and files are parts of the content, in tool messages too, so that nothing is lost there and
-back; what is sent to an endpoint, of which some take only text from tools, is made in `providers/`.
-Reading takes the short shape of calls (`{"id", "name", "args"}`) as well as the wire's.
+A tool message with several results becomes one dict per result, as the format requires. The fields
+in a block's `extra` are sent back: those of a call in the call's dict, those of other blocks in the
+message's dict. Fields that an endpoint of another protocol sent are omitted. The format has no
+field for thinking, so only the `extra` of a thinking block is sent. Images and files are parts of
+the content, in tool messages too, so that the conversion loses nothing in either direction.
+`providers/` makes the content for endpoints that accept only text from tools. Reading also accepts
+the short form of calls (`{"id", "name", "args"}`).
 """
 
 import json
@@ -42,7 +42,7 @@ from agent_actors.errors import MessageError
 
 
 class FunctionDict(TypedDict):
-    """What a tool is, on the wire."""
+    """The function of a tool."""
 
     name: str
     description: str
@@ -50,21 +50,21 @@ class FunctionDict(TypedDict):
 
 
 class ToolDict(TypedDict):
-    """A tool on offer, on the wire."""
+    """A tool that the model may call."""
 
     type: Literal["function"]
     function: FunctionDict
 
 
 class CalledFunctionDict(TypedDict):
-    """What is called, and with what arguments: JSON text."""
+    """The name and the arguments of a call; the arguments are JSON text."""
 
     name: str
     arguments: str
 
 
 class ToolCallDict(TypedDict):
-    """A call of a tool, on the wire; further keys are what the endpoint wants echoed back."""
+    """A tool call; additional keys are fields that the endpoint wants sent back."""
 
     id: str
     type: Literal["function"]
@@ -72,48 +72,48 @@ class ToolCallDict(TypedDict):
 
 
 class TextPartDict(TypedDict):
-    """A part of a content that is more than text."""
+    """A text part of a content."""
 
     type: Literal["text"]
     text: str
 
 
 class ImageUrlDict(TypedDict):
-    """Where an image is, and how closely to look."""
+    """The URL of an image, and the level of detail."""
 
     url: str
     detail: NotRequired[str]
 
 
 class ImagePartDict(TypedDict):
-    """An image in a content."""
+    """An image part of a content."""
 
     type: Literal["image_url"]
     image_url: ImageUrlDict
 
 
 class FileDict(TypedDict):
-    """What a file holds, and its name."""
+    """The content of a file, and its name."""
 
     file_data: str
     filename: NotRequired[str]
 
 
 class FilePartDict(TypedDict):
-    """A file in a content."""
+    """A file part of a content."""
 
     type: Literal["file"]
     file: FileDict
 
 
-# Parts of a kind that has no block here stand in the wire's own form.
+# Parts without a block type stay in the wire format.
 PartDict = TextPartDict | ImagePartDict | FilePartDict | JsonObject
 ContentDict = str | list[PartDict] | None
 _Part = TextBlock | ImageBlock | FileBlock | OpaqueBlock
 
 
 class MessageDict(TypedDict):
-    """A message, on the wire; further keys are what the endpoint wants echoed back."""
+    """A message; additional keys are fields that the endpoint wants sent back."""
 
     role: str
     content: ContentDict
@@ -123,11 +123,11 @@ class MessageDict(TypedDict):
 
 
 PROVIDER: Final = "openai"
-"""Whose form an `OpaqueBlock` has that is sent as a part on this wire."""
+"""The `provider` of an `OpaqueBlock` that is sent as a part in this format."""
 
 _HERE: Final = Origin(PROVIDER)
 
-# Kinds of parts that are kept as they are: sound, video, and files that the endpoint holds.
+# Types of parts that stay unchanged: audio, video, and files stored at the endpoint.
 _OWN_PARTS: Final = frozenset({"input_audio", "video_url", "file"})
 
 _LONGEST_SCHEME: Final = 8
@@ -139,7 +139,7 @@ _DECODE_OBJECT: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def messages_to_openai(messages: Iterable[Message], system_prompt: str = "") -> list[MessageDict]:
-    """A conversation as the wire has it; the system prompt, if any, stands first."""
+    """Return a conversation in the wire format, with the system prompt, if any, first."""
     head: list[MessageDict] = []
     if system_prompt:
         head.append({"role": "system", "content": system_prompt})
@@ -147,13 +147,13 @@ def messages_to_openai(messages: Iterable[Message], system_prompt: str = "") -> 
 
 
 def message_to_openai(message: Message) -> list[MessageDict]:
-    """A message as the wire has it: one dict, but for a tool message one per result."""
+    """Return a message in the wire format: one dict; for a tool message, one dict per result."""
     if message.role == "tool":
         results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
         return [_result_to_openai(result) for result in results]
     calls = [_call_to_openai(call) for call in _calls(message)]
     content = _content([block for block in message.blocks if _is_part(block)])
-    # Some endpoints refuse a null content, some an empty one beside calls; null is OpenAI's own.
+    # Some endpoints refuse a null content, others an empty content with calls; OpenAI uses null.
     sent: MessageDict = {"role": message.role, "content": content or (None if calls else "")}
     if calls:
         sent["tool_calls"] = calls
@@ -187,9 +187,9 @@ def _call_to_openai(call: ToolUseBlock) -> ToolCallDict:
 
 
 def _arguments_text(call: ToolUseBlock) -> str:
-    """The text as it came, so that an endpoint's cache finds it again; but never what is no object.
+    """Return the original text, so that the endpoint's prompt cache matches; always a JSON object.
 
-    Endpoints answer 400 to a history whose arguments do not parse.
+    Endpoints respond with 400 to a history whose arguments cannot be parsed.
     """
     if call.raw_arguments and not nests_deeper(call.raw_arguments, MAX_DEPTH):
         try:
@@ -214,7 +214,7 @@ def _content(blocks: Sequence[_Part]) -> ContentDict:
 
 
 def part_to_openai(block: _Part) -> PartDict:
-    """A block as a part of a content; an opaque one in the form that it has."""
+    """Return a block as a part of a content; an opaque block stays in its own form."""
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     if isinstance(block, ImageBlock):
@@ -243,7 +243,7 @@ def _result_to_openai(result: ToolResultBlock) -> MessageDict:
 
 
 def _result_content(result: ToolResultBlock) -> ContentDict:
-    """Blocks as parts; any other JSON as its text."""
+    """Return blocks as parts, and any other JSON as text."""
     if isinstance(result.content, list) and result.content:
         blocks = [_content_block(item) for item in result.content]
         shown = [block for block in blocks if block is not None]
@@ -261,18 +261,18 @@ def _content_block(item: JsonValue) -> _Part | None:
 
 
 def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
-    """A conversation read from the wire's dicts; unknown keys are ignored.
+    """Return the conversation in the wire format's dicts; unknown keys are ignored.
 
-    Arguments that do not parse become empty ones, the text kept in `raw_arguments`.
+    Arguments that cannot be parsed become empty; their text is kept in `raw_arguments`.
 
     Raises:
-        MessageError: Naming the message that is none, and what is wrong with it.
+        MessageError: A dict is not a valid message; names its position and the error.
     """
     return Messages(_message(index, item) for index, item in enumerate(dicts))
 
 
 def _message(index: int, item: Mapping[str, object]) -> Message:
-    # Whoever builds a history by hand may put anything there.
+    # A history that was built by hand may contain anything.
     if not isinstance(cast(object, item), Mapping):
         raise _error(index, f"expected a dict with role and content; got {item!r:.80}")
     if is_deeper(cast(JsonValue, item), MAX_MESSAGE_DEPTH):
@@ -323,11 +323,11 @@ def _part(index: int, part: Mapping[str, object]) -> _Part:
         case {"type": str(kind)} if kind in _OWN_PARTS:
             return OpaqueBlock(copy_object(cast(Mapping[str, JsonValue], part)), PROVIDER)
         case _:
-            raise _error(index, f"a content part of type {part.get('type')!r:.80} is not known")
+            raise _error(index, f"a content part of type {part.get('type')!r:.80} is not supported")
 
 
 def _source(data: str) -> str:
-    """A file's data as a URL; some write the bare base64."""
+    """Return a file's data as a URL; some clients send plain base64."""
     return data if ":" in data[:_LONGEST_SCHEME] else f"data:;base64,{data}"
 
 
@@ -375,7 +375,7 @@ def _error(index: int, what: str) -> MessageError:
 
 
 def tool_to_openai(spec: ToolSpec) -> ToolDict:
-    """A tool as the wire has it; one without a schema takes any object."""
+    """Return a tool in the wire format; a tool without a schema accepts any object."""
     schema = spec.input_schema
     parameters: JsonObject = {"type": "object"} if schema is None else copy_object(schema)
     return {
@@ -389,5 +389,5 @@ def tool_to_openai(spec: ToolSpec) -> ToolDict:
 
 
 def format_tools(tools: Iterable[ToolSpec]) -> list[ToolDict]:
-    """Several tools as the wire has them, in order."""
+    """Return several tools in the wire format, in order."""
     return [tool_to_openai(spec) for spec in tools]

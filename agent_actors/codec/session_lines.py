@@ -1,7 +1,7 @@
-"""Records as lines of JSON that stay as they are, and how much a message takes.
+"""Operations on the JSON lines of records without decoding them, and the size of messages.
 
-A line keeps what this version does not know; here it is moved to another session, and all else in
-it stays as it was written. `codec/events.py` reads and writes what this version does know.
+A line also contains fields that this version does not know. Moving a line to another session keeps
+them unchanged. `codec/events.py` reads and writes the fields that this version knows.
 """
 
 from typing import Final
@@ -19,25 +19,25 @@ _DECODE_TEXT: Final = msgspec.json.Decoder(str).decode
 
 
 def session_of(line: bytes) -> str:
-    """The session that a record names.
+    """Return the session id in a record.
 
     Raises:
-        InvalidEventError: It is no JSON object, or names none.
+        InvalidEventError: The line is not a JSON object, or has no session id.
     """
     named = _fields(line).get("session_id")
     if named is None:
-        raise InvalidEventError("expected a record with a session_id, and this has none")
+        raise InvalidEventError("expected a record with a session_id, but this one has none")
     try:
         return _DECODE_TEXT(named)
     except ValueError as error:
-        raise InvalidEventError(f"expected text for a session_id: {error}") from None
+        raise InvalidEventError(f"session_id must be text: {error}") from None
 
 
 def moved_line(line: bytes, session_id: str) -> bytes:
-    """The record as one of another session's; all else in it stays as it was written.
+    """Return the record with another session id; all other fields stay unchanged.
 
     Raises:
-        InvalidEventError: It is no JSON object.
+        InvalidEventError: The line is not a JSON object.
     """
     fields = _fields(line)
     fields["session_id"] = msgspec.Raw(msgspec.json.encode(session_id))
@@ -54,9 +54,9 @@ def _fields(line: bytes) -> dict[str, msgspec.Raw]:
 
 
 def size_of(message: Message) -> int:
-    """How many bytes a message takes as JSON, as its record keeps it."""
+    """Return the size in bytes of a message as JSON in its record."""
     blocks = [dump_block(block) for block in message.blocks]
     try:
         return len(msgspec.json.encode(blocks))
-    except UnicodeEncodeError:  # halves of characters
+    except UnicodeEncodeError:  # lone surrogates
         return len(msgspec.json.encode(to_json(blocks, levels=MAX_DOCUMENT_DEPTH)))

@@ -1,7 +1,8 @@
-"""Public: what fits into a model's context. Tokens are estimated, and conversations cut to size.
+"""Public API: estimates of tokens, and trimming of conversations to the model's context.
 
-Imports only. Nothing here changes what it is given, or what a session keeps: a runtime sends the
-whole history of a session, and who wants less starts a session with less, or none.
+This module only contains imports. Its functions change neither their arguments nor stored sessions.
+A runtime sends the complete history of a session; to send less, start a session with fewer
+messages.
 """
 
 from agent_actors.context.counting import estimate_tokens as estimate_tokens

@@ -1,8 +1,8 @@
-"""How many tokens a conversation takes, near enough to plan by.
+"""Estimates of the number of tokens in a conversation.
 
-Owns the choice of what counts: a counter that is handed in, tiktoken where it can be had without
-the network, else the rule of thumb. What of a message is counted stands in
-`protocol/token_estimate.py`.
+This module selects the counter: one that the caller passes, tiktoken if it is available without
+network access, or a rule of thumb. `protocol/token_estimate.py` defines the counted parts of a
+message.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ def estimate_tokens(
     *,
     counter: TokenCounter | None = None,
 ) -> int:
-    """About how many tokens these messages take in a request.
+    """Return an estimate of the number of tokens that these messages have in a request.
 
-    With tiktoken (the extra `tokens`) and its data on this disk: the tokens of what a model reads,
-    and 4 a message. Else: the characters, divided by 4. Nothing is ever downloaded. An image, and a
-    file that is no text, counts as 1,000. Tools' schemas and the options' system prompt are no
-    messages, and are not counted.
+    With tiktoken (the extra `tokens`) and its data on this disk, the estimate is the tokens of the
+    text that a model reads, plus 4 per message. Otherwise it is the number of characters divided by
+    4. Nothing is ever downloaded. An image, or a file that is not text, counts as 1,000 tokens.
+    Schemas of tools and the system prompt of options are not messages and are not counted.
 
-    How near it comes for English prose, and how much to leave free, by the model's family; these
-    are round figures, as users of the models report them:
+    The following table shows the accuracy for English prose, and the share of the context to leave
+    free, by model family. The figures are rounded, as reported by users of the models.
 
     | family | by tiktoken | by characters | leave free |
     |---|---|---|---|
@@ -34,17 +34,18 @@ def estimate_tokens(
     | Llama 3, Qwen, DeepSeek, later Mistral | 10 to 15 % off | 10 to 25 % off | 20 % |
     | Claude, Gemini, older Llama | 15 to 25 % off | 20 to 30 % off | 30 % |
 
-    Code and JSON take about a third more tokens than their characters tell, Chinese, Japanese and
-    Korean up to four times as many: use `naive_tokens` there.
+    Code and JSON have about a third more tokens than the estimate by characters. Chinese, Japanese
+    and Korean have up to four times as many: use `naive_tokens` for them.
 
     Args:
         messages: `Messages`, a list of `Message`, or OpenAI's dicts.
-        model: The model's name, which chooses tiktoken's encoding.
-        counter: What counts instead, such as the model's own tokeniser, or `naive_tokens`.
+        model: The model's name, which selects tiktoken's encoding.
+        counter: A function that counts the tokens instead, for example the model's own tokenizer,
+            or `naive_tokens`.
 
     Raises:
-        MessageError: One is no message; names its position.
-        ConfigError: The counter gives no whole number, or one below 0.
+        MessageError: An item is not a message; names its position.
+        ConfigError: The counter does not return an integer of at least 0.
     """
     read = as_messages(messages)
     counts = tiktoken_counter(model) if counter is None else counter

@@ -1,8 +1,7 @@
-"""The two forms in which a caller has messages: values of ours, and the wire's dicts.
+"""The two forms of messages that callers may pass: `Message` objects and OpenAI's dicts.
 
-Owns the reading of either, one message for each that is given, so that a position in what is read
-is a position in what was given. What is kept is picked from the caller's own objects: nothing is
-rebuilt, and no key that is unknown here is lost.
+Reading returns one message per item, so that positions are the same in both. Kept items are the
+caller's own objects: nothing is rebuilt, and unknown keys are not lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +12,18 @@ from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
 
 AnyMessage: TypeAlias = Message | Mapping[str, object]
-"""A message of ours, or a dict as OpenAI's chat completions have it."""
+"""A `Message`, or a dict in the format of OpenAI's chat completions."""
 
 MessageT = TypeVar("MessageT", bound=AnyMessage)
 
-_SHOWN: Final = 80  # characters of what is no message, in an error
+_SHOWN: Final = 80  # characters of an invalid message in an error
 
 
 def as_messages(messages: Iterable[AnyMessage]) -> Messages:
-    """The messages as ours.
+    """Return the items as messages.
 
     Raises:
-        MessageError: One is neither a message nor a dict of one; names its position.
+        MessageError: An item is neither a message nor a dict of one; names its position.
     """
     if isinstance(messages, Messages):
         return messages
@@ -43,10 +42,10 @@ def _read(index: int, message: object) -> Message:
     try:
         return messages_from_openai([cast(Mapping[str, object], message)])[0]
     except MessageError as error:
-        told = str(error).removeprefix("message 0: ")
-        raise MessageError(f"message {index}: {told}", index=index) from None
+        reason = str(error).removeprefix("message 0: ")
+        raise MessageError(f"message {index}: {reason}", index=index) from None
 
 
 def picked(messages: Sequence[MessageT], positions: Iterable[int]) -> list[MessageT]:
-    """Those at these positions, the caller's own objects."""
+    """Return the items at these positions; the caller's own objects."""
     return [messages[at] for at in positions]

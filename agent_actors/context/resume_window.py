@@ -1,10 +1,10 @@
-"""How much of a long session is sent: the newest of it, within limits, and nothing torn apart.
+"""The part of a long session that is sent: the newest messages, within limits.
 
-Owns the choice only: what a session keeps is not changed by it. The last word of the user's and
-all that followed it are always sent, since a run that forgets what it was told, or what it just
-did, cannot go on; what came before is sent as far as it fits beside that. A cut never parts a tool
-use from its result, and what is sent begins with a word of the user's, as many endpoints want it:
-where the cut falls into a long chain of tools, the word that began the chain stands before it.
+The stored session is not changed. The last user message and everything after it are always sent,
+because a run needs its task and its own actions. Earlier messages are sent as far as they fit in
+addition. A cut never separates a tool call from its result. The sent part begins with a user
+message, as many endpoints require. If the cut falls into a long chain of tool calls, the user
+message that began the chain is sent before the rest.
 """
 
 import math
@@ -17,7 +17,7 @@ from agent_actors.codec.session_lines import size_of
 from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 
-# Messages, and bytes of their JSON: about half a million tokens, beyond what models take today.
+# Messages, and bytes of their JSON: about half a million tokens, more than most models accept.
 RESUME_MAX_EVENTS: Final = 1000
 RESUME_MAX_BYTES: Final = 2_000_000
 
@@ -26,11 +26,11 @@ _SIZE: Final = "recall.size"
 
 @attrs.frozen
 class ResumeWindow:
-    """The part of a session that a request sends; the system prompt does not count.
+    """Limits on the part of a session that a request sends; the system prompt does not count.
 
     Attributes:
-        max_events: The most messages; `math.inf` for any number.
-        max_bytes: The most bytes, by their JSON; `math.inf` for any number.
+        max_events: Maximum number of messages; `math.inf` means no limit.
+        max_bytes: Maximum number of bytes of the messages as JSON; `math.inf` means no limit.
     """
 
     max_events: float = RESUME_MAX_EVENTS
@@ -41,7 +41,7 @@ class ResumeWindow:
 
         Args:
             messages: The conversation, valid and without a system prompt.
-            memo: Keeps what was measured, as long as the conversation only grows.
+            memo: Caches the sizes of messages while the conversation only grows.
 
         Returns:
             The same object, if all of it is sent.
@@ -64,7 +64,7 @@ class ResumeWindow:
         before = _word_before(messages, start)
         while start < own:
             role = messages[start].role
-            # The history is valid: a result stands behind its call, with results alone in between.
+            # The history is valid: only other results may come between a call and its result.
             if role == "user" or (role != "tool" and before is None):
                 break
             if role != "tool" and self._fits(last - start + 1, size + sizes[before or 0]):

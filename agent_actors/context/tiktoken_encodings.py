@@ -1,10 +1,10 @@
-"""tiktoken's encodings, where it is installed and their data is on this disk.
+"""tiktoken's encodings, if tiktoken is installed and their data is on this disk.
 
-Owns the one use of tiktoken, and that it never asks the network: tiktoken downloads what its cache
-lacks, and what there does not match its checksum, so both are looked at here before it is asked.
-Knows where that cache is as tiktoken itself finds it: `TIKTOKEN_CACHE_DIR`, else
-`DATA_GYM_CACHE_DIR`, else `data-gym-cache` among the system's temporary files; an empty variable
-means no cache. Only the encodings of chat models are known here.
+Only this module uses tiktoken. tiktoken downloads data that is missing in its cache or has a wrong
+checksum. To prevent any network access, this module checks both before it calls tiktoken. The cache
+is found as tiktoken finds it: `TIKTOKEN_CACHE_DIR`, else `DATA_GYM_CACHE_DIR`, else
+`data-gym-cache` in the system's directory for temporary files. An empty variable means no cache.
+Only the encodings of chat models are supported.
 """
 
 import functools
@@ -19,9 +19,9 @@ from typing import Final, Protocol, cast
 from agent_actors.protocol.token_estimate import TokenCounter
 
 DEFAULT_ENCODING: Final = "cl100k_base"
-"""For models that tiktoken does not know: of those here, it takes the most tokens for a text."""
+"""For models that tiktoken does not know: of these encodings, it yields the most tokens."""
 
-# The name of the file in the cache, which is the SHA-1 of where tiktoken gets it, and its SHA-256.
+# The name of the file in the cache (the SHA-1 of its URL), and the SHA-256 of its content.
 _CL100K: Final = (
     "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
@@ -35,10 +35,11 @@ DATA: Final[Mapping[str, tuple[str, str]]] = {
     "o200k_base": _O200K,
     "o200k_harmony": _O200K,
 }
-"""By encoding, the file that it is made of and the checksum of that."""
+"""File name and checksum by encoding."""
 
-# Characters that are encoded at once. A million spaces in a row overflow the stack of tiktoken's
-# regular expressions, and it panics, which is no `Exception`. A cut adds a token or two at most.
+# Number of characters that are encoded at once. A million spaces in a row overflow the stack of
+# tiktoken's regular expressions; the resulting panic is not an `Exception`. Each cut adds at most
+# one or two tokens.
 _PIECE: Final = 4096
 
 
@@ -47,21 +48,21 @@ class _Encoding(Protocol):
 
 
 class _Tiktoken(Protocol):
-    """As much of tiktoken as is used here."""
+    """The part of tiktoken that is used here."""
 
     def encoding_name_for_model(self, model_name: str) -> str: ...
     def get_encoding(self, encoding_name: str) -> _Encoding: ...
 
 
 def tiktoken_counter(model: str = "gpt-3.5-turbo") -> TokenCounter | None:
-    """A counter by tiktoken; None where it, or its data, is not on this machine.
+    """Return a counter that uses tiktoken; None if tiktoken or its data is not on this machine.
 
     The first call for an encoding reads and unpacks its data, which takes about half a second: make
-    the counter before you serve. Nothing is ever downloaded; to have the data, let tiktoken load
-    it where the network may be used, such as in the build of an image.
+    the counter at startup. Nothing is ever downloaded. To install the data, let tiktoken load it
+    where network access is allowed, for example when an image is built.
 
     Args:
-        model: The model's name; one that tiktoken does not know counts as `gpt-3.5-turbo`.
+        model: The model's name; a model that tiktoken does not know is counted as `gpt-3.5-turbo`.
     """
     try:
         tiktoken = cast(_Tiktoken, import_module("tiktoken"))
@@ -78,7 +79,7 @@ def tiktoken_counter(model: str = "gpt-3.5-turbo") -> TokenCounter | None:
 
     def count(text: str, /) -> int:
         pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
-        # What looks like a special token is text: it comes from a user, or from a tool.
+        # Text that looks like a special token is ordinary text: it comes from a user or a tool.
         return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 
     return count
@@ -90,12 +91,15 @@ class _NotHereError(Exception):
 
 @functools.cache
 def _loaded(name: str) -> _Encoding:
-    # That it is not there is not kept: somebody may put it there.
+    # Missing data is not cached as missing, because it may be installed later.
     if name not in DATA or not _is_on_disk(*DATA[name]):
         raise _NotHereError
     try:
         return cast(_Tiktoken, import_module("tiktoken")).get_encoding(name)
-    except (ValueError, OSError):  # a version that knows no such encoding, or a file just gone
+    except (
+        ValueError,
+        OSError,
+    ):  # this version does not know the encoding, or the file was deleted
         raise _NotHereError from None
 
 

@@ -1,6 +1,6 @@
-"""Conversations cut to size: by a number of messages, or by a budget of tokens.
+"""Trimming of conversations to a number of messages, or to a number of tokens.
 
-Owns the two ways of asking; where a conversation may be cut stands in `context/truncation.py`.
+`context/truncation.py` defines where a conversation may be cut.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.protocol.token_estimate import TokenCounter, message_tokens, naive_tokens
 
 
-# `Messages` is a sequence of messages too: the first that fits counts.
+# `Messages` is also a sequence of messages: the first matching overload counts.
 @overload
 def truncate_messages(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
     messages: Messages, keep: int = 10, preserve_system: bool = True
@@ -27,23 +27,23 @@ def truncate_messages(
 def truncate_messages(
     messages: Messages | Sequence[MessageT], keep: int = 10, preserve_system: bool = True
 ) -> Messages | list[MessageT]:
-    """The last messages, and the system's.
+    """Return the last messages, and the system messages.
 
-    A tool use and its result are never parted: where the cut would fall between them, all from the
-    tool use on is kept, so that a few more may remain than were asked for.
+    A tool call and its result are never separated: if the cut would fall between them, everything
+    from the tool call on is kept. The result may therefore have a few more messages than requested.
 
     Args:
-        messages: `Messages`, or a list of `Message` or of OpenAI's dicts; it is not changed.
-        keep: How many to keep, 0 at least, not counting the system's.
-        preserve_system: Keep the system messages that stand at the head. With `keep=0` these are
-            all that is left.
+        messages: `Messages`, or a list of `Message` or of OpenAI's dicts; not changed.
+        keep: Number of messages to keep, at least 0, not counting system messages.
+        preserve_system: True to keep the system messages at the beginning. With `keep=0`, only
+            these are left.
 
     Returns:
-        A new list of the same objects, or `Messages` if such were given.
+        A new list of the same objects, or `Messages` if `messages` is `Messages`.
 
     Raises:
-        ConfigError: `keep` is no whole number, or below 0.
-        MessageError: One is no message; names its position.
+        ConfigError: `keep` is not an integer, or below 0.
+        MessageError: An item is not a message; names its position.
     """
     _check_whole("keep", keep)
     if keep < 0:
@@ -56,19 +56,19 @@ def truncate_messages(
 
 @attrs.frozen
 class Trimmer:
-    """Cuts conversations to a budget of tokens, the newest messages first.
+    """Trims conversations to a number of tokens, keeping the newest messages.
 
-    It walks back from the end and stops before the first message that does not fit; nothing is left
-    out in between. A tool use and its result stay or go together.
+    It goes back from the end and stops before the first message that does not fit; no message is
+    omitted in between. A tool call and its result are kept or removed together.
 
     Attributes:
-        max_tokens: The most tokens that are kept; nothing is at 0 or below.
-        counter: Counts the tokens of a text; None: `naive_tokens`, which errs on the high side.
-        preserve_system: Keep the system messages at the head as well, within the budget; where they
-            alone exceed it, nothing is kept.
+        max_tokens: Maximum number of tokens to keep; 0 or less keeps nothing.
+        counter: Counts the tokens of a text; None: `naive_tokens`, which tends to count too many.
+        preserve_system: True to keep the system messages at the beginning, too, within
+            `max_tokens`. If they alone exceed `max_tokens`, nothing is kept.
 
     Raises:
-        ConfigError: `max_tokens` is no whole number, or the counter no function.
+        ConfigError: `max_tokens` is not an integer, or the counter is not a function.
     """
 
     max_tokens: int
@@ -87,17 +87,17 @@ class Trimmer:
     @overload
     def trim(self, messages: Sequence[MessageT]) -> list[MessageT]: ...
     def trim(self, messages: Messages | Sequence[MessageT]) -> Messages | list[MessageT]:
-        """The longest end of the conversation that fits.
+        """Return the longest end of the conversation that fits.
 
         Args:
-            messages: `Messages`, or a list of `Message` or of OpenAI's dicts; it is not changed.
+            messages: `Messages`, or a list of `Message` or of OpenAI's dicts; not changed.
 
         Returns:
-            A new list of the same objects, or `Messages` if such were given.
+            A new list of the same objects, or `Messages` if `messages` is `Messages`.
 
         Raises:
-            MessageError: One is no message; names its position.
-            ConfigError: The counter gives no whole number, or one below 0.
+            MessageError: An item is not a message; names its position.
+            ConfigError: The counter does not return an integer of at least 0.
         """
         counter = naive_tokens if self.counter is None else self.counter
         kept = affordable_messages(

@@ -1,9 +1,9 @@
-"""Which end of a conversation is kept where not all of it may be.
+"""Selection of the end of a conversation that is kept.
 
-Owns where a conversation may be cut: anywhere but between a tool use and its result, which no
-endpoint takes apart. What is kept is always an end of the conversation, with nothing left out in
-it, and before it the system messages at the head where those are to stay. Answers are positions,
-so that whoever has messages in another form keeps objects of their own.
+A conversation may be cut anywhere except between a tool call and its result, which every endpoint
+requires together. The kept part is always an end of the conversation without gaps, optionally
+preceded by the system messages at the beginning. Functions return positions, so that callers keep
+their own message objects.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +13,10 @@ from agent_actors.domain.messages import Message
 
 
 def whole_from(messages: Sequence[Message]) -> list[bool]:
-    """For each position, and for the end, whether what begins there has the call of each result.
+    """Return for each position, and for the end, whether every result from there on has its call.
 
-    A result belongs to the last call of its id before it: ids may come again in a later turn. One
-    without a call belongs to nothing, and nothing is cut from it.
+    A result belongs to the last call with its id before it; ids may repeat in a later turn. A
+    result without a call does not restrict cuts.
     """
     callers: dict[str, int] = {}
     needs: list[int] = []
@@ -32,18 +32,18 @@ def whole_from(messages: Sequence[Message]) -> list[bool]:
 
 
 def head_of(messages: Sequence[Message]) -> int:
-    """How many system messages stand at the head."""
+    """Return the number of system messages at the beginning."""
     return next((at for at, one in enumerate(messages) if one.role != "system"), len(messages))
 
 
 def last_messages(messages: Sequence[Message], keep: int, *, preserve_system: bool) -> list[int]:
-    """The positions of the last messages, and of those that their results need.
+    """Return the positions of the last messages, and of the messages that their results need.
 
     Args:
         messages: The conversation.
-        keep: How many, 0 at least. Where the cut would part a result from its call, everything from
-            that call on is kept: what came last is never lost to the rule.
-        preserve_system: Whether the system messages at the head stay, beside the others.
+        keep: Number of messages, at least 0. If the cut would separate a result from its call,
+            everything from that call on is kept.
+        preserve_system: True to keep the system messages at the beginning in addition.
     """
     head = head_of(messages) if preserve_system else 0
     start = max(head, len(messages) - keep)
@@ -60,14 +60,15 @@ def affordable_messages(
     *,
     preserve_system: bool,
 ) -> list[int]:
-    """The positions of the longest end of the conversation that costs no more than the budget.
+    """Return the positions of the longest end of the conversation within the budget.
 
     Args:
         messages: The conversation.
-        budget: What may be spent; none at 0 or below.
-        cost: What one message costs; asked from the newest on, and no further than is needed.
-        preserve_system: Whether the system messages at the head are paid for first. If they alone
-            cost too much, nothing is kept.
+        budget: Maximum total cost; 0 or less keeps nothing.
+        cost: Returns the cost of one message; called from the newest message on, only as far as
+            needed.
+        preserve_system: True to keep the system messages at the beginning, counted first. If they
+            alone exceed the budget, nothing is kept.
     """
     head = head_of(messages) if preserve_system else 0
     left = budget - sum(cost(message) for message in messages[:head]) if budget > 0 else 0

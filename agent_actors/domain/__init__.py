@@ -1,1 +1,1 @@
-"""Values that everything else speaks of: frozen, without I/O, importing nothing above."""
+"""Immutable value types that all other packages use; no I/O, no imports from other packages."""

@@ -1,9 +1,9 @@
-"""Content blocks: the parts of a message, in the shapes every provider is mapped onto.
+"""Content blocks: the parts of a message, in one form for all providers.
 
-`extra` holds, unread, what a provider wants echoed back with a block (signatures and the like), or
-what a caller wants sent with it. `origin` marks who gave it, where something is to be echoed
-(`domain/provenance.py` says what follows); empty: nobody did, and it is sent to whoever is asked.
-Blocks are values: nothing here or above changes one, dicts inside them included.
+`extra` contains fields, unparsed, that a provider wants sent back with a block (for example
+signatures) or that a caller wants sent with it. `origin` marks the endpoint that sent those fields;
+`domain/provenance.py` defines how marks are used. If `origin` is empty, the fields are sent to
+every endpoint. Blocks are immutable values; no code changes them or the dicts inside them.
 """
 
 import json
@@ -15,10 +15,10 @@ import attrs
 from agent_actors.domain import media
 from agent_actors.domain.json import JsonObject, JsonValue
 
-# What the history calls a tool whose name never came: endpoints refuse a call without a name.
+# The name in the history of a call without a name: endpoints refuse calls without names.
 INVALID_CALL_NAME: Final = "invalid_tool_call"
 
-# Characters of a source that `repr` shows: an image must not fill a log or a traceback.
+# Maximum number of characters of a source in `repr`: an image must not fill a log or a traceback.
 _SHOWN_SOURCE: Final = 80
 
 _NO_EXTRA: Final[Mapping[str, JsonValue]] = {}
@@ -36,11 +36,11 @@ class TextBlock:
 
 @attrs.frozen
 class ThinkingBlock:
-    """The model's chain of thought, where the endpoint shows it.
+    """The model's thinking, if the endpoint shows it.
 
     Attributes:
-        thinking: Its text.
-        signature: The provider's seal on it; empty if there is none.
+        thinking: The text.
+        signature: The provider's signature of the text; empty if there is none.
     """
 
     thinking: str
@@ -52,14 +52,14 @@ class ThinkingBlock:
 
 @attrs.frozen
 class ToolUseBlock:
-    """The model calls a tool.
+    """A tool call of the model.
 
     Attributes:
         id: The call's id, unique in its session.
         name: The tool's name, as the model wrote it.
         input: The arguments, parsed.
-        raw_arguments: The arguments as they were sent; empty if they never were text.
-        repaired: True if what was sent was no JSON, and `input` is what it most likely means.
+        raw_arguments: The text of the arguments as received; empty if they were not sent as text.
+        repaired: True if the arguments were not JSON and `input` is their most likely meaning.
     """
 
     id: str
@@ -73,23 +73,23 @@ class ToolUseBlock:
 
     @property
     def arguments_text(self) -> str:
-        """The arguments as JSON text: as they were sent, if as JSON, else made from `input`."""
+        """The arguments as JSON text: as received, or made from `input` if that was not JSON."""
         sent = "" if self.repaired else self.raw_arguments
         return sent or json.dumps(self.input, ensure_ascii=False)
 
 
 @attrs.frozen
 class ToolUseError:
-    """A call of the model that cannot be carried out: unparsable, unnamed or cut short.
+    """A call of the model that cannot be executed: unparsable, unnamed or cut short.
 
-    It is shown to the reader; the history that is sent holds the call with empty arguments and
-    an error result instead, so that the model learns of it.
+    Readers see this block. In the history that is sent, the call has empty arguments and an error
+    result instead, so that the model learns of the error.
 
     Attributes:
-        error: What is wrong, for a person and for the model.
-        raw_data: The arguments as they came; None if none came.
-        id: The call's id, made up if none came.
-        name: The tool's name; empty if none came.
+        error: Description of the error, for a person and for the model.
+        raw_data: The arguments as received; None if there were none.
+        id: The call's id; generated if none was received.
+        name: The tool's name; empty if none was received.
     """
 
     error: str
@@ -101,20 +101,20 @@ class ToolUseError:
     type: ClassVar[Literal["tool_use_error"]] = "tool_use_error"
 
     def as_tool_use(self) -> ToolUseBlock:
-        """The call as the history holds it: with empty arguments, and always with a name."""
+        """Return the call for the history: with empty arguments, and always with a name."""
         name = self.name or INVALID_CALL_NAME
         return ToolUseBlock(self.id, name, {}, extra=self.extra, origin=self.origin)
 
 
 @attrs.frozen
 class ToolResultBlock:
-    """What a tool gave back for one call.
+    """The result of a tool call.
 
     Attributes:
         tool_use_id: The id of the call.
-        content: Text, or JSON, or blocks in their dict form.
-        is_error: True if the call failed; then `content` says why.
-        name: The tool's name; some endpoints want it.
+        content: Text, JSON, or blocks in their dict form.
+        is_error: True if the call failed; `content` then contains the reason.
+        name: The tool's name; some endpoints require it.
     """
 
     tool_use_id: str
@@ -126,9 +126,9 @@ class ToolResultBlock:
 
     @property
     def text(self) -> str:
-        """The content as text: JSON for what is no text.
+        """The content as text; content that is not text becomes JSON.
 
-        Of blocks it is their text; an image or a file is told by a mark such as `[image]`.
+        Blocks become their text; an image or a file becomes a label, for example `[image]`.
         """
         if isinstance(self.content, str):
             return self.content
@@ -137,7 +137,7 @@ class ToolResultBlock:
         told = [_told(part) for part in self.content]
         if told and None not in told:
             return "".join(filter(None, told))
-        # The labels here too: no model can read base64.
+        # Labels are used here too, because models cannot read base64.
         shown = [_label(part) or part for part in self.content]
         return json.dumps(shown, ensure_ascii=False)
 
@@ -150,13 +150,13 @@ def _short(source: str) -> str:
 
 @attrs.frozen
 class ImageBlock:
-    """An image, by URL or as data. `from_bytes` and `from_url` check what they are given.
+    """An image, by URL or as data. `from_bytes` and `from_url` validate their arguments.
 
     Attributes:
         source: An `https:` URL, or a `data:` URL with the bytes in base64.
-        media_type: Such as `image/png`; empty if not known.
-        detail: How closely a model is to look, where an endpoint has that: `low`, `high` or
-            `auto`; empty: not sent.
+        media_type: For example `image/png`; empty if it is not known.
+        detail: Level of detail for endpoints that support it: `low`, `high` or `auto`; empty sends
+            none.
     """
 
     source: str = attrs.field(repr=_short)
@@ -174,16 +174,17 @@ class ImageBlock:
         detail: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """An image from its bytes.
+        """Return an image made from bytes.
 
         Args:
-            data: The bytes, as they stand in a file. 10 MB take about 15 ms.
-            media_type: What they are; empty: told by the first bytes.
-            detail: How closely a model is to look.
-            max_bytes: The most bytes.
+            data: The content of an image file. 10 MB take about 15 ms.
+            media_type: The media type; empty: determined from the first bytes.
+            detail: Level of detail: `low`, `high`, `auto` or empty.
+            max_bytes: Maximum number of bytes.
 
         Raises:
-            MediaError: They are none, too many, of another type than declared, or no image.
+            MediaError: The data is empty, too large, does not match the declared type, or is not an
+                image.
         """
         found = media.image_type(data, media_type, max_bytes=max_bytes)
         return cls(media.data_url(data, found), found, detail=detail)
@@ -197,16 +198,16 @@ class ImageBlock:
         detail: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """An image that the endpoint fetches, or that a `data:` URL carries.
+        """Return an image that the endpoint fetches, or that a `data:` URL contains.
 
         Args:
-            url: `https:`, `http:` or `data:`; nothing is fetched here.
-            media_type: What it is; empty: not known, or told by the data.
-            detail: How closely a model is to look.
-            max_bytes: The most bytes of data.
+            url: An `https:`, `http:` or `data:` URL; this method fetches nothing.
+            media_type: The media type; empty: not known, or determined from the data.
+            detail: Level of detail: `low`, `high`, `auto` or empty.
+            max_bytes: Maximum number of bytes of data.
 
         Raises:
-            MediaError: It is no such URL, or carries what `from_bytes` refuses.
+            MediaError: The URL is invalid, or contains data that `from_bytes` refuses.
         """
         content = media.url_content(url, max_bytes=max_bytes)
         if content is None:
@@ -216,20 +217,20 @@ class ImageBlock:
 
     @property
     def label(self) -> str:
-        """What stands for it in text: `[image]`."""
+        """The label that replaces the image in text: `[image]`."""
         return "[image]"
 
 
 @attrs.frozen
 class FileBlock:
-    """A file, by URL or as data: a PDF, text, or whatever an endpoint takes.
+    """A file, by URL or as data: a PDF, text, or any other type that the endpoint accepts.
 
-    `from_bytes`, `from_text` and `from_url` check what they are given.
+    `from_bytes`, `from_text` and `from_url` validate their arguments.
 
     Attributes:
         source: An `https:` URL, or a `data:` URL with the bytes in base64.
-        media_type: Such as `application/pdf`; empty if not known.
-        name: The file's name, which the model is told; empty if it has none.
+        media_type: For example `application/pdf`; empty if it is not known.
+        name: The file's name, which the model receives; empty if it has none.
     """
 
     source: str = attrs.field(repr=_short)
@@ -247,18 +248,18 @@ class FileBlock:
         name: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """A file from its bytes.
+        """Return a file made from bytes.
 
         Args:
             data: The bytes. 10 MB take about 15 ms.
-            media_type: What they are; empty: told by the first bytes, else by the name's ending,
-                else by whether they read as text.
+            media_type: The media type; empty: determined from the first bytes, the name's
+                extension, or whether the bytes are text, in this order.
             name: The file's name.
-            max_bytes: The most bytes.
+            max_bytes: Maximum number of bytes.
 
         Raises:
-            MediaError: They are none, too many, of another type than declared, or are said to be
-                text and are no UTF-8.
+            MediaError: The data is empty, too large, does not match the declared type, or is
+                declared as text but is not UTF-8.
         """
         known = media.clean_name(name)
         found = media.file_type(data, media_type, known, max_bytes=max_bytes)
@@ -266,10 +267,10 @@ class FileBlock:
 
     @classmethod
     def from_text(cls, text: str, media_type: str = "text/plain", *, name: str = "") -> Self:
-        """A file of text. Lone surrogates, which UTF-8 cannot carry, are replaced by `?`.
+        """Return a text file. Lone surrogates, which UTF-8 cannot encode, are replaced by `?`.
 
         Raises:
-            MediaError: The text is empty, or too long.
+            MediaError: The text is empty or too long.
         """
         return cls.from_bytes(text.encode("utf-8", "replace"), media_type, name=name)
 
@@ -282,16 +283,16 @@ class FileBlock:
         name: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """A file that the endpoint fetches, or that a `data:` URL carries.
+        """Return a file that the endpoint fetches, or that a `data:` URL contains.
 
         Args:
-            url: `https:`, `http:` or `data:`; nothing is fetched here.
-            media_type: What it is; empty: not known, or told by the data.
+            url: An `https:`, `http:` or `data:` URL; this method fetches nothing.
+            media_type: The media type; empty: not known, or determined from the data.
             name: The file's name.
-            max_bytes: The most bytes of data.
+            max_bytes: Maximum number of bytes of data.
 
         Raises:
-            MediaError: It is no such URL, or carries what `from_bytes` refuses.
+            MediaError: The URL is invalid, or contains data that `from_bytes` refuses.
         """
         content = media.url_content(url, max_bytes=max_bytes)
         if content is None:
@@ -301,33 +302,33 @@ class FileBlock:
 
     @property
     def told_type(self) -> str:
-        """Its media type: as it is set, else as a `data:` URL tells; empty if neither does."""
+        """The media type: `media_type` if set, else that of a `data:` URL; empty if unknown."""
         data = None if self.media_type else media.split_data_url(self.source)
         return media.usual_name(self.media_type) if data is None else data.media_type
 
     @property
     def text(self) -> str | None:
-        """What it reads, if it is a text whose bytes are here; else None."""
+        """The file's text, if it is a text file given as a `data:` URL; otherwise None."""
         here = media.split_data_url(self.source) is not None
         return media.decoded_text(self.source) if here and media.is_text(self.told_type) else None
 
     @property
     def label(self) -> str:
-        """What stands for it in text, such as `[file report.pdf]`."""
+        """The label that replaces the file in text, for example `[file report.pdf]`."""
         return f"[file {self.name}]" if self.name else "[file]"
 
 
 @attrs.frozen
 class OpaqueBlock:
-    """A block of a kind that only one provider knows; it goes back to it as it came.
+    """A block of a type that only one provider knows; it is sent back unchanged.
 
-    Thoughts that are sealed, tools that the provider runs itself and their results, and whatever
-    it sends that is newer than this version. Other providers' requests leave it out. A caller may
-    make one too, to send a part that has no type here.
+    For example, encrypted thinking, tools that the provider runs itself with their results, and
+    block types that are newer than this version. Requests to other providers omit the block.
+    Callers may create opaque blocks to send parts that have no block type here.
 
     Attributes:
-        data: The block in the provider's own form, its `type` among the keys.
-        provider: Whose form that is, such as `anthropic`.
+        data: The block in the provider's form, including its `type` key.
+        provider: The provider, for example `anthropic`.
     """
 
     data: JsonObject
@@ -352,7 +353,7 @@ AssistantBlock: TypeAlias = (
 
 
 def _told(part: JsonValue) -> str | None:
-    """A block in its dict form as text; None if it has none."""
+    """Return a block in dict form as text; None if it has no text."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text

@@ -30,13 +30,14 @@ class EncodedMessageCache:
     def map(
         self, key: Hashable, messages: Iterable[Message], make: Callable[[Message], T]
     ) -> list[T]:
-        """`make(message)` of every message; made only of those that were not there before.
+        """Return `make(message)` for every message; computed only for new messages.
 
         Args:
-            key: What is made, and everything beside the message that it depends on.
-            messages: The conversation. Where it is another than the one before, message by message
-                and by identity, what was kept from there on is forgotten.
-            make: Makes the value of one message, of nothing else.
+            key: Identifies the kind of value and everything that it depends on, in addition to the
+                message.
+            messages: The conversation. From the first message on that is not identical to the
+                cached one, all cached values are replaced.
+            make: Computes the value of one message from that message only.
         """
         kept = self._kept.setdefault(key, _Kept())
         given = list(messages)
@@ -46,12 +47,12 @@ class EncodedMessageCache:
         return cast("list[T]", kept.values.copy())
 
     def forget(self) -> None:
-        """Keep nothing any more."""
+        """Drop all cached values."""
         self._kept.clear()
 
 
 def _same(before: list[Message], now: list[Message]) -> int:
-    """How many messages at the beginning are the very same."""
-    if all(map(is_, before, now)):  # nearly always, and long: told without a step of Python each
+    """Return the number of identical messages at the beginning."""
+    if all(map(is_, before, now)):  # nearly always true, and fast: no Python code runs per message
         return min(len(before), len(now))
     return next(at for at, pair in enumerate(zip(before, now, strict=False)) if not is_(*pair))

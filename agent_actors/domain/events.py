@@ -1,10 +1,10 @@
-"""Events: what happens in a run, as its readers, its observers and its session's log see it.
+"""Events: the record of a run for its readers, its observers and its session's log.
 
-What all events of one model call have in common stands in one shared `EventScope`; the header
-fields read the same on each event (`event.session_id`). Deltas, tool input, notices of the stream
-and progress are live only (`seq` is None); every other event is recorded, and gets its `seq` with
-the commit. An event of a type from the future survives as `UnknownEvent`. A damaged record of a log
-is an `UnreadableEvent`. The JSON form lives in `codec/events.py`.
+The events of one model call share one `EventScope`. Each event also has the scope's fields as
+properties, for example `event.session_id`. Deltas, tool input, stream notices and progress are live
+only: their `seq` is None. Every other event is recorded and gets its `seq` when it is committed. An
+event of a type that this version does not know is kept as `UnknownEvent`. A damaged record of a log
+becomes an `UnreadableEvent`. `codec/events.py` defines the JSON form.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
 
 @attrs.frozen
 class Todo:
-    """An item of the list of tasks that an agent keeps in its session.
+    """An item of the task list that an agent keeps in its session.
 
     Attributes:
-        id: Tells it apart within its list.
-        title: What is to be done.
+        id: Unique id within the list.
+        title: Description of the task.
         status: `pending`, `in_progress` or `completed`.
     """
 
@@ -43,15 +43,15 @@ class Todo:
 
 @attrs.frozen
 class EventScope:
-    """What the events of one model call, with its tools, have in common.
+    """The fields that all events of one model call and its tools share.
 
     Attributes:
         session_id: The session.
         run_id: The run.
         request_id: The caller's id of the request.
-        iteration: The number of the model call within the run; 0 before the first.
+        iteration: The number of the model call within the run, from 1; 0 before the first call.
         agent_name: The agent's name; None for a root run without one.
-        parent_tool_use_id: For a child run, the call that started it.
+        parent_tool_use_id: For a nested run, the id of the call that started it; otherwise None.
     """
 
     session_id: str
@@ -64,12 +64,12 @@ class EventScope:
 
 @attrs.frozen
 class Event:
-    """The header that every event carries.
+    """The base class of all events, with the header that every event carries.
 
     Attributes:
         scope: Session, run, request and iteration.
-        id: UUIDv7, stable from emission to every reading.
-        ts: Wall clock, in seconds since the epoch; never decreasing within a session.
+        id: UUIDv7; the same in the live stream and in the log.
+        ts: Wall-clock time in seconds since the epoch; never decreases within a session.
         seq: Position in the session's log, from 1; None for a live event.
     """
 
@@ -99,7 +99,7 @@ class Event:
 
     @property
     def iteration(self) -> int:
-        """The number of the model call within the run; 0 before the first."""
+        """The number of the model call within the run, from 1; 0 before the first call."""
         return self.scope.iteration
 
     @property
@@ -109,13 +109,20 @@ class Event:
 
     @property
     def parent_tool_use_id(self) -> str | None:
-        """For a child run, the call that started it."""
+        """For a nested run, the id of the call that started it; otherwise None."""
         return self.scope.parent_tool_use_id
 
 
 @attrs.frozen
 class SystemInit(Event):
-    """A run began."""
+    """A run started.
+
+    Attributes:
+        cwd: The working directory.
+        sdk_version: The version of this package.
+        model: The model's name.
+        tools: Names of the tools.
+    """
 
     type: ClassVar[str] = "system.init"
     cwd: str
@@ -126,11 +133,11 @@ class SystemInit(Event):
 
 @attrs.frozen
 class RunQueued(Event):
-    """The run waits for its session; told anew whenever its place changes. Live only.
+    """The run waits for its session; emitted again when its position changes. Live only.
 
     Attributes:
-        position: Its place in line, from 1: the next one.
-        holder: The run that holds the session.
+        position: Position in the queue; 1 is the next run.
+        holder: Id of the run that holds the session.
     """
 
     type: ClassVar[str] = "run.queued"
@@ -141,7 +148,7 @@ class RunQueued(Event):
 
 @attrs.frozen
 class UserMessage(Event):
-    """The caller spoke. `blocks` holds the whole content where it is more than text."""
+    """The input of the user. `blocks` contains the complete content if it is more than text."""
 
     type: ClassVar[str] = "user.message"
     text: str
@@ -150,7 +157,7 @@ class UserMessage(Event):
 
 @attrs.frozen
 class AssistantDelta(Event):
-    """More text of the answer. Live only."""
+    """More text of the response. Live only."""
 
     type: ClassVar[str] = "assistant.delta"
     recorded: ClassVar[bool] = False
@@ -159,7 +166,7 @@ class AssistantDelta(Event):
 
 @attrs.frozen
 class AssistantThinking(Event):
-    """More of the model's chain of thought. Live only."""
+    """More of the model's thinking. Live only."""
 
     type: ClassVar[str] = "assistant.thinking"
     recorded: ClassVar[bool] = False
@@ -179,10 +186,9 @@ class ToolDelta(Event):
 
 @attrs.frozen
 class StreamNotice(Event):
-    """Something odd in the model's stream, which goes on all the same. Live only.
+    """An irregularity in the model's stream, which continues. Live only.
 
-    No `Notification`: that one is recorded, and what stands between two pieces of an answer cannot
-    be committed before it is shown.
+    `Notification` is recorded and therefore cannot be emitted between two deltas of a response.
     """
 
     type: ClassVar[str] = "stream.notice"
@@ -192,11 +198,11 @@ class StreamNotice(Event):
 
 @attrs.frozen
 class AssistantMessage(Event):
-    """The model's answer is whole.
+    """A complete response of the model.
 
     Attributes:
-        stop_details: The endpoint's own words about a refused or filtered response.
-        damaged_lines: How many data lines of the response could not be read completely.
+        stop_details: The endpoint's explanation of a refused or filtered response.
+        damaged_lines: The number of data lines of the response that could not be read completely.
     """
 
     type: ClassVar[str] = "assistant.message"
@@ -209,13 +215,13 @@ class AssistantMessage(Event):
 
     @property
     def text(self) -> str:
-        """Its text blocks, joined."""
+        """The joined text blocks."""
         return "".join(block.text for block in self.blocks if block.type == "text")
 
 
 @attrs.frozen
 class ToolUse(Event):
-    """A tool is about to be called; `repaired` if the model's arguments were no JSON."""
+    """A tool is about to be called. `repaired` is True if the model's arguments were not JSON."""
 
     type: ClassVar[str] = "tool.use"
     tool_use_id: str
@@ -226,7 +232,7 @@ class ToolUse(Event):
 
 @attrs.frozen
 class ToolProgress(Event):
-    """A tool says how far it is. Live only, and dropped where the reader is slow."""
+    """Progress of a tool. Live only; dropped if the reader is slow."""
 
     type: ClassVar[str] = "tool.progress"
     recorded: ClassVar[bool] = False
@@ -237,7 +243,7 @@ class ToolProgress(Event):
 
 @attrs.frozen
 class ToolResult(Event):
-    """A call ended; `synthetic` if the runtime answered for a tool that could not."""
+    """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool."""
 
     type: ClassVar[str] = "tool.result"
     tool_use_id: str
@@ -253,7 +259,7 @@ class ToolResult(Event):
 
 @attrs.frozen
 class UserQuestion(Event):
-    """The run asks a person and waits."""
+    """The run asks a person a question and waits for the answer."""
 
     type: ClassVar[str] = "user.question"
     question_id: str
@@ -266,7 +272,7 @@ class UserQuestion(Event):
 
 @attrs.frozen
 class HookEvent(Event):
-    """A hook did something other than proceed."""
+    """A hook returned a decision other than to proceed."""
 
     type: ClassVar[str] = "hook.event"
     hook: str
@@ -279,7 +285,7 @@ class HookEvent(Event):
 
 @attrs.frozen
 class SkillActivated(Event):
-    """A skill is in force from here on."""
+    """A skill was activated; it applies to the following turns."""
 
     type: ClassVar[str] = "skill.activated"
     name: str
@@ -287,7 +293,7 @@ class SkillActivated(Event):
 
 @attrs.frozen
 class TodosChanged(Event):
-    """The session's list of things to do is this one from here on."""
+    """The session's task list changed to this list."""
 
     type: ClassVar[str] = "todos.changed"
     todos: tuple[Todo, ...]
@@ -295,7 +301,7 @@ class TodosChanged(Event):
 
 @attrs.frozen
 class FileChanged(Event):
-    """A file of the session's holds this text from here on; None: it is gone."""
+    """A file of the session now has this text; None if the file was deleted."""
 
     type: ClassVar[str] = "file.changed"
     path: str
@@ -304,7 +310,7 @@ class FileChanged(Event):
 
 @attrs.frozen
 class SessionCompacted(Event):
-    """Everything up to `up_to_seq` is from here on stood for by `summary`."""
+    """`summary` replaces every record up to and including `up_to_seq`."""
 
     type: ClassVar[str] = "session.compacted"
     up_to_seq: int
@@ -313,7 +319,7 @@ class SessionCompacted(Event):
 
 @attrs.frozen
 class SessionRewind(Event):
-    """Everything after `to_seq` and before this record no longer counts."""
+    """The records after `to_seq` and before this record are discarded."""
 
     type: ClassVar[str] = "session.rewind"
     to_seq: int
@@ -321,11 +327,11 @@ class SessionRewind(Event):
 
 @attrs.frozen
 class RunSuspended(Event):
-    """The run ended with open questions, or with calls that its caller carries out.
+    """The run ended with open questions, or with calls that its caller executes.
 
     Attributes:
-        question_ids: The questions.
-        external_calls: The calls: by their ids, the arguments to carry them out with.
+        question_ids: Ids of the open questions.
+        external_calls: Arguments of the calls, by call id.
     """
 
     type: ClassVar[str] = "run.suspended"
@@ -335,7 +341,7 @@ class RunSuspended(Event):
 
 @attrs.frozen
 class AttemptRestarted(Event):
-    """What this answer showed so far is void: a new attempt begins."""
+    """The model call is retried: discard the deltas of the response shown so far."""
 
     type: ClassVar[str] = "attempt.restarted"
     attempt: int
@@ -344,16 +350,16 @@ class AttemptRestarted(Event):
 
 @attrs.frozen
 class UsageEvent(Event):
-    """What the last model call used, and the run so far.
+    """Usage of the last model call and of the run so far.
 
-    The session's accounts are the sum of these: what they do not tell was not spent.
+    The usage of a session is the sum of these events.
 
     Attributes:
-        usage: Tokens of this model call, attempts that were given up included.
-        total: Those of the run so far.
-        requests: Requests that it took: more than 1 if attempts failed.
-        tool_calls: Calls of its answer that were begun.
-        cost: What `usage` cost by the prices of that time; None without prices.
+        usage: Tokens of this model call, including failed attempts.
+        total: Tokens of the run so far.
+        requests: Number of requests of this model call; more than 1 if attempts failed.
+        tool_calls: Number of calls of the response that were started.
+        cost: Cost of `usage` at the prices of that time; None without prices.
     """
 
     type: ClassVar[str] = "usage"
@@ -366,7 +372,7 @@ class UsageEvent(Event):
 
 @attrs.frozen
 class Notification(Event):
-    """Something a person may want to know; also for a caller's own use."""
+    """A message for a person; callers may also emit their own."""
 
     type: ClassVar[str] = "notification"
     text: str
@@ -375,10 +381,10 @@ class Notification(Event):
 
 @attrs.frozen
 class ResultEvent(Event):
-    """The run has ended with a result; the last event of its stream.
+    """The run ended with a result. This is the last event of the run's stream.
 
-    Where the agent names an `output_type`, `output` is the output as JSON; None if there is none.
-    `stop_details` and `damaged_lines` are those of the `RunResult`.
+    If the agent has an `output_type`, `output` is the output as JSON; None if there is no output.
+    `stop_details` and `damaged_lines` have the values of the `RunResult`.
     """
 
     type: ClassVar[str] = "result"
@@ -395,7 +401,7 @@ class ResultEvent(Event):
 
 @attrs.frozen
 class ErrorEvent(Event):
-    """The run has ended with an error; the last event of its stream."""
+    """The run ended with an error. This is the last event of the run's stream."""
 
     type: ClassVar[str] = "error"
     error: str
@@ -404,24 +410,24 @@ class ErrorEvent(Event):
 
 @attrs.frozen
 class UnknownEvent:
-    """An event of a type that this version does not know, kept whole."""
+    """An event of a type that this version does not know, with all of its fields."""
 
     raw: Mapping[str, JsonValue]
 
     @property
     def type(self) -> str:
-        """Its type, as read."""
+        """The event's type."""
         return str(self.raw.get("type", ""))
 
     @property
     def seq(self) -> int | None:
-        """Its position in the log, if it has one."""
+        """Position in the session's log; None if there is none."""
         seq = self.raw.get("seq")
         return seq if isinstance(seq, int) else None
 
     @property
     def ts(self) -> float:
-        """Its time; 0 if it has none."""
+        """Wall-clock time in seconds since the epoch; 0 if there is none."""
         ts = self.raw.get("ts")
         return float(ts) if isinstance(ts, int | float) else 0.0
 
@@ -430,15 +436,15 @@ class UnknownEvent:
 class UnreadableEvent:
     """A record of a session's log that cannot be decoded.
 
-    The place of the record in the log is known, its content is not. The session is read without
-    the record. Forks, exports and repairs keep the bytes.
+    Its position in the log is known; its content is not. The session is read without the record.
+    Forks, exports and repairs keep its bytes.
 
     Attributes:
-        session_id: The session whose log holds the record.
+        session_id: The session whose log contains the record.
         seq: Position in the log, from 1.
-        reason: Why the record cannot be decoded.
-        raw: The bytes that the log holds in its place. Where one damaged stretch covers several
-            records, the first of them has all bytes and the others have none.
+        reason: The reason why the record cannot be decoded.
+        raw: The record's bytes. If one damaged section covers several records, the first of them
+            has all bytes and the others have none.
     """
 
     type: ClassVar[str] = "record.unreadable"
@@ -450,12 +456,12 @@ class UnreadableEvent:
 
     @property
     def id(self) -> str:
-        """An id that is made of the position and the bytes."""
+        """An id made from the position and the bytes."""
         return f"unreadable-{self.seq}-{self.digest[:16]}"
 
     @property
     def ts(self) -> float:
-        """0: the time is lost."""
+        """Always 0: the time is unknown."""
         return 0.0
 
     @property
@@ -483,7 +489,7 @@ class EventBuilder(Protocol[EventT_co]):
     def __call__(
         self,
         scope: EventScope,
-        id: str,  # noqa: A002 - the header field's own name
+        id: str,  # noqa: A002 - the name of the header field
         ts: float,
         /,
         *,
@@ -519,9 +525,9 @@ RunEvent: TypeAlias = (
     | ResultEvent
     | ErrorEvent
 )
-"""Every event that a run can show: a `match` over all of them may end in `assert_never`.
+"""Every event that a run can emit: a `match` over all of them may end in `assert_never`.
 
-A later version may have more, which a type checker then tells of.
+Later versions may add events; a type checker then reports the missing cases.
 """
 
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {

@@ -1,7 +1,7 @@
-"""Identifiers: their types, and how they are made.
+"""Types of ids, and the generator of unique ids.
 
-Run, request and event ids are UUIDv7 (RFC 9562): they sort by time, so a log read by id reads in
-order. The clock and the entropy are injected, so that tests can foresee every id.
+Run, request and event ids are UUIDv7 (RFC 9562). They sort by time, so a log sorted by id is in
+order. The clock and the source of random bits are injected, so tests can predict every id.
 """
 
 from collections.abc import Callable
@@ -15,34 +15,35 @@ RequestId = NewType("RequestId", str)
 EventId = NewType("EventId", str)
 CallId = NewType("CallId", str)
 
-# 48 bits of a UUIDv7 serve as a counter (RFC 9562, 6.2, method 1): seeded below half of its
-# range, it cannot overflow within a millisecond.
+# 48 bits of a UUIDv7 are a counter (RFC 9562, 6.2, method 1). The counter starts below half of its
+# range, so it cannot overflow within a millisecond.
 _COUNTER_BITS: Final = 48
 _COUNTER_SEED_MASK: Final = (1 << (_COUNTER_BITS - 1)) - 1
-# The last two digits of an id: of many ids in a row only these differ, and formatting costs more
-# than all else about an id.
+# The last two digits of an id. Consecutive ids differ only in these digits, and formatting takes
+# most of the time needed to make an id.
 _LAST_DIGITS: Final = tuple(f"{number:02x}" for number in range(256))
 
 
 class Ids(Protocol):
-    """Makes ids; all of one source differ, and later ones sort after earlier ones."""
+    """A generator of unique ids; later ids sort after earlier ones."""
 
     def new(self) -> str:
-        """The next id."""
+        """Return the next id."""
         ...
 
     def take(self, count: int) -> list[str]:
-        """The next `count` ids."""
+        """Return the next `count` ids."""
         ...
 
 
 @attrs.define(eq=False)
 class Uuid7Ids:
-    """UUIDv7 from a clock and a source of random bits; strictly increasing within one object.
+    """A generator of UUIDv7, made from a clock and random bits; strictly increasing per instance.
 
     Args:
-        clock: Wall clock, in seconds since the epoch. If it goes back, ids do not.
-        random_bits: Called with a number of bits; gives an unsigned integer of that size.
+        clock: Returns the wall-clock time in seconds since the epoch. If the clock goes back, the
+            ids still increase.
+        random_bits: Called with a number of bits; returns an unsigned integer of that size.
     """
 
     _clock: Callable[[], float]
@@ -52,11 +53,11 @@ class Uuid7Ids:
     _prefix: str = attrs.field(default="", init=False)
 
     def new(self) -> str:
-        """The next id, as 36 characters in the usual grouping."""
+        """Return the next id, as 36 characters in the usual grouping."""
         return self.take(1)[0]
 
     def take(self, count: int) -> list[str]:
-        """The next `count` ids, at the price of one look at the clock."""
+        """Return the next `count` ids; reads the clock only once."""
         millis = int(self._clock() * 1000)
         if millis > self._millis:
             self._start_millisecond(millis)

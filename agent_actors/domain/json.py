@@ -1,9 +1,9 @@
-"""The type of JSON values, copies of them that share nothing; their depth, and their sameness.
+"""JSON values: their types, deep copies, nesting depth, and equality.
 
-Values and documents that come from elsewhere are bounded in depth before anything goes through them
-by recursion. Interpreters differ in how deep they recurse: Python 3.11 counts the calls of C code,
-3.12 and 3.13 count them apart, and 3.14 measures the stack. Without a bound of its own the package
-would read the same bytes on one interpreter and refuse them on another.
+The depth of values and documents from outside is limited before recursive code processes them.
+Recursion limits differ between interpreters: Python 3.11 counts calls of C code, 3.12 and 3.13
+count them separately, and 3.14 measures the stack. Without its own limit, the package would accept
+the same bytes on one interpreter and refuse them on another.
 """
 
 import re
@@ -17,25 +17,25 @@ JsonValue: TypeAlias = Union[
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPTH: Final = 100
-"""Levels of lists and objects in one value: arguments, schemas, results, extra fields.
+"""Maximum nesting of lists and objects in one value: arguments, schemas, results, extra fields.
 
-Real values have a handful. Of Python 3.11's 1,000 calls, a function that takes two calls a level
-needs 200 for such a value.
+Real values have a few levels. A function that makes two calls per level uses 200 of Python 3.11's
+1,000 calls for a value of this depth.
 """
 
 MAX_MESSAGE_DEPTH: Final = MAX_DEPTH + 10
-"""Levels of a block or message as JSON, with values of `MAX_DEPTH` in it."""
+"""Maximum nesting of a block or message as JSON, with values of `MAX_DEPTH` inside."""
 
 MAX_DOCUMENT_DEPTH: Final = 256
-"""Levels of a JSON document that is read: a data line, a body, a record, a file."""
+"""Maximum nesting of a JSON document that is read: a data line, a body, a record, a file."""
 
-# A string, maybe without an end, or a bracket.
+# A string, possibly unterminated, or a bracket.
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _TOKEN_IN_BYTES: Final = re.compile(_TOKEN.pattern.encode(), re.DOTALL)
 
 
 def copy_json(value: JsonValue) -> JsonValue:
-    """A deep copy: nothing done to it is seen in the original."""
+    """Return a deep copy."""
     if isinstance(value, dict):
         return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -46,12 +46,12 @@ def copy_json(value: JsonValue) -> JsonValue:
 
 
 def copy_object(value: Mapping[str, JsonValue]) -> JsonObject:
-    """A deep copy of an object as a plain dict."""
+    """Return a deep copy of an object as a plain dict."""
     return {key: copy_json(item) for key, item in value.items()}
 
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values are the same JSON; `==` takes `1`, `1.0` and `true` for one another."""
+    """Return whether two values are the same JSON; `==` treats `1`, `1.0` and `true` as equal."""
     if isinstance(one, dict):
         return (
             isinstance(other, dict)
@@ -64,13 +64,15 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
             and len(one) == len(other)
             and all(map(same_json, one, other))
         )
-    if isinstance(one, float):  # by their text: `-0.0` is another than `0.0`, and `nan` is `nan`
+    if isinstance(
+        one, float
+    ):  # compare the text: `-0.0` differs from `0.0`, and `nan` equals `nan`
         return isinstance(other, float) and repr(one) == repr(other)
     return type(one) is type(other) and one == other
 
 
 def is_deeper(value: JsonValue, levels: int) -> bool:
-    """Whether lists and objects stand within each other on more levels than these."""
+    """Return whether lists and objects are nested more than `levels` deep."""
     if isinstance(value, dict):
         return levels < 1 or any(is_deeper(item, levels - 1) for item in value.values())
     if isinstance(value, list | tuple):
@@ -79,16 +81,16 @@ def is_deeper(value: JsonValue, levels: int) -> bool:
 
 
 def nests_deeper(text: str | bytes, levels: int) -> bool:
-    """Whether a JSON text nests lists and objects on more levels than these.
+    """Return whether a JSON text nests lists and objects more than `levels` deep.
 
-    The answer needs no recursion and time linear in the length. A text that is not JSON gets an
-    answer as well: its brackets outside of double quotes count.
+    Uses no recursion and takes time linear in the length. In text that is not JSON, the brackets
+    outside of double quotes count.
     """
-    # Each level of JSON has two brackets. Nearly every data line is too short to be searched, and a
-    # shorter text without its closing brackets is refused by any reader.
+    # Each level of JSON has two brackets. Nearly every data line is too short to require a search,
+    # and every parser refuses a shorter text that lacks its closing brackets.
     if len(text) < 2 * (levels + 1):
         return False
-    # Most texts have fewer brackets than there are levels: counting is much cheaper than matching.
+    # Most texts have fewer brackets than the limit, and counting is much cheaper than matching.
     if isinstance(text, bytes):
         if text.count(b"{") + text.count(b"[") <= levels:
             return False

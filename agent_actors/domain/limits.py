@@ -1,16 +1,15 @@
-"""Limits on what a run or a session may use, what tokens cost, and deadlines of requests.
+"""Limits on the usage of a run or a session, token prices, and deadlines of requests.
 
-Owns the arithmetic, and knows nothing of runs: who counts stands in
-`run/model/usage_accounting.py` and
-`sessions/state.py`, who asks and when in `run/model/budget.py`.
+This module contains only the arithmetic. `run/model/usage_accounting.py` and `sessions/state.py`
+count usage; `run/model/budget.py` enforces the limits.
 
-A limit is used up once it is reached. Requests and tool calls are counted before they are made, and
-never exceed theirs. Tokens and cost are known after an answer, so the last answer may go beyond
-theirs; it was paid for, and is kept.
+A limit is used up once it is reached. Requests and tool calls are counted before they start and
+never exceed their limits. Tokens and cost are known only after a response. The last response may
+therefore exceed their limits; the response is kept because it was paid for.
 
-Money is a float, not a Decimal: tokens are known by whole answers, and often estimated, which errs
-by far more than a float does; a record of it stays a JSON number, and a caller's own sums need no
-conversion. What rounding does to a sum is made up for where it is compared.
+Money is a float instead of a Decimal. Tokens are known only per response and are often estimated,
+so the error of a float does not matter. Records store a float as a JSON number, and callers can add
+costs without conversion. Comparisons with limits allow for rounding.
 """
 
 import math
@@ -22,17 +21,19 @@ import attrs
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import ConfigError
 
-# Ten times 0.1 is a little less than 1 in floats; a cost within this share of its limit reached it.
+# Ten times 0.1 is slightly less than 1 in floats. A cost within this fraction of its limit counts
+# as having reached it.
 _ROUNDING: Final = 1e-9
 _TOKENS_PER_PRICE: Final = 1_000_000
-# The highest price that is taken for one, and the most tokens that are priced: endpoints may count
-# what they like, and a product of any two of these is still a number.
+# The highest accepted price, and the most tokens that are priced. Endpoints may report any count;
+# the product of these two is still a finite number.
 _HIGHEST_PRICE: Final = 1e12
 _MOST_TOKENS: Final = 10**15
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    # Compared, not converted: `math.isfinite` raises for an int that no float can hold.
+    # A comparison instead of `math.isfinite`, which raises for an int that is too large for a
+    # float.
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
@@ -41,9 +42,9 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 DEFAULT_TOOL_TIMEOUT: Final = 300.0
-"""Seconds for one tool call, unless the tool or the options set another deadline.
+"""Default timeout of one tool call, in seconds.
 
-Long enough for a build or a crawl, short enough that somebody notices a hung tool.
+Long enough for a build or a crawl, short enough that a person notices a hung tool.
 """
 
 
@@ -66,18 +67,18 @@ class Timeouts:
 
 @attrs.frozen(kw_only=True)
 class UsageLimits:
-    """How much may be used; None: any amount.
+    """Limits on usage; None means no limit.
 
     Attributes:
-        requests: Requests to the model, those that failed and were tried again included.
-        tool_calls: Tool calls that are begun.
-        input_tokens: Tokens of prompts, cached ones included.
-        output_tokens: Tokens of answers, reasoning included.
-        total_tokens: Both together.
-        cost: Money, in the unit of the prices; needs `AgentOptions.prices`.
+        requests: Requests to the model, including failed attempts.
+        tool_calls: Tool calls that are started.
+        input_tokens: Tokens of prompts, including cached tokens.
+        output_tokens: Tokens of responses, including reasoning.
+        total_tokens: Input and output tokens together.
+        cost: Money, in the currency of the prices; requires `AgentOptions.prices`.
 
     Raises:
-        ConfigError: A limit is not a finite number above 0; a count is not a whole one.
+        ConfigError: A limit is not a finite number above 0, or a count is not an integer.
     """
 
     requests: int | None = None
@@ -109,16 +110,16 @@ NO_LIMITS: Final = UsageLimits()
 
 @attrs.frozen(kw_only=True)
 class Prices:
-    """What a model's tokens cost, in any one currency.
+    """Prices of a model's tokens, in any one currency.
 
     Attributes:
-        input: A million tokens of the prompt that no cache had part in.
-        output: A million tokens of the answer, reasoning included.
-        cache_read: A million tokens of the prompt that came from a cache; None: as `input`.
-        cache_write: A million that were written to a cache; None: as `input`.
+        input: Price of a million prompt tokens that were neither read from nor written to a cache.
+        output: Price of a million response tokens, including reasoning.
+        cache_read: Price of a million prompt tokens read from a cache; None: same as `input`.
+        cache_write: Price of a million prompt tokens written to a cache; None: same as `input`.
 
     Raises:
-        ConfigError: A price is negative, no finite number, or too high to be one.
+        ConfigError: A price is negative, not finite, or above the maximum of 1e12.
     """
 
     input: float
@@ -137,9 +138,9 @@ class Prices:
                 )
 
     def cost(self, usage: Usage) -> float:
-        """What these tokens cost."""
+        """Return the cost of these tokens."""
         read, written = usage.cache_read_tokens, usage.cache_creation_tokens
-        # An endpoint may count cached tokens apart from the input, against its protocol.
+        # Against the protocol, an endpoint may not include cached tokens in the input tokens.
         fresh = max(0, usage.input_tokens - read - written)
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
@@ -157,13 +158,13 @@ def _priced(tokens: int, price: float) -> float:
 
 @attrs.frozen
 class Spent:
-    """What was used so far. Adding two gives their sum.
+    """Usage so far. Adding two values returns their sum.
 
     Attributes:
-        requests: Requests begun.
-        tool_calls: Tool calls begun.
-        usage: Tokens, estimated ones included.
-        cost: What they cost; 0 without prices.
+        requests: Requests started.
+        tool_calls: Tool calls started.
+        usage: Tokens, including estimated ones.
+        cost: Cost of the tokens; 0 without prices.
     """
 
     requests: int = 0
@@ -181,9 +182,9 @@ class Spent:
 
 
 def refuses_request(limits: UsageLimits, spent: Spent) -> str:
-    """The limit that leaves no room for another request, by its field's name; empty: none.
+    """Return the name of the limit that prevents another request; empty if none does.
 
-    That all tool calls are used up is no such limit: the model may still answer.
+    A used-up limit of tool calls does not prevent a request: the model can respond without tools.
     """
     if limits.requests is not None and spent.requests >= limits.requests:
         return "requests"
@@ -191,16 +192,16 @@ def refuses_request(limits: UsageLimits, spent: Spent) -> str:
 
 
 def refuses_calls(limits: UsageLimits, spent: Spent, calls: int) -> str:
-    """The limit that keeps a turn's tool calls from being begun; empty: none.
+    """Return the name of the limit that prevents a turn's tool calls; empty if none does.
 
-    The calls of one turn stand or fall together: a half of what the model decided may be worse than
-    nothing of it. That all requests are used up is no such limit: as with `max_iterations`, the
-    calls of the last answer run.
+    Either all calls of a turn start or none: executing half of the model's calls can do more harm
+    than executing none. A used-up limit of requests does not prevent the calls. As with
+    `max_iterations`, the calls of the last response run.
 
     Args:
         limits: The limits.
-        spent: What was used, the answer with these calls included.
-        calls: How many the model wants to begin.
+        spent: Usage so far, including the response with these calls.
+        calls: The number of calls in the response.
     """
     what = _used_up(limits, spent)
     if what:
@@ -211,7 +212,7 @@ def refuses_calls(limits: UsageLimits, spent: Spent, calls: int) -> str:
 
 
 def output_left(limits: UsageLimits, spent: Spent) -> int | None:
-    """Tokens that the next answer may have, 0 at least; None: any number."""
+    """Return the number of tokens that the next response may have, at least 0; None: no limit."""
     if limits.output_tokens is None:
         return None
     return max(0, limits.output_tokens - spent.usage.output_tokens)
@@ -220,10 +221,10 @@ def output_left(limits: UsageLimits, spent: Spent) -> int | None:
 def find_price_error(
     limits: UsageLimits, session_limits: UsageLimits, prices: Prices | None
 ) -> str:
-    """Return which limit needs prices that are missing; empty if none does."""
+    """Return an error for the cost limit that has no prices; empty if there is none."""
     for name, value in (("limits", limits), ("session_limits", session_limits)):
         if value.cost is not None and prices is None:
-            return f"{name}.cost is {value.cost}, and prices is missing; pass Prices(...)"
+            return f"{name}.cost is {value.cost}, but prices is missing; pass Prices(...)"
     return ""
 
 

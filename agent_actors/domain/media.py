@@ -1,9 +1,9 @@
-"""What images and files are made of: bytes, media types, and `data:` URLs that carry both.
+"""Images and files: their bytes, their media types, and `data:` URLs that contain both.
 
-Owns what counts as an image, a text or a PDF by its first bytes, what a sound source is, and how
-large one may be. It reads no file and asks no network: bytes come in, URLs come out. Endpoints
-refuse an image whose declared type is not that of its bytes, and refuse it again on each later turn
-of the session; so everything is checked here, before it is in a history.
+This module decides from the first bytes whether content is an image, text or a PDF. It also decides
+which sources are valid and how large they may be. It does no I/O. Endpoints refuse an image whose
+declared type does not match its bytes, and refuse it again on each later turn of the session.
+Everything is therefore checked before it becomes part of a history.
 """
 
 import base64
@@ -16,8 +16,10 @@ import attrs
 from agent_actors.errors import MediaError
 
 MAX_MEDIA_BYTES: Final = 20 * 2**20
-"""Bytes of one image or file, before base64, unless the caller says otherwise. Hosted endpoints
-take requests of about 32 MB, which is 24 MB before base64 with nothing beside it."""
+"""Default maximum size of one image or file in bytes, before base64 encoding. Hosted endpoints
+accept requests of about 32 MB, which is 24 MB before base64 encoding if the request contains
+nothing else.
+"""
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
 
@@ -28,14 +30,14 @@ _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _NOT_IN_URL: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 _LONGEST_HEAD: Final = 1024
-"""Characters before the content of a `data:` URL, and of a URL of the web, that are nothing odd."""
+"""Longest head of a `data:` URL, and longest web URL, in characters, that is not suspicious."""
 
 _SHOWN: Final = 60
-"""Characters of a bad value that a message repeats."""
+"""Maximum number of characters of an invalid value in an error message."""
 
 _PDF: Final = "application/pdf"
 _PDF_MAGIC: Final = b"%PDF-"
-# First bytes, where they begin, and what they tell.
+# First bytes of formats: magic bytes, their offset, and the media type.
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
     (b"\xff\xd8\xff", 0, "image/jpeg"),
@@ -49,12 +51,13 @@ _MAGIC: Final = (
     (_PDF_MAGIC, 0, _PDF),
 )
 _TOLD_BY_BYTES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", _PDF})
-"""Of these types all bytes begin as the table says; of the others there are more forms."""
+"""Types whose content always begins with the magic bytes of the table. Other types have more forms.
+"""
 
 _PDF_HEAD: Final = 1024
-"""Readers of PDF take a header that begins anywhere in the first kilobyte."""
+"""PDF readers accept a header that begins anywhere in the first kilobyte."""
 
-# Of the platform's own table nothing is used: it differs from machine to machine.
+# The platform's own table is not used, because it differs between machines.
 _BY_ENDING: Final = {
     "csv": "text/csv",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -80,12 +83,12 @@ _TEXTUAL: Final = frozenset(
 
 @attrs.frozen
 class DataUrl:
-    """A `data:` URL, taken apart.
+    """The parts of a `data:` URL.
 
     Attributes:
-        media_type: In lower case, by its usual name; empty if the URL tells none.
-        body: What stands behind the comma.
-        is_base64: Whether `body` is base64, else percent-encoded.
+        media_type: The media type in lower case, by its canonical name; empty if the URL has none.
+        body: The text after the comma.
+        is_base64: True if `body` is base64; otherwise it is percent-encoded.
     """
 
     media_type: str
@@ -94,20 +97,20 @@ class DataUrl:
 
     @property
     def base64(self) -> str:
-        """The bytes in base64, without blanks; it is not checked."""
+        """The bytes in base64, without whitespace; not validated."""
         if not self.is_base64:
             return base64.b64encode(unquote_to_bytes(self.body)).decode()
         body = self.body
         if "%" in body:
             body = unquote_to_bytes(body).decode("latin-1")
-        # Looked for first: of a large image, each copy takes longer than the look.
+        # Search first: for a large image, each copy takes longer than the search.
         return "".join(body.split()) if any(blank in body for blank in " \n\r\t") else body
 
     def decode(self) -> bytes:
-        """The bytes.
+        """Return the bytes.
 
         Raises:
-            ValueError: They are no base64.
+            ValueError: The body is not base64.
         """
         if not self.is_base64:
             return unquote_to_bytes(self.body)
@@ -115,7 +118,7 @@ class DataUrl:
 
 
 def split_data_url(source: str) -> DataUrl | None:
-    """The parts of a `data:` URL; None if it is something else."""
+    """Return the parts of a `data:` URL; None if the source is not a `data:` URL."""
     if source[: len(_DATA)].lower() != _DATA:
         return None
     head, _, body = source[len(_DATA) :].partition(",")
@@ -124,18 +127,18 @@ def split_data_url(source: str) -> DataUrl | None:
 
 
 def data_url(data: bytes, media_type: str) -> str:
-    """The bytes as a `data:` URL in base64."""
+    """Return the bytes as a `data:` URL in base64."""
     return f"{_DATA}{media_type};{_BASE64},{base64.b64encode(data).decode()}"
 
 
 def usual_name(media_type: str) -> str:
-    """A media type in lower case, without parameters, and by its usual name."""
+    """Return a media type in lower case, without parameters, by its canonical name."""
     bare = media_type.partition(";")[0].strip().lower()
     return _ALIASES.get(bare, bare)
 
 
 def sniff(data: bytes) -> str:
-    """The media type that the first bytes tell: an image's or a PDF's; empty if they tell none."""
+    """Return the media type of an image or a PDF by its first bytes; empty if it is unknown."""
     for magic, start, media_type in _MAGIC:
         if data.startswith(magic, start):
             return media_type
@@ -143,56 +146,56 @@ def sniff(data: bytes) -> str:
 
 
 def is_text(media_type: str) -> bool:
-    """True for media types whose content is text."""
+    """Return whether content of this media type is text."""
     if media_type.startswith("text/") or media_type in _TEXTUAL:
         return True
-    # An image that is written in XML is an image all the same.
+    # An image in XML (SVG) is still an image.
     return media_type.endswith(("+json", "+xml")) and not is_image(media_type)
 
 
 def is_image(media_type: str) -> bool:
-    """True for the media types of images."""
+    """Return whether the media type is that of an image."""
     return media_type.startswith("image/")
 
 
 def checked_type(declared: str) -> str:
-    """A media type that somebody declared, by its usual name; empty if there is none.
+    """Return a declared media type by its canonical name; empty if none is declared.
 
     Raises:
-        MediaError: It is no media type.
+        MediaError: The value is not a media type.
     """
     name = usual_name(declared)
     if name and not _MEDIA_TYPE.fullmatch(name):
-        raise MediaError(f"{declared[:_SHOWN]!r} is no media type; expected one like image/png")
+        raise MediaError(
+            f"{declared[:_SHOWN]!r} is not a media type; expected, for example, image/png"
+        )
     return name
 
 
 def image_type(data: bytes, declared: str, *, max_bytes: int) -> str:
-    """The media type of an image, from its bytes.
+    """Return the media type of an image, determined from its bytes.
 
     Raises:
-        MediaError: It is empty or too large; the bytes are of another type than declared; or
-            neither they nor `declared` tell that this is an image.
+        MediaError: The image is empty or too large, its bytes do not match the declared type, or it
+            is not known to be an image.
     """
     _check_size(len(data), "the image", max_bytes)
     told, found = checked_type(declared), sniff(data)
     _check_told(told, found)
     media_type = found or told
     if not media_type:
-        raise MediaError(
-            "the first bytes are of no image known here; pass its media_type, such as image/png"
-        )
+        raise MediaError("unknown image format; pass its media_type, for example image/png")
     if not is_image(media_type):
-        raise MediaError(f"expected an image, and this is {media_type}; send it as a FileBlock")
+        raise MediaError(f"expected an image, but this is {media_type}; send it as a FileBlock")
     return media_type
 
 
 def file_type(data: bytes, declared: str, name: str, *, max_bytes: int) -> str:
-    """The media type of a file: as declared, else by its bytes, its name, or as it reads.
+    """Return the media type of a file: declared, or determined from bytes, name or content.
 
     Raises:
-        MediaError: It is empty or too large; the bytes are of another type than declared; or it
-            is said to be text and is no UTF-8.
+        MediaError: The file is empty or too large, its bytes do not match the declared type, or it
+            is declared as text but is not UTF-8.
     """
     _check_size(len(data), f"the file {name!r}" if name else "the file", max_bytes)
     told, found = checked_type(declared), sniff(data)
@@ -202,23 +205,23 @@ def file_type(data: bytes, declared: str, name: str, *, max_bytes: int) -> str:
     media_type = told or found or _BY_ENDING.get(name.rpartition(".")[2].lower(), "")
     if media_type and not is_text(media_type):
         return media_type
-    # Unknown so far, or text: both hang on whether it reads as text.
+    # Unknown so far, or text: in both cases, check that the bytes are text.
     if _reads_as_text(data):
         return media_type or "text/plain"
     if media_type:
         raise MediaError(
-            f"expected {media_type} in UTF-8, and the bytes are not; decode them and use "
-            "FileBlock.from_text, or pass the media_type that they have"
+            f"expected {media_type} in UTF-8, but the bytes are not UTF-8; decode them and use "
+            "FileBlock.from_text, or pass their media_type"
         )
     return UNKNOWN_TYPE
 
 
 def check_source(source: str) -> None:
-    """Check what an endpoint could be given as the source of an image or a file.
+    """Check the source of an image or a file.
 
     Raises:
-        MediaError: It is neither an http(s) URL nor a `data:` URL with content, or its base64 is
-            none.
+        MediaError: The source is neither an http(s) URL nor a `data:` URL with content, or its
+            base64 is invalid.
     """
     data = split_data_url(source)
     if data is None:
@@ -226,18 +229,18 @@ def check_source(source: str) -> None:
         return
     checked_type(data.media_type)
     if not data.body.strip():
-        raise MediaError("the data: URL holds no bytes")
+        raise MediaError("the data: URL contains no bytes")
     if data.is_base64:
         _check_base64(data.base64)
 
 
 def url_content(source: str, *, max_bytes: int) -> tuple[str, bytes] | None:
-    """The media type and the bytes that a `data:` URL carries; None for a URL of the web.
+    """Return the media type and the bytes of a `data:` URL; None for a web URL.
 
     Raises:
-        MediaError: As `check_source` tells, or it is far too long.
+        MediaError: The source is invalid (see `check_source`) or far too long.
     """
-    # No need to look into what cannot fit; percent-encoding takes three characters a byte.
+    # Content that cannot fit is not parsed; percent-encoding takes three characters per byte.
     if len(source) > 3 * max_bytes + _LONGEST_HEAD:
         raise MediaError(
             f"the URL has {len(source)} characters; at most {max_bytes} bytes may be sent "
@@ -249,9 +252,9 @@ def url_content(source: str, *, max_bytes: int) -> tuple[str, bytes] | None:
 
 
 def decoded_text(source: str) -> str:
-    """What a `data:` URL of text reads; nothing if its base64 is none.
+    """Return the text in a `data:` URL; empty if its base64 is invalid.
 
-    Bytes that are no UTF-8 are replaced, and a mark of byte order is left out.
+    Bytes that are not UTF-8 are replaced, and a byte order mark is removed.
     """
     data = split_data_url(source)
     try:
@@ -262,7 +265,7 @@ def decoded_text(source: str) -> str:
 
 
 def clean_name(name: str) -> str:
-    """A file's name with what is not printable replaced, and without a path before it."""
+    """Return a file's name without its path, with unprintable characters replaced."""
     last = re.split(r"[/\\]", name)[-1]
     return "".join(char if char.isprintable() else "_" for char in last)
 
@@ -272,7 +275,7 @@ def _check_told(told: str, found: str) -> None:
     if told and told != found and (odd or told in _TOLD_BY_BYTES):
         raise MediaError(
             f"declared as {told}, but the bytes are {found or 'of another type'}; endpoints "
-            "refuse that: leave media_type out to have it told by the bytes"
+            "refuse that: omit media_type to determine it from the bytes"
         )
 
 
@@ -295,10 +298,10 @@ def _check_web_url(source: str) -> None:
             host = None
         if host and not _NOT_IN_URL.search(source):
             return
-        raise MediaError(f"{shown!r} is no URL that an endpoint could fetch")
+        raise MediaError(f"{shown!r} is not a URL that an endpoint could fetch")
     raise MediaError(
-        f"expected an http(s) URL or a data: URL, and got {shown!r}; a file of this machine is "
-        "read by agent_actors.media.read_image or read_file"
+        f"expected an http(s) URL or a data: URL, but got {shown!r}; to send a local "
+        "file, use agent_actors.media.read_image or read_file"
     )
 
 
@@ -307,7 +310,7 @@ def _check_base64(body: str) -> None:
     rest = body.rstrip("=")
     sound = len(body) % 4 == 0 and len(body) - len(rest) <= 2 and body.isascii()
     if not sound or rest.encode("ascii").translate(None, _ALPHABET):
-        raise MediaError("the data: URL says base64, and its content is none")
+        raise MediaError("the data: URL declares base64, but its content is not base64")
 
 
 def _reads_as_text(data: bytes) -> bool:

@@ -1,7 +1,8 @@
-"""Messages and chains of them: one conversation model for every provider.
+"""Messages and conversations, in one form for all providers.
 
-A message is a role and a tuple of blocks; `content`, `tool_calls` and the like are views of the
-blocks. A chain (`Messages`) is immutable: every builder returns a longer one.
+A message is a role and a tuple of blocks. Properties such as `content` and `tool_calls` are
+computed from the blocks. A conversation (`Messages`) is immutable: its builder methods return a
+longer one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,28 +28,28 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
 
-# About what providers count for an image of a megapixel. A file that is no text counts as one too:
-# how many pages it has is not known here.
+# Roughly the count of providers for an image of one megapixel. A file that is not text counts the
+# same, because its number of pages is unknown.
 TOKENS_PER_IMAGE: Final = 1000
 
 
 def valid_role(role: str) -> bool:
-    """True for `system`, `user`, `assistant` and `tool`."""
+    """Return whether the role is `system`, `user`, `assistant` or `tool`."""
     return role in ROLES
 
 
 def user_input_role(role: str) -> bool:
-    """True for the roles in which a caller may speak: `system` and `user`."""
+    """Return whether callers may use the role: `system` or `user`."""
     return role in USER_INPUT_ROLES
 
 
 @attrs.frozen
 class Message:
-    """One message.
+    """A message.
 
     Attributes:
-        role: `system`, `user`, `assistant` or `tool`; `validate` checks it.
-        blocks: Its parts, in order.
+        role: `system`, `user`, `assistant` or `tool`; checked by `validate`.
+        blocks: The content, in order.
         refused: True for a response that the endpoint refused or filtered. It stays in the history;
             by default it is not sent again.
     """
@@ -59,7 +60,7 @@ class Message:
 
     @property
     def content(self) -> str:
-        """Its text: text blocks joined; for a tool message, the result as text."""
+        """The joined text blocks; for a tool message, the result as text."""
         if len(self.blocks) == 1 and isinstance(self.blocks[0], TextBlock):
             return self.blocks[0].text
         return "".join(
@@ -68,24 +69,27 @@ class Message:
 
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that it makes, in the model's order."""
+        """The calls in the message, in the model's order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolUseBlock))
 
     @property
     def tool_call_id(self) -> str:
-        """For a tool message, the id of the call that it answers; else empty."""
+        """For a tool message, the id of the call that produced the result; otherwise empty."""
         return next((b.tool_use_id for b in self.blocks if isinstance(b, ToolResultBlock)), "")
 
     @property
     def name(self) -> str:
-        """For a tool message, the tool's name; else empty."""
+        """For a tool message, the tool's name; otherwise empty."""
         return next((b.name for b in self.blocks if isinstance(b, ToolResultBlock)), "")
 
     def validate(self, *, index: int | None = None) -> None:
-        """Check this message by itself.
+        """Check this message on its own.
+
+        Args:
+            index: Position of the message in its conversation, for the error message.
 
         Raises:
-            MessageError: Naming the rule that is broken and, if given, the index.
+            MessageError: The message breaks a rule.
         """
         error = _find_error(self)
         if error:
@@ -93,17 +97,17 @@ class Message:
             raise MessageError(where + error, index=index)
 
     def estimate_tokens(self) -> int:
-        """A rough count: a quarter of the content's characters, and of the raw arguments'.
+        """Return a rough token count: a quarter of the characters of content and arguments.
 
-        Images and files, which the content leaves out, count a thousand each; a file of text, a
-        quarter of its characters.
+        An image or a file that is not text counts as 1,000 tokens. A text file counts as a quarter
+        of its characters.
         """
         calls = sum(estimate_tokens(len(c.arguments_text)) for c in self.tool_calls)
         media = sum(map(_media_tokens, self.blocks))
         return estimate_tokens(len(self.content)) + calls + media
 
     def pretty(self) -> str:
-        """For a person's eye: a heading by role, the content, and each call on a line."""
+        """Return the message as text for a person: role, content, and one line for each call."""
         if self.role == "tool":
             heading = f"[Tool: {self.name} (call_id={self.tool_call_id})]"
         else:
@@ -133,14 +137,14 @@ def _find_error(message: Message) -> str:
         isinstance(block, ImageBlock | FileBlock | OpaqueBlock) for block in message.blocks
     )
     if not message.content.strip() and not has_part:
-        return f"a {message.role} message needs content, and this one is empty"
+        return f"a {message.role} message needs content, but this one is empty"
     return ""
 
 
 def _find_tool_error(message: Message) -> str:
     results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
     if not results or not all(result.tool_use_id for result in results):
-        return "a tool message needs the id of the call that it answers (tool_call_id)"
+        return "a tool message needs the id of its call (tool_call_id)"
     if not all(result.name for result in results):
         return "a tool message needs the name of its tool"
     return ""
@@ -149,7 +153,7 @@ def _find_tool_error(message: Message) -> str:
 def _find_assistant_error(message: Message) -> str:
     has_opaque = any(isinstance(block, OpaqueBlock) for block in message.blocks)
     if not message.content and not message.tool_calls and not has_opaque:
-        return "an assistant message needs content or tool calls, and this one has neither"
+        return "an assistant message needs content or tool calls, but this one has neither"
     for position, call in enumerate(message.tool_calls):
         if not call.id:
             return f"tool call {position} ({call.name or 'unnamed'}) has no id"
@@ -171,19 +175,19 @@ def _media_tokens(block: ContentBlock) -> int:
 
 
 def system(text: str) -> Message:
-    """A system message."""
+    """Return a system message."""
     return Message("system", (TextBlock(text),))
 
 
 def user(content: str | Iterable[ContentBlock]) -> Message:
-    """A user message, from text or from blocks."""
+    """Return a user message made from text or from blocks."""
     return Message("user", _blocks(content))
 
 
 def assistant(
     content: str | Iterable[ContentBlock] = (), tool_calls: Iterable[ToolUseBlock] = ()
 ) -> Message:
-    """An assistant message, from text or blocks, and the calls that it makes."""
+    """Return an assistant message made from text or blocks, and calls."""
     return Message("assistant", (*_blocks(content), *tool_calls))
 
 
@@ -194,7 +198,7 @@ def tool(
     *,
     is_error: bool = False,
 ) -> Message:
-    """A tool message: what one call gave back."""
+    """Return a tool message with the result of one call."""
     return Message("tool", (ToolResultBlock(tool_call_id, content, is_error, name),))
 
 
@@ -210,7 +214,7 @@ def _as_tuple(items: Iterable[Message]) -> tuple[Message, ...]:
 
 @attrs.frozen
 class Messages(Sequence[Message]):
-    """An immutable chain of messages, built fluently.
+    """An immutable sequence of messages with builder methods.
 
     Example:
         `Messages().system("Be brief.").user("Hello?").assistant("Hello.")`
@@ -234,21 +238,21 @@ class Messages(Sequence[Message]):
         return self._items[index]
 
     def append(self, *messages: Message) -> "Messages":
-        """This chain, and these messages after it."""
+        """Return a conversation with these messages appended."""
         return Messages((*self._items, *messages))
 
     def system(self, text: str) -> "Messages":
-        """This chain, and a system message after it."""
+        """Return a conversation with a system message appended."""
         return self.append(system(text))
 
     def user(self, content: str | Iterable[ContentBlock]) -> "Messages":
-        """This chain, and a user message after it."""
+        """Return a conversation with a user message appended."""
         return self.append(user(content))
 
     def assistant(
         self, content: str | Iterable[ContentBlock] = (), tool_calls: Iterable[ToolUseBlock] = ()
     ) -> "Messages":
-        """This chain, and an assistant message after it."""
+        """Return a conversation with an assistant message appended."""
         return self.append(assistant(content, tool_calls))
 
     def tool(
@@ -259,71 +263,71 @@ class Messages(Sequence[Message]):
         *,
         is_error: bool = False,
     ) -> "Messages":
-        """This chain, and what one call gave back after it."""
+        """Return a conversation with the result of one call appended."""
         return self.append(tool(tool_call_id, name, content, is_error=is_error))
 
     def by_role(self, role: Role) -> "Messages":
-        """Those of one role, in order."""
+        """Return the messages with this role, in order."""
         return Messages(message for message in self._items if message.role == role)
 
     def system_messages(self) -> "Messages":
-        """Those of the system."""
+        """Return the system messages."""
         return self.by_role("system")
 
     def user_messages(self) -> "Messages":
-        """Those of the user."""
+        """Return the user messages."""
         return self.by_role("user")
 
     def assistant_messages(self) -> "Messages":
-        """Those of the assistant."""
+        """Return the assistant messages."""
         return self.by_role("assistant")
 
     def tool_messages(self) -> "Messages":
-        """Those that hold tool results."""
+        """Return the messages with tool results."""
         return self.by_role("tool")
 
     def last(self) -> Message | None:
-        """The last message; None if there is none."""
+        """Return the last message; None if there is none."""
         return self._items[-1] if self._items else None
 
     def last_content(self) -> str:
-        """The last message's text; empty if there is none."""
+        """Return the last message's text; empty if there is no message."""
         return self._items[-1].content if self._items else ""
 
     def as_tuple(self) -> tuple[Message, ...]:
-        """The messages as a tuple."""
+        """Return the messages as a tuple."""
         return self._items
 
     def validate(self) -> None:
-        """Check each message by itself.
+        """Check each message on its own.
 
         Raises:
-            MessageError: For the first message that breaks a rule, naming both.
+            MessageError: A message breaks a rule; names the first such message.
         """
         for index, message in enumerate(self._items):
             message.validate(index=index)
 
     def validate_user_input(self) -> None:
-        """Check that this is what a caller may send: not empty, and only user and system speak.
+        """Check that a caller may send these messages: at least one, with role system or user only.
 
         Raises:
-            MessageError: Naming the message and the rule.
+            MessageError: There is no message, or one breaks a rule.
         """
         if not self._items:
-            raise MessageError("expected at least one user or system message, and there is none")
+            raise MessageError("expected at least one user or system message, but there is none")
         for index, message in enumerate(self._items):
             if not user_input_role(message.role):
                 raise MessageError(
-                    f"message {index}: role {message.role!r} is not for callers; "
+                    f"message {index}: role {message.role!r} is not allowed here; "
                     "expected user or system",
                     index=index,
                 )
             message.validate(index=index)
 
     def estimate_tokens(self) -> int:
-        """The sum of the messages' rough counts (see `Message.estimate_tokens`)."""
+        """Return the sum of the messages' rough token counts (see `Message.estimate_tokens`)."""
         return sum(message.estimate_tokens() for message in self._items)
 
     def pretty(self) -> str:
-        """For a person's eye: each message under its heading."""
+        """Return the messages as text for a person."""
         return "\n".join(message.pretty() for message in self._items)

@@ -1,7 +1,7 @@
-"""What is asked of a model, and what comes back: whole, and piece by piece.
+"""Model requests, complete responses, and the deltas of a streamed response.
 
-Pieces (`ModelDelta`) are neutral: providers translate their wire into them, assembly makes blocks
-of them, readers see them. What is vendor-shaped rises no higher than `providers/<name>/`.
+Deltas (`ModelDelta`) are neutral: providers translate their wire format into deltas, and assembly
+combines deltas into blocks. Vendor-specific values stay in `providers/<name>/`.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
 
-# How a response ended. `stop` and `tool_calls` are hints of the endpoint; whether there are calls
-# is known from the blocks alone. `length` means that the response was cut at max_tokens. `refusal`
-# means that the model refused, `content_filter` that the endpoint filtered the response. `refused`
-# stands for either in logs of earlier versions, and providers of a caller's own may return it.
+# The reason why a response ended. `stop` and `tool_calls` are hints: only the blocks show whether
+# there are calls. `length` means that the response was cut at max_tokens. `refusal` means that the
+# model refused, `content_filter` that the endpoint filtered the response. Logs of earlier versions
+# and custom providers may use `refused` for either.
 FinishReason: TypeAlias = Literal[
     "stop", "tool_calls", "length", "refusal", "content_filter", "refused", "unknown"
 ]
 
 REFUSALS: Final[frozenset[FinishReason]] = frozenset({"refusal", "content_filter", "refused"})
-"""Reasons after which no call of the response runs."""
+"""Finish reasons after which no call of the response runs."""
 
 REFUSED_CALL: Final = "the response was refused or filtered, so this call did not run"
 """The error of a call in a refused response."""
@@ -42,9 +42,9 @@ class ToolSpec:
     """A tool as it is offered to a model.
 
     Attributes:
-        name: Letters, digits, `_` and `-`, 64 at most.
-        description: What it does and when to use it.
-        input_schema: A JSON Schema of type `object`; None: any object is taken.
+        name: Up to 64 letters, digits, `_` and `-`.
+        description: Purpose of the tool, and when to use it.
+        input_schema: A JSON Schema of type `object`; None accepts any object.
     """
 
     name: str
@@ -54,22 +54,22 @@ class ToolSpec:
 
 @attrs.frozen
 class ModelSettings:
-    """How to sample; None anywhere means that the field is not sent.
+    """Sampling settings. A field that is None is not sent.
 
     Attributes:
-        model: The model's name, as the endpoint knows it.
-        max_tokens: The most tokens of one answer.
-        temperature: 0 is sent; None is not.
-        top_p: Nucleus sampling.
-        stop: Texts at which the answer ends.
-        seed: For endpoints that sample repeatably.
-        presence_penalty: Between -2 and 2.
-        frequency_penalty: Between -2 and 2.
+        model: The model's name at the endpoint.
+        max_tokens: Maximum number of tokens of one response.
+        temperature: Sampling temperature; 0 is sent, None is not.
+        top_p: Threshold of nucleus sampling.
+        stop: Texts at which the response ends.
+        seed: Seed for endpoints that support reproducible sampling.
+        presence_penalty: From -2 to 2.
+        frequency_penalty: From -2 to 2.
         tool_choice: `auto`, `none`, `required` or the name of a tool.
-        parallel_tool_calls: Whether one answer may hold several calls.
-        extra_body: Further fields of the request's body, sent as they are.
-        lenient_tool_json: Whether a call's arguments that are nearly JSON are read as what they
-            mean, and the call is marked; of the reading, not of the sampling, and not sent.
+        parallel_tool_calls: True if one response may contain several calls.
+        extra_body: Additional fields of the request body, sent unchanged.
+        lenient_tool_json: True to repair arguments that are almost JSON; repaired calls are marked.
+            Not sent: it concerns the parsing of responses.
     """
 
     model: str
@@ -88,14 +88,14 @@ class ModelSettings:
 
 @attrs.frozen
 class OutputSchema:
-    """What an answer has to be: one JSON object. How that is brought about, a provider knows.
+    """The JSON object that a response must contain. Providers choose how to request it.
 
     Attributes:
-        name: Letters, digits, `_` and `-`; 64 at most.
-        schema: The object's JSON Schema.
-        description: What it is, for the model; empty: nothing is said of it.
-        strict_schema: The schema in the form that strict endpoints take, and that allows nothing
-            more; None: it has none.
+        name: Up to 64 letters, digits, `_` and `-`.
+        schema: JSON Schema of the object.
+        description: Description for the model; empty sends none.
+        strict_schema: The schema in the form that strict endpoints accept, which allows no
+            additional values; None if there is no such form.
     """
 
     name: str
@@ -106,20 +106,22 @@ class OutputSchema:
 
 @attrs.frozen
 class ModelRequest:
-    """One call of a model.
+    """One model call.
 
     Attributes:
         messages: The conversation, without the system prompt.
-        settings: How to sample.
-        system_prompt: Sent before everything else; empty: none is sent.
-        tools: The tools on offer.
-        turn: The number of this model call in its session's life; made-up call ids carry it.
-        known_call_ids: The ids of earlier calls of the session; a colliding new id is rewritten.
-        output: What the answer has to be, once the model calls no more tools; None: any text. A
-            provider asks for it as its endpoint can; what comes is checked all the same.
-        idempotency_key: The same for all tries of one model call, so that an endpoint can tell that
-            it answered already; empty: none is sent.
-        memo: What was made of the messages on earlier turns; a new one holds nothing.
+        settings: The sampling settings.
+        system_prompt: Sent before everything else; empty sends none.
+        tools: The tools that the model may call.
+        turn: Number of this model call in the life of the session; generated call ids contain it.
+        known_call_ids: Ids of earlier calls of the session; a new id that equals one of them is
+            replaced.
+        output: The object that the response must contain once the model calls no more tools; None
+            accepts any text. The provider requests it in the way that its endpoint supports; the
+            response is validated in any case.
+        idempotency_key: The same for all attempts of one model call, so that an endpoint can detect
+            a repeated request; empty sends none.
+        memo: A cache of messages encoded on earlier turns; empty by default.
     """
 
     messages: Messages
@@ -133,14 +135,14 @@ class ModelRequest:
     memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache, eq=False, repr=False)
 
 
-# These three are Structs and no attrs classes: one is made for each token of each stream, and a
-# frozen attrs instance costs five times as much to make.
+# These three are Structs instead of attrs classes: one is created for each token of each stream,
+# and a frozen attrs instance takes five times as long to create.
 class TextDelta(msgspec.Struct, frozen=True):
-    """More text of the answer.
+    """More text of the response.
 
     Attributes:
-        text: The text; empty if only `extra` came.
-        extra: What the provider wants echoed back with the block.
+        text: The text; empty if only `extra` arrived.
+        extra: Fields that the provider wants sent back with the block.
     """
 
     text: str
@@ -148,12 +150,12 @@ class TextDelta(msgspec.Struct, frozen=True):
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True):
-    """More of the model's chain of thought.
+    """More of the model's thinking.
 
     Attributes:
-        text: Its text.
-        signature: The provider's seal, if it came with this piece.
-        extra: What the provider wants echoed back with the block.
+        text: The text.
+        signature: The provider's signature, if it arrived with this delta; otherwise empty.
+        extra: Fields that the provider wants sent back with the block.
     """
 
     text: str
@@ -162,15 +164,15 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True):
-    """A fragment of a tool call, as loose as endpoints send it.
+    """A fragment of a tool call, as the endpoint sent it.
 
     Attributes:
-        index: The slot that the endpoint names; None if it names none.
+        index: The call's index in the response; None if the endpoint sent none.
         id: The call's id; empty if this fragment has none.
         name: The tool's name or a part of it; empty if this fragment has none.
-        arguments: A piece of JSON text, or a whole object, or None.
-        extra: What the provider wants echoed back with the call.
-        repaired: True if what came was no JSON, and `arguments` is what it most likely means.
+        arguments: A part of a JSON text, a complete object, or None.
+        extra: Fields that the provider wants sent back with the call.
+        repaired: True if the arguments were not JSON and `arguments` is their most likely meaning.
     """
 
     index: int | None = None
@@ -183,12 +185,12 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class UsageDelta:
-    """Token counts so far; a later one replaces an earlier one.
+    """Token counts so far; later counts replace earlier ones.
 
     Attributes:
         usage: The counts.
-        partial: True if the endpoint told only the input, or only the output: a count of 0 is then
-            one that is not known.
+        partial: True if the endpoint reported only the input or only the output. A count of 0 is
+            then unknown.
     """
 
     usage: Usage
@@ -197,66 +199,66 @@ class UsageDelta:
 
 @attrs.frozen
 class StopDetails:
-    """The endpoint's own words about a response that was refused or filtered.
+    """The endpoint's explanation of a response that was refused or filtered.
 
     Attributes:
-        type: `refusal` or `content_filter`, or the endpoint's own type.
-        category: The endpoint's category, such as `cyber` or `violence`; empty if it sent none.
-        explanation: The explanation for a person; empty if the endpoint sent none.
-        data: The endpoint's object, as it came; empty if there was none.
+        type: `refusal`, `content_filter` or the endpoint's own type.
+        category: The endpoint's category, for example `cyber` or `violence`; empty if it sent none.
+        explanation: Explanation for a person; empty if the endpoint sent none.
+        data: The endpoint's object, unchanged; empty if there was none.
     """
 
     type: str
     category: str = ""
     explanation: str = ""
-    # Not `JsonValue`: msgspec reads this class itself, and knows no type that contains itself.
+    # Not `JsonValue`: msgspec decodes this class directly and does not support recursive types.
     data: Mapping[str, object] = attrs.field(factory=dict[str, object])
 
 
 @attrs.frozen
 class FinishDelta:
-    """The endpoint says how the answer ends; a hint, since endpoints err here."""
+    """The finish reason that the endpoint sent. It is a hint: endpoints send wrong ones."""
 
     reason: FinishReason
 
 
 @attrs.frozen
 class NoticeDelta:
-    """Something odd in the stream that a person may want to know; no part of the answer."""
+    """An irregularity of the stream that a person may want to know; not part of the response."""
 
     text: str
 
 
 @attrs.frozen
 class ProgressDelta:
-    """The answer goes on with what no reader is shown, such as a tool that the provider runs.
+    """Progress that readers do not see, for example a tool that the provider runs.
 
-    It keeps the stream from counting as silent, and is no part of the answer.
+    It shows that the stream is not idle. It is not part of the response.
     """
 
 
-# What an answer is made of, and with it what is said about its stream.
+# Deltas of a response, and additionally notices about its stream.
 AnswerDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | UsageDelta | FinishDelta
 ModelDelta: TypeAlias = AnswerDelta | NoticeDelta | ProgressDelta
 
 
 @attrs.frozen
 class ModelCompleted:
-    """One whole answer of a model.
+    """A complete response of a model.
 
     Attributes:
-        blocks: Its parts; calls that cannot be carried out stand as `ToolUseError`.
-        finish_reason: How it ended.
-        usage: Tokens; `estimated` where the endpoint gave none.
-        model: The model's name as the endpoint gave it; empty if it gave none.
-        response_id: The endpoint's id of the answer; empty if it gave none.
-        done: True if the model itself ends the run, even though it called tools.
-        output: The JSON text of what the request's `output` asks for, where the wire tells it apart
-            from other text; None: the text is all there is.
-        stop_details: The endpoint's own words about a refused or filtered response; None if it
-            sent none.
-        damaged_lines: How many data lines could not be read completely. The text may lack their
-            content; calls that they may have belonged to are `ToolUseError`s.
+        blocks: The content; calls that cannot be executed are `ToolUseError` blocks.
+        finish_reason: The reason why the response ended.
+        usage: Token counts; `estimated` is True if the endpoint sent none.
+        model: The model's name as the endpoint sent it; empty if it sent none.
+        response_id: The endpoint's id of the response; empty if it sent none.
+        done: True if the model itself ends the run, even if it called tools.
+        output: JSON text of the object that the request's `output` asks for, if the wire format
+            separates it from other text; None if it is part of the text.
+        stop_details: The endpoint's explanation of a refused or filtered response; None if it sent
+            none.
+        damaged_lines: The number of data lines that could not be read completely. Their content may
+            be missing in the text. Calls that may be affected are `ToolUseError` blocks.
     """
 
     blocks: tuple[AssistantBlock, ...]
@@ -271,10 +273,10 @@ class ModelCompleted:
 
     @property
     def refused(self) -> bool:
-        """True if the response was refused or filtered: none of its calls runs."""
+        """True if the response was refused or filtered; none of its calls runs."""
         return self.finish_reason in REFUSALS
 
     @property
     def text(self) -> str:
-        """The answer's text blocks, joined."""
+        """The joined text blocks."""
         return "".join(block.text for block in self.blocks if block.type == "text")

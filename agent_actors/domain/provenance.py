@@ -1,22 +1,22 @@
-"""Who gave a block what it wants echoed, and to whom that goes back.
+"""The origin of blocks: the endpoint that sent a block's extra fields.
 
-An endpoint gives more with its answers than a reader sees: seals on thoughts, signatures of calls,
-citations, fields of its own. They are kept with the blocks and sent back, since some endpoints
-refuse a conversation without them; to another endpoint they mean nothing, and strict ones refuse a
-conversation with them. So a block that has something to echo bears the mark of who gave it.
-A block without a mark is the caller's own, or of a log that is older than marks: what it holds is
-sent to whoever is asked.
+Endpoints send more than the visible response: signatures of thinking blocks and calls, citations,
+and fields of their own. These fields are stored with the blocks and sent back, because some
+endpoints refuse a conversation without them. Other endpoints do not understand them, and strict
+ones refuse a conversation that contains them. Each block with such fields therefore has a mark that
+names its origin. A block without a mark was made by the caller or is from a log that is older than
+marks; its fields are sent to every endpoint.
 
-What goes where:
+Rules:
 
-- *What belongs to the protocol* (seals of thoughts, citations, opaque blocks) goes to every
-  endpoint that speaks it. The same models are served by several hosts, which all take each other's
-  seals; and a thought that is missing between two calls of one turn is refused. An `OpaqueBlock`
-  names its protocol itself, and needs no mark.
-- *What belongs to the endpoint* (any other field, such as the `extra_content` of Gemini's chat
-  completions) goes back to that endpoint, and to the same model behind another URL: what a model
-  has sealed it wants back, whoever serves it, and a URL that moves must lose no session. Model
-  names are compared from the last slash on, since hosts put their vendor before it.
+- *Fields of the protocol* (signatures of thinking blocks, citations, opaque blocks) are sent to
+  every endpoint with the same protocol. Several hosts serve the same models and accept each other's
+  signatures, and a thinking block that is missing between two calls of one turn is refused. An
+  `OpaqueBlock` names its protocol itself and needs no mark.
+- *Fields of the endpoint* (any other field, for example `extra_content` of Gemini's chat
+  completions) are sent to the same endpoint, and to the same model at another URL. A model needs
+  its signed values on every host, and a change of URL must not break a session. Model names are
+  compared after their last slash, because hosts add a vendor prefix.
 """
 
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ _NONE: Final = frozenset[str]()
 
 @attrs.frozen
 class Origin:
-    """An endpoint and the model that is asked there.
+    """An endpoint and the model that is requested there.
 
     Attributes:
-        protocol: What it speaks, such as `anthropic`.
-        endpoint: Its name: the base URL, without secrets.
-        model: The model, as the request names it.
+        protocol: The endpoint's protocol, for example `anthropic`.
+        endpoint: The endpoint's name: its base URL, without secrets.
+        model: The model's name in the request.
     """
 
     protocol: str
@@ -58,22 +58,22 @@ class Origin:
 
     @classmethod
     def of(cls, mark: str) -> Self:
-        """Who made this mark. One that is cut short fits nobody whom it does not name."""
+        """Return the origin that a mark names; parts that the mark lacks are empty."""
         protocol, _, rest = mark.partition(" ")
         endpoint, _, model = rest.partition(" ")
         return cls(protocol, endpoint, model)
 
     @property
     def mark(self) -> str:
-        """The mark on a block: protocol, endpoint and model, a space between them."""
+        """The mark on a block: protocol, endpoint and model, separated by spaces."""
         return f"{self.protocol} {self.endpoint.replace(' ', '%20')} {self.model}"
 
     def speaks(self, mark: str) -> bool:
-        """Whether what belongs to the protocol is to be sent here. Without a mark it always is."""
+        """Return whether fields of the protocol are sent here; always True without a mark."""
         return not mark or Origin.of(mark).protocol == self.protocol
 
     def gave(self, mark: str) -> bool:
-        """Whether what belongs to the endpoint is to be sent here. Without a mark it always is."""
+        """Return whether fields of the endpoint are sent here; always True without a mark."""
         if not mark:
             return True
         other, here = Origin.of(mark), Origin.of(self.mark)
@@ -85,11 +85,11 @@ class Origin:
     def owed(
         self, block: ContentBlock, shared: AbstractSet[str] = _NONE
     ) -> Mapping[str, JsonValue]:
-        """What of a block's `extra` is to be sent here.
+        """Return the fields of a block's `extra` that are sent to this endpoint.
 
         Args:
-            block: The block; only those of an answer can be marked.
-            shared: The fields that belong to the protocol.
+            block: The block; only blocks of a response can have a mark.
+            shared: Names of the fields that belong to the protocol.
         """
         if not block.extra or not isinstance(block, MarkedBlock) or self.gave(block.origin):
             return block.extra
@@ -99,9 +99,9 @@ class Origin:
 
 
 def marked(answer: ModelCompleted, origin: Origin) -> ModelCompleted:
-    """The answer, each block that has something to echo with the mark of who gave it.
+    """Return the response with a mark on each block that has fields to send back.
 
-    Others stay as they are, and so does an answer without any. A mark that is there holds.
+    Blocks without such fields and blocks with a mark stay unchanged.
     """
     if not any(_lacks_mark(block) for block in answer.blocks):
         return answer

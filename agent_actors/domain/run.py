@@ -1,4 +1,4 @@
-"""Runs: why they stop, what a tool may know of its run, and what a caller gets at the end."""
+"""Runs: stop reasons, questions, the run's state as tools see it, and results."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, cast
@@ -14,8 +14,8 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import OutputError
 
 if TYPE_CHECKING:
-    # Type checkers bring it along, so that the default asks for no package. With it, who wants no
-    # output type never meets the parameter: `RunResult` is `RunResult[str]`.
+    # Type checkers supply `typing_extensions`, so the default needs no package at run time. With
+    # the default, `RunResult` is `RunResult[str]` for callers who use no output type.
     from typing_extensions import TypeVar
 
     OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
@@ -26,7 +26,7 @@ else:
 
 
 class StopReason(StrEnum):
-    """Why a run ended with a result; with a detail: `budget:<what>`, `blocked:<phase>`."""
+    """The reason why a run ended with a result; details follow a colon: `budget:<what>`."""
 
     COMPLETED = "completed"
     MAX_ITERATIONS = "max_iterations"
@@ -42,7 +42,7 @@ class StopReason(StrEnum):
 
 
 class CancelReason(StrEnum):
-    """Why a run was cancelled; trio is told of it too."""
+    """The reason why a run was cancelled; also passed to trio."""
 
     CALLER = "caller"
     READER_LEFT = "reader_left"
@@ -56,21 +56,21 @@ class CancelReason(StrEnum):
 
 @attrs.frozen
 class Question:
-    """A question that a run waits with.
+    """An open question of a run.
 
     Attributes:
-        id: What it is answered by.
+        id: The id to pass along with the answer.
         session_id: The session.
         run_id: The run.
         prompt: The question, on one line.
-        choices: What may be answered; empty: any text.
-        tool_use_id: The call that waits.
-        tool_name: Its tool.
-        tool_input: Its arguments.
-        reason: Why it is asked.
-        asked_at: Wall clock, in seconds since the epoch.
-        permission: True: whether the call may run; False: something that the call itself asks, as
-            those of `AskUserQuestion` do.
+        choices: The accepted answers; if empty, any text is accepted.
+        tool_use_id: Id of the call that waits for the answer.
+        tool_name: Name of the call's tool.
+        tool_input: The call's arguments.
+        reason: The reason for the question.
+        asked_at: Wall-clock time in seconds since the epoch.
+        permission: True if the question asks for permission to run the call. False if the call
+            itself asks, as `AskUserQuestion` does.
     """
 
     id: str
@@ -88,15 +88,15 @@ class Question:
 
 @attrs.frozen
 class RunInfo:
-    """A run as its tools and hooks see it; a snapshot.
+    """A snapshot of a run for its tools and hooks.
 
     Attributes:
         session_id: The session.
         run_id: The run.
-        request_id: The caller's id of the request, or one that was made.
+        request_id: The caller's id of the request, or a generated id.
         iteration: The number of model calls so far.
-        started_at: Wall clock, in seconds since the epoch.
-        last_output: The text of the model's last answer; empty before the first.
+        started_at: Wall-clock time in seconds since the epoch.
+        last_output: The text of the model's last response; empty before the first.
         agent_name: The agent's name; empty for a root run without one.
     """
 
@@ -111,18 +111,18 @@ class RunInfo:
 
 @attrs.frozen
 class ToolCallResult:
-    """One tool call of a run and what became of it.
+    """A tool call of a run, with its result.
 
     Attributes:
         id: The call's id.
         name: The tool's name.
-        input: The arguments that the tool got.
-        content: What the model was told.
+        input: The arguments that the tool received.
+        content: The result that the model receives.
         is_error: True if the call failed.
-        data: Structured data that the tool kept beside the text; None if there is none.
-        started_at: Wall clock, in seconds since the epoch; 0 if the call never started.
-        completed_at: Likewise, at its end.
-        duration: Seconds between the two, by a clock that never goes back.
+        data: Structured data that the tool returned in addition to the text; None if there is none.
+        started_at: Wall-clock time in seconds since the epoch; 0 if the call never started.
+        completed_at: Wall-clock time of the end of the call.
+        duration: Duration in seconds, measured by a monotonic clock.
     """
 
     id: str
@@ -138,11 +138,11 @@ class ToolCallResult:
 
 @attrs.frozen
 class Output:
-    """What a run's answer came to, where it had to be of some type.
+    """The validated output of a run whose agent has an `output_type`.
 
     Attributes:
-        value: The output; it counts only without a fault.
-        fault: Why there is none; empty if there is one.
+        value: The output; only meaningful if `fault` is empty.
+        fault: The reason why there is no output; empty if there is one.
     """
 
     value: object = None
@@ -151,28 +151,28 @@ class Output:
 
 @attrs.frozen
 class RunResult(Generic[OutputT_co]):
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        text: The text of the model's last answer.
-        stop_reason: Why it ended; see `StopReason`.
-        messages: The session's whole history after the run, always valid.
+        text: The text of the model's last response.
+        stop_reason: The reason why the run ended; see `StopReason`.
+        messages: The session's complete history after the run; always valid.
         tool_calls: The run's calls, in the model's order.
-        usage: The run's tokens, summed over its model calls; those of runs that its tools started
-            are theirs.
+        usage: Tokens of all model calls of the run. Nested runs that its tools started have their
+            own usage.
         iterations: The number of model calls.
-        duration: Seconds from start to end.
+        duration: Duration of the run, in seconds.
         session_id: The session.
         run_id: The run.
-        request_id: The caller's id of the request, or one that was made.
-        cost: What `usage` cost, in the currency of `AgentOptions.prices`; None without prices.
-        hook_events: What hooks did other than proceed, in order.
-        questions: The questions that the run ended with, to be answered by `runtime.resume`.
-        external_calls: The calls of tools without a handler that it ended with, in the model's
-            order and with the arguments to carry them out with; `runtime.resume` takes the results.
-        stop_details: The endpoint's own words, if the last response was refused or filtered.
-        damaged_lines: How many data lines of the run's responses could not be read completely; if
-            this is not 0, `text` and earlier messages may lack their content.
+        request_id: The caller's id of the request, or a generated id.
+        cost: Cost of `usage`, in the currency of `AgentOptions.prices`; None without prices.
+        hook_events: Hook decisions other than to proceed, in order.
+        questions: Open questions; pass the answers to `runtime.resume`.
+        external_calls: Open calls of tools without a handler, in the model's order and with their
+            arguments. Pass the results to `runtime.resume`.
+        stop_details: The endpoint's explanation, if the last response was refused or filtered.
+        damaged_lines: The number of data lines of the run's responses that could not be read
+            completely. If this is not 0, content may be missing in `text` and in earlier messages.
     """
 
     text: str
@@ -195,10 +195,10 @@ class RunResult(Generic[OutputT_co]):
 
     @property
     def output(self) -> OutputT_co:
-        """The answer in the agent's `output_type`; the text if it names none.
+        """The output of the agent's `output_type`; the text if the agent has none.
 
         Raises:
-            OutputError: The run ended without such an answer; `stop_reason` says how.
+            OutputError: The run ended without a valid output; `stop_reason` has the reason.
         """
         output = Output(self.text) if self._output is None else self._output
         if output.fault:

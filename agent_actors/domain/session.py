@@ -1,7 +1,7 @@
-"""Sessions from outside: their ids, and what is known of them without reading their records.
+"""Session ids, and information about sessions that does not require reading their records.
 
-What a session is about (`metadata`) belongs to whoever runs it; the runtime writes `cwd`, `model`
-and the like, and a caller adds keys of its own. How it is kept is a matter of `stores/`.
+A session's `metadata` belongs to the callers that use the session. The runtime writes keys such as
+`cwd` and `model`; callers may add their own. `stores/` implements the storage.
 """
 
 import re
@@ -16,41 +16,41 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
 
-# Ids are written into messages, file names and keys of caches: longer ones are some mistake.
+# Ids appear in messages, file names and cache keys. A longer id is a mistake.
 MAX_SESSION_ID: Final = 256
 
-# Control characters, which terminals and files trip over, and halves of characters, which no UTF-8
-# can carry.
+# Control characters, which break terminals and files, and lone surrogates, which UTF-8 cannot
+# encode.
 _NEVER: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-# What a listing can ask for: metadata is compared by its JSON, so 1, 1.0 and True differ.
+# Values that a listing can filter by. Metadata is compared as JSON, so 1, 1.0 and True differ.
 JsonScalar: TypeAlias = str | int | float | bool | None
 
-# Metadata keys that the runtime sets: of the session of a nested run, and of a fork.
+# Metadata keys that the runtime sets on the sessions of nested runs and on forks.
 PARENT_SESSION: Final = "parent_session_id"
 PARENT_CALL: Final = "parent_tool_use_id"
 FORKED_FROM: Final = "forked_from"
 FORKED_AT: Final = "forked_at_seq"
 
-# Newest first, by the time of the first or of the last record.
+# Newest first, by the time of the first record or of the last record.
 SessionOrder: TypeAlias = Literal["created", "updated"]
 
 
 def find_session_id_error(session_id: object) -> str | None:
-    """Why this cannot name a session; None if it can.
+    """Return the reason why this value is not a valid session id; None if it is valid.
 
-    Any text of 1 to 256 characters will do, `../x`, `CON` and `Ä` included: stores see to it that
-    no id is a path. Control characters and lone surrogates will not.
+    Any text of 1 to 256 characters is valid, including `../x`, `CON` and `Ä`: stores never use an
+    id as a path. Control characters and lone surrogates are not valid.
     """
     if not isinstance(session_id, str):
-        return f"a session id is text; got {type(session_id).__name__}"
+        return f"a session id must be text; got {type(session_id).__name__}"
     if not session_id:
         return "a session id must not be empty"
     if len(session_id) > MAX_SESSION_ID:
         return f"a session id has at most {MAX_SESSION_ID} characters; got {len(session_id)}"
     found = _NEVER.search(session_id)
     if found is not None:
-        return f"a session id cannot hold {found.group()!r} (at {found.start()})"
+        return f"a session id cannot contain {found.group()!r} (at {found.start()})"
     return None
 
 
@@ -60,10 +60,10 @@ class SessionInfo:
 
     Attributes:
         session_id: The session.
-        created_at: Time of its first record, in seconds since the epoch.
-        updated_at: Time of its last record.
-        last_seq: `seq` of its last record, which is how many it has.
-        metadata: What was noted of it; a copy.
+        created_at: Time of the first record, in seconds since the epoch.
+        updated_at: Time of the last record, in seconds since the epoch.
+        last_seq: `seq` of the last record, which is also the number of records.
+        metadata: A copy of the session's metadata.
     """
 
     session_id: str
@@ -78,8 +78,8 @@ class SessionPage:
     """A page of a listing.
 
     Attributes:
-        sessions: The newest first.
-        next: Where the next page begins, for `after`; None if there is none.
+        sessions: The sessions, newest first.
+        next: The value of `after` for the next page; None if this is the last page.
     """
 
     sessions: tuple[SessionInfo, ...]
@@ -88,22 +88,22 @@ class SessionPage:
 
 @attrs.frozen
 class SessionSnapshot:
-    """What a session's records add up to.
+    """The state of a session, computed from its records.
 
     Attributes:
         session_id: The session.
-        messages: The conversation, always valid.
-        todos: What there is to do.
-        files: The texts of its files, by path.
-        skills: The skills in force.
-        metadata: What was noted of it.
-        usage: Tokens of all its model calls.
-        requests: Requests that they took.
-        last_seq: `seq` of its last record.
+        messages: The conversation; always valid.
+        todos: The task list.
+        files: The texts of the session's files, by path.
+        skills: Names of the active skills.
+        metadata: The session's metadata.
+        usage: Tokens of all model calls.
+        requests: Number of requests of all model calls.
+        last_seq: `seq` of the last record.
         open_calls: Ids of the calls without a result, which the next run closes.
-        questions: Ids of the questions that it waits with.
-        external_calls: The calls that it left to its caller to carry out.
-        unreadable: The records that are left out, since they cannot be decoded.
+        questions: Ids of the open questions.
+        external_calls: Open calls that the caller has to execute.
+        unreadable: Records that were left out because they cannot be decoded.
     """
 
     session_id: str

@@ -1,4 +1,4 @@
-"""Tokens: what a model call, a run or a session used."""
+"""Token counts of a model call, a run or a session."""
 
 from typing import Final
 
@@ -7,15 +7,15 @@ import attrs
 
 @attrs.frozen
 class Usage:
-    """Token counts. Adding two gives their sum.
+    """Token counts. Adding two values returns their sum.
 
     Attributes:
-        input_tokens: Tokens of the prompt, cached ones included.
-        output_tokens: Tokens of the answer, reasoning included.
-        cache_read_tokens: Those of the input that came from a cache.
-        cache_creation_tokens: Those of the input that were written to a cache.
-        reasoning_tokens: Those of the output that the model spent on reasoning.
-        estimated: True if any part was estimated because the endpoint gave none.
+        input_tokens: Tokens of the prompt, including cached tokens.
+        output_tokens: Tokens of the response, including reasoning.
+        cache_read_tokens: Input tokens that were read from a cache.
+        cache_creation_tokens: Input tokens that were written to a cache.
+        reasoning_tokens: Output tokens that the model spent on reasoning.
+        estimated: True if a count was estimated because the endpoint sent none.
     """
 
     input_tokens: int = 0
@@ -27,7 +27,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -43,9 +43,9 @@ class Usage:
 
 NO_TOKENS: Final = Usage()
 
-_CHARACTERS_PER_TOKEN: Final = 4  # of English prose, in the tokenisers of current models
+_CHARACTERS_PER_TOKEN: Final = 4  # of English prose, in the tokenizers of current models
 
 
 def estimate_tokens(characters: int) -> int:
-    """Return a rough number of tokens for a text of this length."""
+    """Return a rough token count for a text of this many characters."""
     return characters // _CHARACTERS_PER_TOKEN

@@ -1,7 +1,7 @@
-"""Hooks: what stands in a run's way, and may look, rewrite, refuse or stop.
+"""Public API of hooks, which observe, rewrite, refuse or stop the steps of a run.
 
-Public as `agent_actors.hooks`. This room knows no tasks and no clocks: the runtime calls what
-stands here, bounds it and records what it did.
+This package starts no tasks and reads no clock: the runtime calls the hooks, enforces their
+timeouts and records their decisions.
 """
 
 from agent_actors.hooks.decision import HookDecision as HookDecision

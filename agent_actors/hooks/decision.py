@@ -1,8 +1,8 @@
-"""What a hook says, and what that comes to.
+"""Decisions of hooks, and the result of evaluating them.
 
-A decision is checked where it is made, so that a mistake is told at the hook's own line: what can
-be neither sent nor stored gets no further, and leaves the session as it was. What it holds shares
-nothing with what the hook keeps.
+A decision is validated when it is made, so that an error is raised at the hook's own line. Values
+that could be neither sent nor stored are refused there and leave the session unchanged. A decision
+shares no mutable value with the hook.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from agent_actors.tools.output import to_output
 MessageDicts: TypeAlias = Sequence[Mapping[str, object]]
 _Output: TypeAlias = str | JsonObject | list[JsonValue]
 
-# Hooks are anybody's code, which no type checker may have seen.
+# Hooks are code of users, which may not be type-checked.
 # pyright: reportUnnecessaryIsInstance=false
 
 
 def _flag(value: bool) -> bool:
-    # Of a text such as "no" nobody can tell whether it lets the step be taken.
+    # A text such as "no" would be ambiguous.
     if not isinstance(value, bool):
         raise _error("continue_ and stop", "True or False", value)
     return value
@@ -49,7 +49,7 @@ def _input(value: JsonObject | None) -> JsonObject | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise _error("modified_input", "an object of JSON", value)
+        raise _error("modified_input", "a JSON object", value)
     try:
         return to_json_object(value)
     except TypeError as error:
@@ -79,22 +79,24 @@ def _error(name: str, wanted: str, found: object) -> ConfigError:
 
 @attrs.frozen
 class HookDecision:
-    """What a hook decided; None in its place means to proceed.
+    """The decision of a hook; a hook that returns None proceeds.
 
     Attributes:
-        continue_: False: refuse. A refused tool call is told to the model with the reason, and the
-            run goes on; anything else refused ends it with `blocked:<phase>`.
-        modified_input: The tool's arguments from here on (`before_tool`).
-        modified_prompt: What the user said, as it is sent and stored (`user_prompt_submit`).
-        modified_messages: What is sent to the model this once (`before_model`); ignored, and told
-            of, unless the agent has `allow_message_rewrite`.
-        modified_output: The answer's text (`after_model`), or the tool's result (`after_tool`):
-            whatever a tool may return.
-        reason: Why; shown to the model, in events and in errors.
-        stop: True: end the run, with `blocked:<phase>`, wherever it stands.
+        continue_: False refuses the step. A refused tool call is reported to the model with the
+            reason, and the run continues. Any other refused step ends the run with
+            `blocked:<phase>`.
+        modified_input: New arguments of the tool (`before_tool`).
+        modified_prompt: The new prompt, which is sent and stored (`user_prompt_submit`).
+        modified_messages: The messages to send to the model in this request only (`before_model`);
+            ignored, with a notice, unless the agent has `allow_message_rewrite`.
+        modified_output: The new text of the response (`after_model`), or the new result of the tool
+            (`after_tool`): any value that a tool may return.
+        reason: The reason, for the model, for events and for errors.
+        stop: True ends the run in any phase, with `blocked:<phase>`.
 
     Raises:
-        ConfigError: A field of another type, a blank prompt, or what is no JSON.
+        ConfigError: A field has the wrong type, the prompt is blank, or a value cannot be
+            represented in JSON.
     """
 
     continue_: bool = attrs.field(default=True, converter=_flag)
@@ -106,17 +108,17 @@ class HookDecision:
     stop: bool = attrs.field(default=False, converter=_flag)
 
 
-# What a decision comes to, inside the ring.
+# The result of a decision inside the chain of hooks.
 
 
 @attrs.frozen
 class Denial:
-    """What was under way is refused.
+    """The refusal of a step.
 
     Attributes:
-        hook: Who refused it.
-        reason: Why.
-        stop: Whether the run ends.
+        hook: Name of the hook that refused the step.
+        reason: The reason.
+        stop: True if the run ends.
     """
 
     hook: str

@@ -1,7 +1,7 @@
-"""What a hook is told, one class a phase. What may be rewritten is rewritten by `rewritten`.
+"""Events that hooks receive, one class per phase. `rewritten` applies a decision to an event.
 
-The conversation is kept as it is, and turned into dicts when a hook asks for `history`: most never
-do.
+The conversation is converted to dicts only when a hook reads `history`, because most hooks do not
+read it.
 """
 
 from typing import ClassVar, Self
@@ -19,11 +19,11 @@ from agent_actors.hooks.phases import Phase
 
 @attrs.frozen(kw_only=True)
 class PhaseEvent:
-    """What every phase tells.
+    """The fields of the events of every phase.
 
     Attributes:
         session_id: The session.
-        run_id: The run; empty where the session ends, which is part of none.
+        run_id: The run; empty at the end of a session, which belongs to no run.
     """
 
     phase: ClassVar[Phase]
@@ -33,19 +33,19 @@ class PhaseEvent:
 
     @property
     def tool(self) -> str:
-        """The tool's name, for matchers; empty where there is none."""
+        """The tool's name, for matchers; empty for events without a tool."""
         return ""
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites something here; empty: none does."""
+        """The field of a decision that rewrites this event; empty if there is none."""
         return ""
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """This, as the decision rewrites it; the very same if it rewrites nothing here.
+        """Return this event as the decision rewrites it; the same object if nothing changes.
 
         Raises:
-            ConfigError: What it writes cannot stand here.
+            ConfigError: The new value is not valid for this event.
         """
         del decision
         return self
@@ -57,16 +57,16 @@ class _WithHistory(PhaseEvent):
 
     @property
     def history(self) -> list[MessageDict]:
-        """The conversation so far, as dicts of OpenAI's chat completions; a copy."""
+        """The conversation so far, as new dicts in the format of OpenAI's chat completions."""
         return messages_to_openai(self.messages)
 
 
 @attrs.frozen(kw_only=True)
 class SessionStartEvent(PhaseEvent):
-    """A session is opened in this runtime.
+    """A session was opened in this runtime.
 
     Attributes:
-        source: `new`, or `resumed` if it has a history.
+        source: `new`, or `resumed` if the session has a history.
     """
 
     phase: ClassVar[Phase] = Phase.SESSION_START
@@ -75,10 +75,10 @@ class SessionStartEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class UserPromptSubmitEvent(_WithHistory):
-    """The caller spoke.
+    """The caller sent a prompt.
 
     Attributes:
-        prompt: What it said; of a prompt with images and files, its text.
+        prompt: The prompt; for a prompt with images and files, its text.
     """
 
     phase: ClassVar[Phase] = Phase.USER_PROMPT_SUBMIT
@@ -86,11 +86,11 @@ class UserPromptSubmitEvent(_WithHistory):
 
     @property
     def takes(self) -> str:
-        """What is rewritten here."""
+        """The field of a decision that rewrites this event."""
         return "modified_prompt"
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """With another prompt."""
+        """Return this event with the decision's prompt."""
         if decision.modified_prompt is None:
             return self
         return attrs.evolve(self, prompt=decision.modified_prompt)
@@ -98,10 +98,10 @@ class UserPromptSubmitEvent(_WithHistory):
 
 @attrs.frozen(kw_only=True)
 class BeforeAgentEvent(_WithHistory):
-    """A run begins.
+    """A run starts.
 
     Attributes:
-        prompt: What the caller said.
+        prompt: The caller's prompt.
     """
 
     phase: ClassVar[Phase] = Phase.BEFORE_AGENT
@@ -113,9 +113,10 @@ class BeforeModelEvent(PhaseEvent):
     """A request is about to be sent.
 
     Attributes:
-        messages: What is sent, as dicts of OpenAI's chat completions, without the system prompt.
-        iteration: The number of the model call in its run.
-        rewrites: Whether `modified_messages` counts.
+        messages: The messages of the request without the system prompt, as dicts in the format of
+            OpenAI's chat completions.
+        iteration: The number of the model call within the run.
+        rewrites: True if `modified_messages` is allowed.
     """
 
     phase: ClassVar[Phase] = Phase.BEFORE_MODEL
@@ -125,28 +126,28 @@ class BeforeModelEvent(PhaseEvent):
 
     @property
     def takes(self) -> str:
-        """Messages, if that is allowed."""
+        """The field of a decision that rewrites this event; empty if rewriting is not allowed."""
         return "modified_messages" if self.rewrites else ""
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """With other messages, if that is allowed."""
+        """Return this event with the decision's messages, if rewriting is allowed."""
         if decision.modified_messages is None or not self.rewrites:
             return self
         try:
             messages_from_openai(decision.modified_messages).validate()
         except MessageError as error:
-            raise ConfigError(f"modified_messages are no conversation: {error}") from error
+            raise ConfigError(f"modified_messages is not a valid conversation: {error}") from error
         return attrs.evolve(self, messages=tuple(decision.modified_messages))
 
 
 @attrs.frozen(kw_only=True)
 class AfterModelEvent(PhaseEvent):
-    """An answer is whole, and not yet recorded.
+    """A response is complete and not yet recorded.
 
     Attributes:
-        answer: The answer.
-        text: Its text, as it will be kept.
-        iteration: The number of the model call in its run.
+        answer: The response.
+        text: The response's text, as it will be stored.
+        iteration: The number of the model call within the run.
     """
 
     phase: ClassVar[Phase] = Phase.AFTER_MODEL
@@ -156,16 +157,16 @@ class AfterModelEvent(PhaseEvent):
 
     @property
     def takes(self) -> str:
-        """What is rewritten here."""
+        """The field of a decision that rewrites this event."""
         return "modified_output"
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """With another text."""
+        """Return this event with the decision's text."""
         text = decision.modified_output
         if text is None:
             return self
         if not isinstance(text, str):
-            raise ConfigError(f"an answer is text; modified_output is a {type(text).__name__}")
+            raise ConfigError(f"modified_output must be text here; got {type(text).__name__}")
         return attrs.evolve(self, text=text)
 
 
@@ -174,14 +175,14 @@ class PreToolUseEvent(_WithHistory):
     """A tool is about to be called.
 
     Attributes:
-        tool_name: The tool.
-        tool_input: Its arguments, checked against its schema; a copy of one's own.
-        tool_use_id: The call.
-        recheck: True if this hook has seen the call before, and a later one rewrote it since: only
-            a refusal counts.
-        nested: True if it is a call of a run that a tool of this hook's run started, directly or
-            through others: only a refusal counts. The event's ids and messages are those of that
-            run; `ctx` is that of this hook's own.
+        tool_name: The tool's name.
+        tool_input: A copy of the arguments, validated against the tool's schema.
+        tool_use_id: The call's id.
+        recheck: True if this hook has already seen the call and a later hook rewrote it since. Only
+            a refusal has an effect.
+        nested: True for a call in a run that a tool of this hook's run started, directly or through
+            other runs. Only a refusal has an effect. The event's ids and messages are those of the
+            nested run; `ctx` is that of this hook's own run.
     """
 
     phase: ClassVar[Phase] = Phase.BEFORE_TOOL
@@ -198,11 +199,11 @@ class PreToolUseEvent(_WithHistory):
 
     @property
     def takes(self) -> str:
-        """What is rewritten here."""
+        """The field of a decision that rewrites this event."""
         return "modified_input"
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """With other arguments."""
+        """Return this event with the decision's arguments."""
         if decision.modified_input is None:
             return self
         return attrs.evolve(self, tool_input=decision.modified_input)
@@ -213,11 +214,11 @@ class PostToolUseEvent(_WithHistory):
     """A tool was called.
 
     Attributes:
-        tool_name: The tool.
-        tool_input: The arguments that it got.
-        tool_use_id: The call.
-        tool_result: What the model will be told.
-        is_error: Whether the call failed.
+        tool_name: The tool's name.
+        tool_input: The arguments that the tool received.
+        tool_use_id: The call's id.
+        tool_result: The result that the model will receive.
+        is_error: True if the call failed.
     """
 
     phase: ClassVar[Phase] = Phase.AFTER_TOOL
@@ -234,11 +235,11 @@ class PostToolUseEvent(_WithHistory):
 
     @property
     def takes(self) -> str:
-        """What is rewritten here."""
+        """The field of a decision that rewrites this event."""
         return "modified_output"
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """With another result."""
+        """Return this event with the decision's result."""
         if decision.modified_output is None:
             return self
         return attrs.evolve(self, tool_result=decision.modified_output)
@@ -246,11 +247,11 @@ class PostToolUseEvent(_WithHistory):
 
 @attrs.frozen(kw_only=True)
 class StopEvent(PhaseEvent):
-    """The model has said its last word in this run.
+    """The model sent its final response of the run.
 
     Attributes:
-        text: The text of its last answer.
-        stop_reason: Why the run ends.
+        text: The text of the final response.
+        stop_reason: The reason why the run ends.
     """
 
     phase: ClassVar[Phase] = Phase.ON_STOP
@@ -267,13 +268,13 @@ class CompactEvent(_WithHistory):
 
 @attrs.frozen(kw_only=True)
 class SubagentStartEvent(PhaseEvent):
-    """A tool of this run starts a run, while this one is alive and in the same runtime.
+    """A tool of this run starts a nested run in the same runtime, while this run is active.
 
     Attributes:
-        agent_name: The name of the agent that is started; empty if it has none.
-        prompt: What it is told.
-        subagent_session_id: Its session.
-        tool_use_id: The call that starts it.
+        agent_name: The name of the started agent; empty if it has none.
+        prompt: The prompt of the nested run.
+        subagent_session_id: The session of the nested run.
+        tool_use_id: The id of the call that starts the nested run.
     """
 
     phase: ClassVar[Phase] = Phase.SUBAGENT_START
@@ -285,14 +286,14 @@ class SubagentStartEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SubagentStopEvent(PhaseEvent):
-    """That run has ended; told once for each `subagent_start`, also if this run ended before it.
+    """A nested run ended; emitted once per `subagent_start`, even if this run ended earlier.
 
     Attributes:
         agent_name: The name of the agent.
-        subagent_session_id: Its session.
-        tool_use_id: The call that started it.
-        stop_reason: Why it ended; `error` if it failed.
-        text: The text of its last answer.
+        subagent_session_id: The session of the nested run.
+        tool_use_id: The id of the call that started the nested run.
+        stop_reason: The reason why the nested run ended; `error` if it failed.
+        text: The text of its last response.
     """
 
     phase: ClassVar[Phase] = Phase.SUBAGENT_STOP
@@ -305,12 +306,12 @@ class SubagentStopEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class AfterAgentEvent(PhaseEvent):
-    """A run has ended.
+    """A run ended.
 
     Attributes:
-        text: The text of its last answer.
-        stop_reason: Why it ended; `error` if it failed.
-        error: What it failed with; None if it did not.
+        text: The text of the run's last response.
+        stop_reason: The reason why the run ended; `error` if it failed.
+        error: The exception if the run failed; otherwise None.
     """
 
     phase: ClassVar[Phase] = Phase.AFTER_AGENT
@@ -321,7 +322,7 @@ class AfterAgentEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SessionEndEvent(PhaseEvent):
-    """A session leaves this runtime; what is stored of it stays.
+    """A session leaves this runtime; its stored records stay.
 
     Attributes:
         reason: `evicted`, `deleted` or `closed`.

@@ -1,4 +1,4 @@
-"""Hooks as classes: what to override, and what a hook gets to know and to do."""
+"""The base class of hooks, and the context that hooks receive."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
@@ -25,22 +25,22 @@ from agent_actors.hooks.events import (
 )
 from agent_actors.tools.output import ToolOutput
 
-# What stands inside a hook that wraps: the next hook, and innermost the step itself.
+# The next step of a wrapping hook: the next hook or, for the innermost hook, the call itself.
 ModelCall: TypeAlias = Callable[[ModelRequest], Awaitable[ModelCompleted]]
 ToolCall: TypeAlias = Callable[[ToolUseBlock], Awaitable[ToolOutput]]
 
 
 class HookContext(Protocol):
-    """The run that a hook serves."""
+    """The run for which a hook is called."""
 
     @property
     def run(self) -> RunInfo:
-        """The run as it stands now; empty ids where a session ends."""
+        """The current state of the run; its ids are empty at the end of a session."""
         ...
 
     @property
     def state(self) -> dict[str, object]:
-        """What the hooks of this run keep, shared by all of them, gone with the run."""
+        """A dict for values of hooks, shared by all hooks of the run and dropped with the run."""
         ...
 
     def record(self, event: EventBuilder) -> None:
@@ -62,27 +62,28 @@ class HookContext(Protocol):
         ...
 
     def register_tool(self, tool: object) -> None:
-        """Offer one more tool in this run, in `before_agent` only; it is never kept.
+        """Add a tool to this run, in `before_agent` only; never stored.
 
         Raises:
-            ConfigError: It is no tool, its name is taken, or it is too late.
+            ConfigError: The object is not a tool, its name is taken, or the phase is another.
         """
         ...
 
 
 class Hook:
-    """A hook that takes part in the phases which it overrides; the others cost nothing.
+    """A hook that runs in the phases whose methods it overrides; other phases cost nothing.
 
     Every method is async, and may return None to proceed. `pre_tool_use`, `post_tool_use`,
-    `before_model_call`, `after_model_call` and `stop` may be written in place of the phase of which
-    they are another name.
+    `before_model_call`, `after_model_call` and `stop` are aliases: define one of them instead of
+    the method of its phase.
 
     Attributes:
-        name: Unique among the hooks of an agent; the class's name unless set.
-        matcher: For the tool phases: the tools that it is for, such as `Edit|Write` or `mcp_*`;
-            None: all.
-        deadline: Seconds that one call of it may take; None: the agent's `hook_timeout`. What wraps
-            has none but its own, since the step takes what it takes.
+        name: Unique among the hooks of an agent; by default, the class's name.
+        matcher: For the phases of tools: the tools for which the hook runs, for example
+            `Edit|Write` or `mcp_*`; None: all tools.
+        deadline: Timeout of one call of the hook, in seconds; None: the agent's `hook_timeout`.
+            Wrapping methods have only this timeout and no default, because the wrapped step takes
+            any time.
     """
 
     name: str = ""
@@ -92,65 +93,65 @@ class Hook:
     async def session_start(
         self, event: SessionStartEvent, ctx: HookContext
     ) -> HookDecision | None:
-        """A session is opened in this runtime."""
+        """Called when a session is opened in this runtime."""
 
     async def user_prompt_submit(
         self, event: UserPromptSubmitEvent, ctx: HookContext
     ) -> HookDecision | None:
-        """The caller spoke: the prompt may be rewritten or refused."""
+        """Called with a prompt of the caller; may rewrite or refuse it."""
 
     async def before_agent(self, event: BeforeAgentEvent, ctx: HookContext) -> HookDecision | None:
-        """A run begins: tools may be registered."""
+        """Called when a run starts; may register tools."""
 
     async def modify_request(self, request: ModelRequest, ctx: HookContext) -> ModelRequest | None:
-        """Make another request of it, for this call only; None: leave it."""
+        """Return another request for this call only; None keeps the request."""
 
     async def before_model(self, event: BeforeModelEvent, ctx: HookContext) -> HookDecision | None:
-        """A request is about to be sent."""
+        """Called before a request is sent."""
 
     async def wrap_model_call(
         self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
     ) -> ModelCompleted:
-        """Stand around a model call.
+        """Wrap a model call.
 
-        `call_next` may be called again, one call after the other: what was shown is void then, and
-        each needs room in the run's limits. Two at a time are refused by a `HookError`.
+        `call_next` may be called repeatedly, one call after the other. A repeated call discards the
+        deltas shown so far and counts against the run's limits. Concurrent calls raise `HookError`.
         """
         return await call_next(request)
 
     async def after_model(self, event: AfterModelEvent, ctx: HookContext) -> HookDecision | None:
-        """An answer is whole, and not yet recorded."""
+        """Called when a response is complete, before it is recorded."""
 
     async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """A tool is about to be called: its arguments may be rewritten, or the call refused."""
+        """Called before a tool is called; may rewrite the arguments or refuse the call."""
 
     async def wrap_tool_call(
         self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
     ) -> ToolOutput:
-        """Stand around a tool's handler."""
+        """Wrap a tool's handler."""
         return await call_next(call)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """A tool was called: its result may be replaced."""
+        """Called after a tool was called; may replace its result."""
 
     async def on_stop(self, event: StopEvent, ctx: HookContext) -> HookDecision | None:
-        """The model has said its last word."""
+        """Called after the model's final response."""
 
     async def on_compact(self, event: CompactEvent, ctx: HookContext) -> HookDecision | None:
-        """The history is about to be compacted."""
+        """Called before the history is compacted."""
 
     async def subagent_start(
         self, event: SubagentStartEvent, ctx: HookContext
     ) -> HookDecision | None:
-        """A tool starts a run."""
+        """Called when a tool starts a nested run."""
 
     async def subagent_stop(
         self, event: SubagentStopEvent, ctx: HookContext
     ) -> HookDecision | None:
-        """That run has ended."""
+        """Called when a nested run ended."""
 
     async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> HookDecision | None:
-        """The run has ended, however it did."""
+        """Called when the run ended, regardless of the outcome."""
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> HookDecision | None:
-        """The session leaves this runtime."""
+        """Called when the session leaves this runtime."""

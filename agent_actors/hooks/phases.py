@@ -1,4 +1,4 @@
-"""The phases of a run in which a hook may take part, in the order in which they come."""
+"""The phases of a run in which hooks may take part, in the order in which they occur."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,7 +9,7 @@ import attrs
 
 
 class Phase(StrEnum):
-    """One phase; its value is its name in mappings, events and stop reasons."""
+    """A phase; its value is its name in mappings, events and stop reasons."""
 
     SESSION_START = "session_start"
     USER_PROMPT_SUBMIT = "user_prompt_submit"
@@ -29,7 +29,7 @@ class Phase(StrEnum):
     SESSION_END = "session_end"
 
 
-# The names of other designs; what is written stands for what it means.
+# The names of phases in other SDKs, accepted as aliases.
 ALIASES: Final[Mapping[str, Phase]] = MappingProxyType(
     {
         "pre_tool_use": Phase.BEFORE_TOOL,
@@ -46,7 +46,7 @@ HOOK_USER_PROMPT_SUBMIT: Final = "user_prompt_submit"
 
 
 def phase_named(name: str) -> Phase | None:
-    """The phase of this name, or of this alias; None if there is none."""
+    """Return the phase with this name or alias; None if there is none."""
     if name in ALIASES:
         return ALIASES[name]
     try:
@@ -57,13 +57,13 @@ def phase_named(name: str) -> Phase | None:
 
 @attrs.frozen
 class PhaseInfo:
-    """What a phase is for; the table of the docs is made of it.
+    """The description of a phase; a table in the docs is generated from these.
 
     Attributes:
-        when: When it comes.
-        may: What a hook may do in it.
-        matches: Whether a matcher for tool names applies.
-        wraps: Whether a hook stands around the step, and calls it itself.
+        when: When the phase occurs.
+        may: Effects that a hook may have in the phase.
+        matches: True if a matcher for tool names applies.
+        wraps: True if a hook wraps the step and calls it itself.
     """
 
     when: str

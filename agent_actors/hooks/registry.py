@@ -1,7 +1,7 @@
-"""The hooks of an agent, made ready: who takes part in which phase, and in which order.
+"""The compiled hooks of an agent: which hooks take part in which phase, and in which order.
 
-Everything about them is checked here, once, where the agent is defined. A phase in which nobody
-takes part has an empty row, and a run looks at nothing else of it.
+Hooks are validated here once, when the agent is defined. A phase without hooks has an empty row, so
+that runs spend no time on it.
 """
 
 import inspect
@@ -17,22 +17,22 @@ from agent_actors.hooks.hook import Hook
 from agent_actors.hooks.phases import ALIASES, PHASES, Phase, phase_named
 
 UNNAMED: Final = "<unnamed>"
-# How like a phase's name another has to be to be taken for a slip: a letter or two.
+# The similarity from which a method name is taken for a misspelled phase: one or two letters.
 _NEAR: Final = 0.9
 
-# What the phases call has a shape of its own for each; the ring knows which it calls.
+# The signature differs between phases; the caller of a phase's hooks knows it.
 HookFunction: TypeAlias = Callable[..., object]
 
 
 @attrs.frozen
 class HookMatcher:
-    """Functions for some tools only.
+    """Functions that are called for certain tools only.
 
     Attributes:
-        matcher: Names and globs, parted by `|`, such as `Edit|Write` or `mcp_*`; case counts,
-            blanks around a part do not. None, empty or `*`: every tool.
-        hooks: The functions, or one alone.
-        deadline: Seconds that one call may take; None: the agent's `hook_timeout`.
+        matcher: Names and glob patterns separated by `|`, for example `Edit|Write` or `mcp_*`. Case
+            matters; blanks around a part do not. None, empty or `*`: every tool.
+        hooks: The functions, or a single one.
+        deadline: Timeout of one call, in seconds; None: the agent's `hook_timeout`.
     """
 
     matcher: str | None
@@ -40,24 +40,24 @@ class HookMatcher:
     deadline: float | None = None
 
 
-# From phases to functions, `HookMatcher`s, or lists of them. Their shapes differ from phase to
-# phase, so what they are is checked when they are made ready, not by their type.
+# From phases to functions, `HookMatcher`s, or lists of them. Signatures differ between phases, so
+# they are checked when the hooks are compiled instead of by types.
 HookMapping: TypeAlias = Mapping[str, object]
-# What an agent takes: hooks of either kind, alone or together.
+# The accepted forms of an agent's hooks: one of either kind, or several.
 Hooks: TypeAlias = Hook | HookMapping | Iterable[Hook | HookMapping]
 
 
 @attrs.frozen(eq=False)
 class BoundHook:
-    """One hook in one phase.
+    """A hook in one phase.
 
     Attributes:
-        name: Who it is.
-        phase: In which phase.
-        call: What is called: with the event or request, what wraps also with the next step, and
-            with the context.
-        matcher: For which tools, as written; None: all.
-        deadline: Seconds that one call may take; None: the agent's `hook_timeout`.
+        name: The hook's name.
+        phase: The phase.
+        call: The function to call with the event or request, then with the next step if the phase
+            wraps, then with the context.
+        matcher: The tools for which it runs, as written; None: all.
+        deadline: Timeout of one call, in seconds; None: the agent's `hook_timeout`.
     """
 
     name: str
@@ -68,16 +68,16 @@ class BoundHook:
     _parts: tuple[str, ...] = ()
 
     def matches(self, tool: str) -> bool:
-        """Whether this is for that tool."""
+        """Return whether the hook runs for this tool."""
         return not self._parts or any(fnmatchcase(tool, part) for part in self._parts)
 
 
 @attrs.frozen(eq=False)
 class HookChain:
-    """The hooks of an agent, by phase, the first registered first: it is the outermost.
+    """The hooks of an agent by phase, in order of registration; the first one is the outermost.
 
     Attributes:
-        names: The hooks that have names, in order.
+        names: Names of the hooks that have names, in order.
     """
 
     names: tuple[str, ...] = ()
@@ -86,15 +86,15 @@ class HookChain:
     )
 
     def __bool__(self) -> bool:
-        """True if anybody takes part in anything."""
+        """Return whether any phase has hooks."""
         return bool(self._rows)
 
     def row(self, phase: Phase) -> tuple[BoundHook, ...]:
-        """Who takes part in a phase, in order."""
+        """Return the hooks of a phase, in order."""
         return self._rows.get(phase, ())
 
     def row_for(self, phase: Phase, tool: str) -> tuple[BoundHook, ...]:
-        """Who takes part in a phase of a call of this tool, in order."""
+        """Return the hooks of a phase that run for this tool, in order."""
         return tuple(hook for hook in self.row(phase) if hook.matches(tool))
 
 
@@ -102,14 +102,14 @@ NO_HOOKS: Final = HookChain()
 
 
 def compile_hooks(hooks: Hooks) -> HookChain:
-    """Make hooks ready.
+    """Compile hooks into a chain.
 
     Args:
         hooks: One hook, a mapping from phases to functions, or any number of both.
 
     Raises:
-        ConfigError: A phase that there is none of, two hooks of one name, something that cannot be
-            called, or a matcher where there is no tool.
+        ConfigError: An unknown phase, two hooks with the same name, a value that is not callable,
+            or a matcher in a phase without tools.
     """
     items = _items(hooks)
     rows: dict[Phase, list[BoundHook]] = {}
@@ -156,14 +156,14 @@ def _of_class(hook: Hook) -> list[BoundHook]:
 
 
 def _check_spelling(hook: Hook) -> None:
-    # A gate that never closes, as its method has nearly the name of a phase, is found out here.
+    # Find a method whose name is almost that of a phase: such a hook would never run.
     for name in dir(type(hook)):
         if name.startswith("_") or hasattr(Hook, name) or phase_named(name) is not None:
             continue
         near = get_close_matches(name, [*(p.value for p in Phase), *ALIASES], n=1, cutoff=_NEAR)
         if near and callable(getattr(hook, name)) and not _overrides(hook, near[0]):
             raise ConfigError(
-                f"hook {_name_of(hook)!r}: {name} is no phase; did you mean {near[0]!r}?"
+                f"hook {_name_of(hook)!r}: {name} is not a phase; did you mean {near[0]!r}?"
             )
 
 
@@ -175,7 +175,7 @@ def _overrides(hook: Hook, name: str) -> bool:
 def _name_of(hook: Hook) -> str:
     name = cast(object, hook.name) or type(hook).__name__
     if not isinstance(name, str):
-        raise ConfigError(f"hooks: a hook's name is text; got {name!r:.80}")
+        raise ConfigError(f"hooks: a hook's name must be text; got {name!r:.80}")
     return name
 
 
@@ -193,7 +193,7 @@ def _of_mapping(mapping: object) -> list[BoundHook]:
                 case HookMatcher(matcher=matcher, deadline=deadline):
                     if matcher is not None and not PHASES[phase].matches:
                         raise ConfigError(
-                            f"hooks: a matcher is for tools, and {phase} comes for none"
+                            f"hooks: a matcher selects tools, but {phase} has no tool"
                         )
                     bound += [_bind(phase, one, matcher, deadline) for one in _functions(entry)]
                 case _:
@@ -214,7 +214,7 @@ def _phase(key: object) -> Phase:
         return phase
     known = [*(p.value for p in Phase), *ALIASES]
     near = get_close_matches(str(key), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known phases: {', '.join(known)}"
     raise ConfigError(f"hooks: there is no phase {key!r}{hint}")
 
 
@@ -231,7 +231,7 @@ def _bind(
     if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
         raise ConfigError(f"hooks: a deadline must be above 0 seconds; got {deadline!r:.80}")
     if matcher is not None and not isinstance(matcher, str):
-        raise ConfigError(f"hooks: a matcher is text such as 'Edit|Write'; got {matcher!r:.80}")
+        raise ConfigError(f"hooks: a matcher must be text, as in 'Edit|Write'; got {matcher!r:.80}")
     wanted = 3 if PHASES[phase].wraps else 2
     parts = tuple(part.strip() for part in (matcher or "").split("|") if part.strip())
     return BoundHook(
@@ -252,7 +252,7 @@ def _function_name(function: object) -> str:
 def _called_with(
     function: HookFunction, phase: Phase, wanted: int
 ) -> Callable[..., Awaitable[object]]:
-    """The function, called with as many arguments as it takes; the context may be left."""
+    """Return an async function that omits the context if `function` does not take it."""
     takes = _positional(function, wanted)
     if takes not in (wanted - 1, wanted):
         raise ConfigError(
@@ -270,7 +270,7 @@ def _called_with(
 def _positional(function: HookFunction, wanted: int) -> int:
     try:
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-    except (TypeError, ValueError):  # of what is not written in Python
+    except (TypeError, ValueError):  # not written in Python
         return wanted
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return wanted

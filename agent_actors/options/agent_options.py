@@ -1,7 +1,8 @@
-"""AgentOptions: what an agent is, as a frozen definition that any number of runs share.
+"""`AgentOptions`: the immutable definition of an agent, shared by any number of runs.
 
-No run state lives here. Everything is checked where it is made, so that a mistake shows before
-the first request. Durations are in seconds, `math.inf` for none; None means "not sent".
+Options contain no state of a run. They are validated when they are made, so that mistakes show
+before the first request. Durations are in seconds, and `math.inf` means no deadline. None means
+that a field is not sent.
 """
 
 import inspect
@@ -63,7 +64,7 @@ from agent_actors.tools.output_spec import OutputSpec, as_output_spec
 if TYPE_CHECKING:
     import httpx
 
-# How a run behaves when a person has to decide.
+# What a run does when a person has to decide.
 OnAsk: TypeAlias = Literal["wait", "suspend"]
 OnSuspended: TypeAlias = Literal["raise", "deny"]
 
@@ -82,21 +83,21 @@ def _as_fallbacks(
 ) -> "tuple[str | AgentOptions[object], ...]":
     if isinstance(fallbacks, str | AgentOptions):
         return (fallbacks,)
-    found = as_items("fallbacks", "models' names, or of AgentOptions", fallbacks)
+    found = as_items("fallbacks", "names of models, or of AgentOptions", fallbacks)
     for item in found:
         if not isinstance(item, str | AgentOptions):
             raise ConfigError(
-                "AgentOptions: fallbacks must hold models' names, or AgentOptions; "
+                "AgentOptions: fallbacks must contain names of models, or AgentOptions; "
                 f"got {item!r:.80}"
             )
     return cast("tuple[str | AgentOptions[object], ...]", found)
 
 
 class OptionFields(TypedDict, total=False):
-    """The fields of `AgentOptions` as keywords, for type checkers; nothing here runs.
+    """The fields of `AgentOptions` as keywords, for type checkers; not used at run time.
 
-    `output_type` is missing, because it decides the type of the options. A test compares this table
-    with the fields.
+    `output_type` is missing, because it determines the type of the options. A test compares this
+    table with the fields.
     """
 
     model: str
@@ -157,95 +158,102 @@ class OptionFields(TypedDict, total=False):
 class AgentOptions(Generic[OutputT_co]):
     """The definition of an agent.
 
-    Where its requests go is settled here, once: what is given counts first, then the environment
-    (`AGENT_ACTORS_BASE_URL`, `AGENT_ACTORS_MODEL`, `AGENT_ACTORS_API_KEY`), then the provider's own
-    variables (such as `OPENAI_API_KEY`), then its profile.
+    The endpoint, the model and the key are determined once, when the options are made. Each is
+    taken from the first of these sources that has it: the arguments, the environment
+    (`AGENT_ACTORS_BASE_URL`, `AGENT_ACTORS_MODEL`, `AGENT_ACTORS_API_KEY`), the provider's own
+    variables (for example `OPENAI_API_KEY`), the provider's profile.
 
     Args:
-        model: The model's name, as the endpoint knows it. Required, unless environment or profile
-            name one.
-        base_url: The endpoint, such as `http://localhost:1234/v1`. Required without `provider`;
-            with a profile, the gateway to use in its place.
-        provider: The name of a provider profile, such as `ollama` or `anthropic`; a
-            `ProviderProfile`; a `ModelProvider` of your own, or an object with only `complete` or
+        model: The model's name at the endpoint. Required, unless the environment or the profile
+            names a model.
+        base_url: The endpoint's URL, for example `http://localhost:1234/v1`. Required without
+            `provider`; with a profile, the URL of a gateway that replaces the profile's URL.
+        provider: The name of a provider profile, for example `ollama` or `anthropic`; a
+            `ProviderProfile`; a custom `ModelProvider`; or an object with only `complete` or
             `stream`.
-        system_prompt: Sent first with every request, and never stored; empty: none.
-        tools: Tools, or any objects of the `ToolProtocol`'s shape; names must differ.
-        max_tokens: The most tokens of one answer.
-        temperature: 0 is sent as 0.
-        top_p: Nucleus sampling.
-        stop: Text, or texts, at which an answer ends.
-        seed: For endpoints that sample repeatably.
-        presence_penalty: Between -2 and 2.
-        frequency_penalty: Between -2 and 2.
+        system_prompt: Sent first with every request and never stored; empty sends none.
+        tools: Tools, or any objects with the interface of `ToolProtocol`; their names must be
+            unique.
+        max_tokens: Maximum number of tokens of one response; None sends none.
+        temperature: Sampling temperature, from 0 to 2; 0 is sent as 0, None is not sent.
+        top_p: Threshold of nucleus sampling, from 0 to 1.
+        stop: A text, or several, at which a response ends.
+        seed: Seed for endpoints that support reproducible sampling.
+        presence_penalty: From -2 to 2.
+        frequency_penalty: From -2 to 2.
         tool_choice: `auto`, `none`, `required` or the name of a tool.
-        parallel_tool_calls: Whether one answer may hold several calls.
-        extra_body: Further fields of the request's body, sent as they are.
-        api_key: Sent as a bearer token, or raw under `api_key_header`; empty: none is sent. The
-            default stands for none given, and local endpoints take it for a key.
-        api_key_header: The header for the raw key; None: as the profile has it, else
+        parallel_tool_calls: True if one response may contain several calls.
+        extra_body: Additional fields of the request body, sent unchanged.
+        api_key: Sent as a bearer token, or unchanged in the header `api_key_header`; empty sends
+            none. The default means that no key was passed; local endpoints accept it as a key.
+        api_key_header: The header for the unchanged key; None: that of the profile, or else
             `Authorization: Bearer`.
-        headers: Further headers.
-        include_usage: Ask the endpoint to report tokens (`stream_options.include_usage`).
-        http_client: Your own `httpx.AsyncClient`; it is used as it is, and not closed.
-        cwd: The working directory that tools are told; by default the process's.
-        agent_name: Stands on every event.
-        max_iterations: The most model calls of a run.
-        auto_execute_tools: For `Client` and `query`: whether tools run by themselves. Else the
-            caller gets each call, carries it out and adds the result.
-        max_tool_iterations: For these: the most rounds of tools of one turn, in place of
-            `max_iterations`; the model is asked once more, so that its last reply is read.
-        max_turns: For `Client`: the most turns; None: any number.
-        run_timeout: For a whole run, model and tools together.
-        connect_timeout: For a connection.
-        first_token_timeout: From the start of a request to the first piece of the answer.
-        idle_timeout: Between two pieces; comments and pings do not count.
-        total_timeout: For one answer.
-        tool_timeout: For a tool call, unless the tool names its own deadline.
-        max_retries: Further tries of one model call, after a failure that may pass; 0: none.
-        fallbacks: Models to go over to when the one before has failed for good: names of models at
-            this endpoint, or other options, of which the endpoint, the sampling and the deadlines
-            count. A run that went over stays there.
-        hooks: What stands in the run's way: a `Hook`, a mapping from phases to functions, or any
-            number of both; the first is the outermost.
-        hook_timeout: How long one call of a hook may take that names no deadline of its own.
-        permissions: What calls may do: a `PermissionPolicy`, or the name of a mode; None: anything.
-        can_use_tool: Asked about a call in a person's place, sync or async.
-        on_ask: Where a person has to be asked: `wait` for the answer, or `suspend` the run.
-        on_suspended: What a prompt meets on a session that waits for answers: `raise`, or `deny`
-            the open calls and go on.
-        question_timeout: How long a question waits for its answer; none by then is a no.
-        allow_message_rewrite: Whether `modified_messages` in a hook's decision counts.
-        withhold_deltas: Show an answer only when the `after_model` hooks have seen it, and whole.
-        resume_max_events: The most messages of a session that are sent; `math.inf`: any number. The
-            newest go, no tool use without its result, and what the last word of the user's began
-            always goes whole. What is kept is not changed by it.
-        resume_max_bytes: The most bytes of them, as JSON; `math.inf`: any number.
-        reader_stall: How long a reader of events may take none.
-        tool_deltas: Emit `tool.delta` events while a call's arguments stream in.
-        allow_lenient_tool_json: Carry out a call whose arguments are nearly JSON (a comma too many,
-            single quotes, a text without quotes, a fence of code) where only one reading fits; the
-            call is marked `repaired`. What is not whole never runs.
-        output_type: What the last answer has to be: an attrs class, a dataclass, a TypedDict or a
-            list of such; an `OutputSpec` for what a type checker takes for no class (unions,
-            literals) and for a JSON Schema. `result.output` is then of that type. None: any text.
-        output_retries: How often a run asks again for an answer that does not fit, telling the
-            model what is wrong; each counts as an iteration.
-        limits: What one run may use; it then ends with `budget:<what>` as its stop reason.
-        session_limits: What all runs of the session may use together: `budget:session_<what>`.
-        prices: What tokens cost; needed for a limit on cost and for a result's `cost`.
+        headers: Additional HTTP headers.
+        include_usage: True to request token counts (`stream_options.include_usage`).
+        http_client: A custom `httpx.AsyncClient`; it is used unchanged and not closed.
+        cwd: The working directory that tools receive; by default, that of the process.
+        agent_name: The agent's name on every event.
+        max_iterations: Maximum number of model calls of a run.
+        auto_execute_tools: For `Client` and `query`: True to execute tools automatically. Otherwise
+            the caller receives each call, executes it and adds the result.
+        max_tool_iterations: For `Client` and `query`: maximum number of rounds of tools in one
+            turn, instead of `max_iterations`. After the last round, the model is called once more
+            for its final response.
+        max_turns: For `Client`: maximum number of turns; None means no limit.
+        run_timeout: Timeout of a complete run, model and tools together.
+        connect_timeout: Timeout for opening a connection.
+        first_token_timeout: Timeout from the start of a request to the first delta of the response.
+        idle_timeout: Timeout between two deltas; comments and pings do not count.
+        total_timeout: Timeout of one response.
+        tool_timeout: Timeout of a tool call, unless the tool has its own.
+        max_retries: Maximum number of retries of one model call after transient failures; 0 means
+            none.
+        fallbacks: Models to use when the previous one has failed permanently: names of models at
+            this endpoint, or other `AgentOptions`, from which only endpoint, sampling settings and
+            timeouts are used. A run that switched to a fallback keeps it.
+        hooks: A `Hook`, a mapping from phases to functions, or any number of both; the first hook
+            is the outermost.
+        hook_timeout: Timeout of one call of a hook, unless the hook has its own.
+        permissions: A `PermissionPolicy`, or the name of a mode; None allows every call.
+        can_use_tool: A function, sync or async, that decides about a call instead of a person.
+        on_ask: When a person has to decide: `wait` for the answer, or `suspend` the run.
+        on_suspended: For a prompt to a session that waits for answers: `raise` an error, or `deny`
+            the open calls and continue.
+        question_timeout: Timeout of a question; without an answer by then, the call is denied.
+        allow_message_rewrite: True if hooks may replace messages with `modified_messages`.
+        withhold_deltas: True to emit a response only after its `after_model` hooks, and complete.
+        resume_max_events: Maximum number of messages of a session that are sent; `math.inf` means
+            no limit. The newest messages are sent, calls always with their results. The last user
+            message and everything after it are always sent completely. The stored session is not
+            changed.
+        resume_max_bytes: Maximum number of bytes of these messages, as JSON; `math.inf` means no
+            limit.
+        reader_stall: Maximum time for which a reader of events may read none.
+        tool_deltas: True to emit `tool.delta` events while the arguments of a call are streamed.
+        allow_lenient_tool_json: True to execute a call whose arguments are almost JSON (an extra
+            comma, single quotes, unquoted text, a code fence) if only one interpretation is
+            possible. The call is marked as `repaired`. Incomplete arguments are never executed.
+        output_type: The type of the last response: an attrs class, a dataclass, a TypedDict, or a
+            list of such; or an `OutputSpec` for types that type checkers do not treat as classes
+            (unions, literals) and for a JSON Schema. `result.output` then has this type. None
+            accepts any text.
+        output_retries: Maximum number of times that a run requests a valid response after an
+            invalid one. Each request contains the validation error and counts as an iteration.
+        limits: Limits of one run; a run that reaches one ends with stop reason `budget:<what>`.
+        session_limits: Limits of all runs of the session together; a run that reaches one ends with
+            stop reason `budget:session_<what>`.
+        prices: Token prices; required for limits on cost and for the `cost` of results.
 
     Attributes:
-        resolved: Where the requests go, by which key, and in which dialect; None with a provider of
-            your own.
+        resolved: The endpoint, the key and the dialect of requests; None with a custom provider.
 
     Raises:
-        ConfigError: Naming the field, what was expected and what came; or the environment variable
-            in which a key is missing.
+        ConfigError: A field is invalid; names the field, the expected and the actual value. If a
+            key is missing, names its environment variable.
     """
 
-    # The one table of the fields. Validators check types and ranges; `__attrs_post_init__` checks
-    # what depends on several fields. Fields with `IN_CODE` cannot come from a file.
+    # The only table of the fields. Validators check types and ranges; `__attrs_post_init__` checks
+    # rules that involve several fields. Fields with `IN_CODE` cannot come from a file.
     model: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT)
     base_url: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT, repr=_shown)
     provider: object | None = attrs.field(default=None, validator=kinds.PROVIDER)
@@ -324,7 +332,7 @@ class AgentOptions(Generic[OutputT_co]):
     session_limits: UsageLimits = attrs.field(default=NO_LIMITS, validator=kinds.LIMITS)
     prices: Prices | None = attrs.field(default=None, validator=kinds.PRICES)
 
-    # Made once here, since every run and every request needs them.
+    # Computed once here, because every run and every request needs these values.
     tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
@@ -336,10 +344,10 @@ class AgentOptions(Generic[OutputT_co]):
     resolved: ResolvedProvider | None = attrs.field(init=False, repr=False)
     output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
 
-    if not TYPE_CHECKING:  # there, the fields themselves say what may be given
+    if not TYPE_CHECKING:  # type checkers see the parameters of the fields
 
         def __new__(cls, *args: object, **fields: object) -> "AgentOptions[object]":
-            """Refuse what is no field, before attrs does so with a bare `TypeError`."""
+            """Refuse unknown fields, before attrs refuses them with a less helpful `TypeError`."""
             if args or not fields.keys() <= _FIELDS:
                 raise ConfigError(f"AgentOptions: {_find_call_error(args, fields)}")
             return object.__new__(cls)
@@ -379,10 +387,10 @@ class AgentOptions(Generic[OutputT_co]):
     @overload
     def evolve(self, **changes: Unpack[OptionFields]) -> "AgentOptions[OutputT_co]": ...
     def evolve(self, **changes: object) -> "AgentOptions[object]":
-        """The same options, but for these fields; checked like new ones.
+        """Return options with these fields changed; they are validated like new options.
 
-        What was found for a field that nobody gave is found anew, but for the model: to another
-        provider, pass its model as well.
+        Values that were not passed but determined (for example the endpoint's URL) are determined
+        again. The model is an exception: when you change the provider, pass its model too.
 
         Raises:
             ConfigError: As for new options.
@@ -402,18 +410,19 @@ class AgentOptions(Generic[OutputT_co]):
     def from_env(cls, **fields: Unpack[OptionFields]) -> "AgentOptions": ...
     @classmethod
     def from_env(cls, **fields: object) -> "AgentOptions[object]":
-        """Options from the environment: `AGENT_ACTORS_` and a field's name in capitals.
+        """Return options from environment variables.
 
-        `AGENT_ACTORS_TEMPERATURE=0.2`, `AGENT_ACTORS_PROVIDER=ollama`; numbers, texts and switches
-        (`true`, `false`), `none` and `inf` where a field takes them, and `fallbacks` with commas. A
-        blank variable is not set.
+        The variable of a field is `AGENT_ACTORS_` and the field's name in capitals, for example
+        `AGENT_ACTORS_TEMPERATURE=0.2` or `AGENT_ACTORS_PROVIDER=ollama`. Values are numbers, texts
+        and booleans (`true`, `false`), `none` and `inf` for fields that accept them, and
+        `fallbacks` separated by commas. A blank variable counts as not set.
 
         Args:
-            **fields: Further fields; they count before the environment.
+            **fields: Additional fields; they take precedence over the environment.
 
         Raises:
-            ConfigError: A variable cannot be read as its field, cannot hold it, or is nearly the
-                name of one; or as for new options.
+            ConfigError: A variable cannot be read as the type of its field, sets a field that
+                variables cannot set, or is almost the name of a field; or as for new options.
         """
         return _made({**fields_of_environ(os.environ, AgentOptions), **fields})
 
@@ -433,19 +442,20 @@ class AgentOptions(Generic[OutputT_co]):
     ) -> "AgentOptions": ...
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], **fields: object) -> "AgentOptions[object]":
-        """Options from a file: YAML, TOML or JSON, with these fields' names.
+        """Return options from a YAML, TOML or JSON file with the names of these fields.
 
-        It is read at once, which blocks for a moment. In `model`, `base_url`, `api_key` and the
-        values of `headers`, `${NAME}` is taken from the environment. `cwd` is taken from the file's
-        own folder. What is no data (tools, hooks, functions, clients, types) is passed beside it.
+        The file is read synchronously, which blocks briefly. In `model`, `base_url`, `api_key` and
+        the values of `headers`, `${NAME}` is replaced from the environment. `cwd` is relative to
+        the folder of the file. Fields that are not data (tools, hooks, functions, clients, types)
+        are passed as arguments.
 
         Args:
-            path: The file, named `.yaml`, `.yml`, `.toml` or `.json`.
-            **fields: Further fields; they count before the file's.
+            path: The file, with the extension `.yaml`, `.yml`, `.toml` or `.json`.
+            **fields: Additional fields; they take precedence over the file.
 
         Raises:
-            ConfigError: Naming the file: it cannot be read, is of another form, has a field that
-                there is none of, or holds what cannot work.
+            ConfigError: The file cannot be read, has an invalid format, an unknown field or an
+                invalid value; names the file.
         """
         found = fields_of_file(path, AgentOptions, os.environ, _made)
         with named(os.fspath(path)):
@@ -453,25 +463,26 @@ class AgentOptions(Generic[OutputT_co]):
 
     @property
     def output_schema(self) -> OutputSchema | None:
-        """What a model is told of `output_type`; None if it names none."""
+        """The schema of `output_type` for the model; None without an `output_type`."""
         return None if self.output is None else self.output.schema
 
     @property
     def resends_refused(self) -> bool:
-        """Whether refused responses of earlier turns are sent again, as the profile says."""
+        """True if refused responses of earlier turns are sent again, as the profile says."""
         return self.resolved is not None and self.resolved.profile.resend_refused
 
     @property
     def retries_of_output(self) -> int | None:
-        """How often an answer that does not fit is asked for again; None: any answer will do."""
+        """Maximum number of requests for a valid output; None if any response is accepted."""
         return None if self.output is None else self.output_retries
 
 
 def as_agent(options: object) -> AgentOptions:
-    """Options as all that is inside of a face takes them: nothing there knows the output's type.
+    """Return the options without their output type, as internal code uses them.
 
     Raises:
-        ConfigError: They are something else, of which only the type is told: it may hold a key.
+        ConfigError: The value is not `AgentOptions`. The error shows only its type, because the
+            value may contain a key.
     """
     if not isinstance(options, AgentOptions):
         raise ConfigError(
@@ -485,7 +496,7 @@ _FIELDS: Final = frozenset(field.name for field in attrs.fields(AgentOptions) if
 
 
 def _show_fields() -> None:
-    """Tell `help`, and shells that complete names, of the fields: `__new__` takes anything."""
+    """Set the signature for `help` and for completion: `__new__` accepts anything."""
     made = inspect.signature(AgentOptions.__init__)
     _, *fields = made.parameters.values()  # without `self`
     setattr(AgentOptions, "__signature__", made.replace(parameters=fields))  # noqa: B010 - no checker knows it
@@ -496,12 +507,15 @@ _show_fields()
 
 def _find_call_error(args: tuple[object, ...], fields: Iterable[str]) -> str:
     if args:
-        return f"fields need names, as in AgentOptions(model='qwen3-32b'); got {args[0]!r:.80}"
+        return (
+            "fields must be passed by name, as in AgentOptions(model='qwen3-32b'); "
+            f"got {args[0]!r:.80}"
+        )
     return find_keyword_error(fields, _FIELDS)
 
 
 def _check(options: AgentOptions[object]) -> None:
-    """Check what depends on several fields; the validators of the fields have passed."""
+    """Check rules that involve several fields; the fields themselves are valid."""
     resolved = options.resolved
     error = find_model_error(options.model) or find_key_error(
         options.api_key if resolved is None else resolved.api_key
@@ -518,7 +532,7 @@ def _check(options: AgentOptions[object]) -> None:
 
 
 def _made(fields: Mapping[str, object]) -> AgentOptions[object]:
-    # What no type checker saw is checked where options are made.
+    # Values that no type checker has seen are validated when the options are made.
     return cast("Callable[..., AgentOptions[object]]", AgentOptions)(**fields)
 
 
@@ -526,7 +540,7 @@ def _evolved(options: AgentOptions[object], changes: Mapping[str, object]) -> Ag
     return cast("Callable[..., AgentOptions[object]]", attrs.evolve)(options, **changes)
 
 
-# A frozen class sets its derived fields this way, in `__attrs_post_init__` only.
+# Derived fields of a frozen class are set with this function, in `__attrs_post_init__` only.
 _set: Final = object.__setattr__
 
 
@@ -556,12 +570,12 @@ def _retry_policy(options: AgentOptions[object]) -> RetryPolicy:
 
 
 def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -> AgentOptions:
-    # What the answer has to be, the run's own options say: of these nothing depends on it.
+    # The run's own options define the output type; nothing depends on that of a fallback.
     if isinstance(item, str):
         return cast(AgentOptions, attrs.evolve(options, model=item, fallbacks=()))
     if item.fallbacks:
         raise ConfigError(
-            f"AgentOptions: the fallback {item.model!r} has fallbacks of its own; list them all "
+            f"AgentOptions: the fallback {item.model!r} has its own fallbacks; list them all "
             "on the agent itself, in order"
         )
     return cast(AgentOptions, item)
@@ -569,8 +583,8 @@ def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -
 
 def _settings_of(options: AgentOptions[object]) -> ModelSettings:
     resolved = options.resolved
-    # Chat completions obey their whole dialect, where the body is made; of Anthropic's protocol
-    # this is all there is to obey.
+    # Chat completions apply their complete dialect when the request body is made. For Anthropic's
+    # protocol, these settings are the complete dialect.
     messages = resolved is not None and resolved.profile.protocol == "anthropic"
     refused = resolved.dialect.refuses if resolved is not None and messages else frozenset[str]()
     return ModelSettings(

@@ -1,4 +1,4 @@
-"""The short forms in which a caller may write a field of the options, made into the one it has."""
+"""Conversion of the short forms of option fields to the fields' types."""
 
 import os
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from agent_actors.tools import Tool, check_tools
 
 
 def as_items(name: str, kind: str, value: object) -> tuple[object, ...]:
-    """Several of a kind.
+    """Return a list of items as a tuple.
 
     Raises:
-        ConfigError: It is one alone, or nothing of which there are several.
+        ConfigError: The value is a single item, or not iterable.
     """
-    if type(value) is tuple:  # what most are, and cheaper to tell
+    if type(value) is tuple:  # the most frequent case, and the cheapest to check
         return cast("tuple[object, ...]", value)
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ConfigError(f"AgentOptions: {name} must be a list of {kind}; got {value!r:.80}")
@@ -24,12 +24,12 @@ def as_items(name: str, kind: str, value: object) -> tuple[object, ...]:
 
 
 def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    """Tools, from whatever has the shape of one."""
+    """Return tools, made from any objects with the interface of a tool."""
     return check_tools(as_items("tools", "tools", tools))
 
 
 def as_path(cwd: str | os.PathLike[str] | None) -> Path:
-    """A working directory; None: the process's."""
+    """Return a working directory; for None, that of the process."""
     try:
         return Path.cwd() if cwd is None else Path(cwd)
     except TypeError:
@@ -37,11 +37,11 @@ def as_path(cwd: str | os.PathLike[str] | None) -> Path:
 
 
 def as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
-    """Texts at which an answer ends, or one."""
+    """Return the texts at which a response ends; a single text becomes a tuple."""
     found = (stop,) if isinstance(stop, str) else as_items("stop", "strings", stop)
     return cast("tuple[str, ...]", found)
 
 
 def as_policy(policy: PermissionPolicy | str | None) -> PermissionPolicy | None:
-    """A policy, or the name of a mode."""
+    """Return a policy; the name of a mode becomes a policy with that mode."""
     return PermissionPolicy(mode=policy) if isinstance(policy, str) else policy

@@ -38,9 +38,9 @@ class _Named(Protocol):
 
 @attrs.frozen
 class FieldType(Generic[T]):
-    """An attrs validator for a field: the types that the field takes, and a check of the value.
+    """An attrs validator of a field: the accepted types, and a check of the value.
 
-    Loading from files and from the environment reads the types too.
+    Loading from files and from the environment also uses the types.
 
     Attributes:
         types: The accepted types. `bool` counts as `int` only if `bool` is listed.
@@ -48,7 +48,7 @@ class FieldType(Generic[T]):
         check: Checks a value that has one of the types.
         none_hint: The remedy to show if the value is None.
         secret: True if an error must not show the value.
-        takes_text: True if a string converts to a value of this field, whatever `types` says.
+        takes_text: True if a string converts to a value of this field, regardless of `types`.
     """
 
     types: tuple[type, ...]
@@ -59,12 +59,12 @@ class FieldType(Generic[T]):
     takes_text: bool = attrs.field(default=False, kw_only=True)
 
     def __call__(self, _options: object, field: _Named, value: T) -> None:
-        """Check a value; attrs calls this.
+        """Check a value; called by attrs.
 
         Raises:
             ConfigError: The value has another type, or the check refused it.
         """
-        # Options are made in great numbers: the exact type is by far the most frequent case.
+        # Programs may make many options, and the exact type is by far the most frequent case.
         if type(value) not in self.types and not self._accepts(value):
             error = (
                 f"{field.name} must be {self.expected}; got {self._preview(value)}"
@@ -115,14 +115,14 @@ def at_least(least: int, *, unlimited: str = "") -> Check:
 
 
 def in_range(low: float, high: float) -> Check:
-    """Check that a sampling setting is within the range that OpenAI's chat completions take."""
+    """Check that a sampling setting is within the range of OpenAI's chat completions."""
 
     def check(name: str, value: object) -> str:
         if value is None or low <= cast(float, value) <= high:
             return ""
         return (
             f"{name} must be from {low} to {high}, or None to send none; got {value}; if your "
-            f"endpoint takes more, pass it as extra_body={{{name!r}: …}}"
+            f"endpoint accepts more, pass it as extra_body={{{name!r}: …}}"
         )
 
     return check
@@ -158,7 +158,7 @@ def _check_headers(_name: str, value: object) -> str:
 def _check_stop(_name: str, value: object) -> str:
     for text in cast("tuple[object, ...]", value):
         if not isinstance(text, str) or not text:
-            return f"stop must hold non-empty strings; got {text!r:.80}"
+            return f"stop must contain non-empty strings; got {text!r:.80}"
     return ""
 
 

@@ -32,14 +32,15 @@ from agent_actors.permissions import PermissionPolicy
 
 ENV_PREFIX: Final = "AGENT_ACTORS_"
 _OTHER_VARIABLES: Final = frozenset({f"{ENV_PREFIX}PROFILES"})
-# Read where options are made, and not as fields: there they stand before the provider's own.
+# These variables are read when options are made; there they take precedence over the provider's own
+# variables.
 _READ_ELSEWHERE: Final = frozenset({"model", "base_url", "api_key"})
 
 _LARGEST: Final = 2**18
-"""Bytes of a file; one of options that is larger is another file."""
+"""Maximum size of a file in bytes; a larger file does not contain options."""
 
 _DEEPEST: Final = 50
-"""How deep the tables and lists of a file may be."""
+"""Maximum nesting of tables and lists in a file."""
 
 _EXPANDED: Final = frozenset({"model", "base_url", "api_key", "headers"})
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
@@ -52,14 +53,14 @@ _ANYTHING: Final = FieldType[object]((object,), "a value")
 
 @attrs.frozen
 class _Field:
-    """A field of the options, as loading needs it."""
+    """The properties of an option field that loading uses."""
 
     kind: FieldType[object]
     in_code: bool
 
     @property
     def table(self) -> type | None:
-        """The attrs class that a table fills; None for a plain value."""
+        """The attrs class that a table is converted to; None for a plain value."""
         return next((cls for cls in self.kind.types if attrs.has(cls)), None)
 
 
@@ -75,21 +76,21 @@ def _fields(options: type) -> Mapping[str, _Field]:
 
 
 def _table_converter() -> cattrs.Converter:
-    """Return a converter of tables that refuses unknown keys and leaves the values as they are."""
+    """Return a converter of tables that refuses unknown keys and leaves values unchanged."""
     converter = cattrs.Converter(detailed_validation=False)
 
     def keep(value: object, _: object) -> object:
         return value
 
     for cls in (UsageLimits, Prices, PermissionPolicy):
-        # `above` holds the policies of parent runs, which no file can name.
+        # `above` contains the policies of parent runs, which a file cannot specify.
         omitted = {"above": override(omit=True)} if cls is PermissionPolicy else {}
         kept = {
             field.name: override(struct_hook=keep)
             for field in attrs.fields(cls)
             if field.init and field.name not in omitted
         }
-        # Type checkers take the overrides for options of the function.
+        # Type checkers treat the overrides as options of the function.
         make = cast("Callable[..., Callable[[object, object], object]]", make_dict_structure_fn)
         structure = make(cls, converter, _cattrs_forbid_extra_keys=True, **kept, **omitted)
         converter.register_structure_hook(cls, structure)
@@ -105,17 +106,17 @@ def fields_of_file(
     environ: Mapping[str, str],
     make: Callable[[dict[str, object]], object],
 ) -> dict[str, object]:
-    """The fields that a file holds, as the options take them.
+    """Return the option fields in a file.
 
     Args:
-        path: YAML (`.yaml`, `.yml`), TOML (`.toml`) or JSON (`.json`).
-        options: The class of the options, whose fields are the table.
-        environ: For `${NAME}`.
-        make: Makes options of fields: for fallbacks that are tables.
+        path: A YAML (`.yaml`, `.yml`), TOML (`.toml`) or JSON (`.json`) file.
+        options: The class of the options, which defines the fields.
+        environ: The variables for `${NAME}`.
+        make: Makes options from fields; used for fallbacks that are tables.
 
     Raises:
-        ConfigError: It cannot be read, is of another form, or has a field that there is none of or
-            that no file can hold; names the file.
+        ConfigError: The file cannot be read, has an invalid format, or has a field that is unknown
+            or cannot be set in a file; names the file.
     """
     name = os.fspath(path)
     with named(name):
@@ -125,7 +126,7 @@ def fields_of_file(
 
 @contextmanager
 def named(name: str) -> Generator[None]:
-    """What is wrong is said with this before it."""
+    """Prefix errors with this name."""
     try:
         yield
     except ConfigError as error:
@@ -138,30 +139,30 @@ def _text(name: str) -> str:
             content = file.read(_LARGEST + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError("expected text in UTF-8, and it is none") from error
+        raise ConfigError("expected text in UTF-8, but the file is not UTF-8") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"it cannot be read: {why or type(error).__name__}") from error
+        raise ConfigError(f"the file cannot be read: {why or type(error).__name__}") from error
     if len(content) > _LARGEST:
-        raise ConfigError(f"expected at most {_LARGEST} bytes of options, and it has more")
+        raise ConfigError(f"expected at most {_LARGEST} bytes of options, but the file has more")
     return text
 
 
 def _parsed(suffix: str, text: str) -> dict[str, object]:
     read = _FORMS.get(suffix)
     if read is None:
-        raise ConfigError(f"its name must end in {', '.join(_FORMS)}; got {suffix!r}")
+        raise ConfigError(f"the file name must end in {', '.join(_FORMS)}; got {suffix!r}")
     form = suffix.removeprefix(".").upper()
     try:
         found = read(text)
         if is_deeper(cast("JsonValue", found), _DEEPEST):
-            raise ValueError(f"tables and lists are more than {_DEEPEST} deep")
+            raise ValueError(f"tables and lists are nested more than {_DEEPEST} levels deep")
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        # Only the reader of TOML recurses through text of unknown depth. It is written in Python:
-        # there every interpreter enforces its recursion limit.
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"no {form}: {told}") from error
-    if found is None:  # YAML without anything in it
+        # Only the TOML parser recurses to an unknown depth. It is written in Python, for which
+        # every interpreter enforces its recursion limit.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigError(f"not {form}: {reason}") from error
+    if found is None:  # an empty YAML document
         return {}
     if not isinstance(found, dict):
         raise ConfigError(
@@ -171,7 +172,7 @@ def _parsed(suffix: str, text: str) -> dict[str, object]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Plain YAML, in which a key that comes twice is a mistake."""
+    """A YAML loader that refuses duplicate keys."""
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -180,7 +181,7 @@ class _StrictLoader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    raise ValueError(f"the key {key.value!r} comes twice")
+                    raise ValueError(f"the key {key.value!r} occurs twice")
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -191,20 +192,20 @@ def _from_yaml(text: str) -> object:
 
 
 def _check_events(events: Iterable[yaml.Event]) -> None:
-    """Refuse what a few lines could make endless: time grows by the square of the depth."""
+    """Refuse YAML that takes excessive time: time grows with the square of the depth."""
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
-            raise ValueError("aliases (*name) are not taken; write the value out")
+            raise ValueError("aliases (*name) are not supported; repeat the value")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise ValueError(f"tables and lists are more than {_DEEPEST} deep")
+            raise ValueError(f"tables and lists are nested more than {_DEEPEST} levels deep")
 
 
 def _from_json(text: str) -> object:
     if nests_deeper(text, _DEEPEST):
-        raise ValueError(f"tables and lists are more than {_DEEPEST} deep")
+        raise ValueError(f"tables and lists are nested more than {_DEEPEST} levels deep")
     return json.loads(text, object_pairs_hook=_once)
 
 
@@ -213,7 +214,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} comes twice")
+        raise ValueError(f"the name {twice!r} occurs twice")
     return found
 
 
@@ -227,7 +228,7 @@ _FORMS: Final[Mapping[str, Callable[[str], object]]] = {
 
 @attrs.frozen
 class _Reading:
-    """One file on its way to fields."""
+    """The conversion of one file to fields."""
 
     folder: Path
     fields: Mapping[str, _Field]
@@ -238,8 +239,8 @@ class _Reading:
         for name in table:
             if name in self.fields and self.fields[name].in_code:
                 raise ConfigError(
-                    f"{name} holds Python objects, which a file cannot; pass it in code, as in "
-                    f"AgentOptions.from_file(…, {name}=…)"
+                    f"{name} takes Python objects, which a file cannot contain; pass it in "
+                    f"code, as in AgentOptions.from_file(…, {name}=…)"
                 )
         error = find_keyword_error(table, self._names_in_files())
         if error:
@@ -286,13 +287,13 @@ class _Reading:
         value = self.environ.get(variable, "").strip()
         if not value:
             raise ConfigError(
-                f"{field} is to come from the environment variable {variable!r}, which is not set"
+                f"{field} refers to the environment variable {variable!r}, which is not set"
             )
         return value
 
 
 def _unquoted(field: FieldType[object], value: object) -> object:
-    """Read `none` and `inf` from text, because TOML has no null and JSON has no infinity."""
+    """Convert `none` and `inf` in text, because TOML has no null and JSON has no infinity."""
     if str in field.types or not isinstance(value, str):
         return value
     if type(None) in field.types and value.lower() == "none":
@@ -311,19 +312,19 @@ def _structured(cls: type, name: str, table: dict[str, object]) -> object:
         raise ConfigError(f"{name}: {find_keyword_error(unknown, known)}") from error
     except KeyError as error:
         raise ConfigError(f"{name}: the field {error.args[0]!r} is missing") from error
-    except TypeError as error:  # a value whose shape a converter of the class cannot take
+    except TypeError as error:  # a converter of the class refused the value's shape
         raise ConfigError(f"{name}: {error}") from error
 
 
 def fields_of_environ(environ: Mapping[str, str], options: type) -> dict[str, object]:
     """Return the fields that variables set: `AGENT_ACTORS_` and the field's name in capitals.
 
-    A blank variable counts as not set. `model`, `base_url` and `api_key` are left out: the options
+    A blank variable counts as not set. `model`, `base_url` and `api_key` are omitted: the options
     read these variables themselves.
 
     Raises:
         ConfigError: A value cannot be read as the type of its field, a variable cannot set the
-            field, or a variable is nearly the name of a field; names the variable.
+            field, or a variable is almost the name of a field; names the variable.
     """
     fields = _fields(options)
     known = {f"{ENV_PREFIX}{name.upper()}": name for name in fields}
@@ -341,16 +342,17 @@ def fields_of_environ(environ: Mapping[str, str], options: type) -> dict[str, ob
 
 
 def _check_other(variable: str, fields: Iterable[str]) -> None:
-    # Other programs may use the prefix too; a name that is nearly a field's is a typing error.
+    # Other programs may use the prefix too; a name that is almost that of a field is a typing
+    # error.
     name = variable.removeprefix(ENV_PREFIX).lower()
     near = difflib.get_close_matches(name, list(fields), n=1, cutoff=_SLIP)
     if near and variable not in _OTHER_VARIABLES:
         meant = f"{ENV_PREFIX}{near[0].upper()}"
-        raise ConfigError(f"{variable} is no option; did you mean {meant}?")
+        raise ConfigError(f"{variable} is not an option; did you mean {meant}?")
 
 
 _SLIP: Final = 0.8
-"""How near a variable's name must come to a field's to be taken for it, from 0 to 1."""
+"""The similarity from which a variable is taken for a misspelled field name, from 0 to 1."""
 
 _SWITCHES: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -373,7 +375,7 @@ def _of_text(name: str, field: _Field, text: str) -> object:
         return switch
     if int not in types:
         raise ConfigError(
-            f"{name} cannot be put into a variable; put it into a file, or pass it in code"
+            f"{name} cannot be set by a variable; set it in a file, or pass it in code"
         )
     try:
         return _number(text, whole=float not in types)

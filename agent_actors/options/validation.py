@@ -19,27 +19,24 @@ HEADER_RULE: Final = (
 
 
 def fits_header(text: str) -> bool:
-    """Return whether an HTTP header can hold this text."""
+    """Return whether an HTTP header can contain this text."""
     return text.isascii() and text.isprintable()
 
 
 def find_model_error(model: str) -> str:
-    """Return why a request cannot name this model; empty if it can."""
+    """Return an error if a request cannot name this model; otherwise empty."""
     if model.strip():
         return ""
-    return (
-        "model is missing; pass the model's name as the endpoint knows it, or set "
-        "AGENT_ACTORS_MODEL"
-    )
+    return "model is missing; pass the model's name at the endpoint, or set AGENT_ACTORS_MODEL"
 
 
 def find_key_error(key: str | None) -> str:
-    """Return why no header can hold this key; empty if one can."""
+    """Return an error if a header cannot contain this key; otherwise empty."""
     return "" if not key or fits_header(key) else f"api_key {HEADER_RULE}"
 
 
 def find_url_error(resolved: ResolvedProvider, *, passed: bool) -> str:
-    """Return why the endpoint's URL cannot work; empty if it can.
+    """Return an error if the endpoint's URL is missing or invalid; otherwise empty.
 
     Args:
         resolved: The endpoint.
@@ -50,11 +47,11 @@ def find_url_error(resolved: ResolvedProvider, *, passed: bool) -> str:
         variables = " or ".join((*resolved.profile.base_url_env, "AGENT_ACTORS_BASE_URL"))
         return (
             f"base_url is missing; pass the endpoint's URL, set {variables}, or pass a provider: "
-            "the name of a profile, such as 'ollama', or a provider object"
+            "the name of a profile, for example 'ollama', or a provider object"
         )
     if _is_url(url):
         return ""
-    # Neither a password nor a query is shown.
+    # Errors show neither the password nor the query of a URL.
     shown = url.partition("?")[0].rpartition("@")[2]
     bare = "://" not in url
     source = "base_url" if passed else "base_url (from AGENT_ACTORS_BASE_URL)"
@@ -74,10 +71,10 @@ def _is_url(text: str) -> bool:
 
 
 def find_tool_choice_error(tool_choice: str | None, tools: Iterable[str]) -> str:
-    """Return why no request can force this tool; empty if one can.
+    """Return an error if the tool choice names no tool; otherwise empty.
 
     Args:
-        tool_choice: The choice.
+        tool_choice: The tool choice.
         tools: The names of the agent's tools.
     """
     if tool_choice is None:
@@ -89,7 +86,7 @@ def find_tool_choice_error(tool_choice: str | None, tools: Iterable[str]) -> str
 
 
 def find_keyword_error(keywords: Iterable[str], fields: Iterable[str]) -> str:
-    """Return which keyword is not a field, and the nearest field; empty if all are fields."""
+    """Return an error for a keyword that is not a field; empty if all are fields."""
     names = tuple(fields)
     for keyword in keywords:
         if keyword not in names:

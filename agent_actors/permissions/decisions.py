@@ -1,8 +1,9 @@
-"""What is said of a call: by the policy, by a `can_use_tool` function, and by a person.
+"""Decisions about calls: of the policy, of a `can_use_tool` function, and of a person.
 
-The policy says `Allow`, `Deny` or `Ask`. Whoever is asked says a `PermissionDecision`, which may
-rewrite the arguments and may be remembered. What a person types is made into one here, so that
-every place that asks reads an answer alike: what is not plainly a yes is a no.
+The policy returns `Allow`, `Deny` or `Ask`. A `can_use_tool` function or a person then makes a
+`PermissionDecision`, which may rewrite the arguments and may be remembered. This module also
+converts typed answers of people, so that answers are interpreted in the same way everywhere: an
+answer that is not clearly a yes is a no.
 """
 
 import math
@@ -20,7 +21,7 @@ from agent_actors.tools import Tool
 
 Behavior: TypeAlias = Literal["allow", "deny", "ask"]
 
-# What a person may say to a question, in the order in which it is shown.
+# The answers that a person may give, in the order in which they are shown.
 CHOICES: Final = ("yes", "session", "always", "no")
 _YES: Final = frozenset({"y", "yes"})
 
@@ -30,9 +31,10 @@ class Allow:
     """The call may run.
 
     Attributes:
-        reason: Which rule, mode or person let it.
-        input: The arguments that it has to run with, in place of its own; None: its own.
-        grant: The remembered decision that let it, to be `Grants.spent`; None: none did.
+        reason: The rule, mode or person that allowed the call.
+        input: Arguments that replace those of the call; None: the call's own.
+        grant: The remembered decision that allowed the call, to be passed to `Grants.spent`; None:
+            none did.
     """
 
     reason: str = ""
@@ -42,11 +44,12 @@ class Allow:
 
 @attrs.frozen
 class Deny:
-    """The call may not run; the model is told why.
+    """The call must not run; the model receives the reason.
 
     Attributes:
-        reason: Why.
-        grant: The remembered decision that refused it, to be `Grants.spent`; None: none did.
+        reason: The reason.
+        grant: The remembered decision that denied the call, to be passed to `Grants.spent`; None:
+            none did.
     """
 
     reason: str
@@ -55,14 +58,14 @@ class Deny:
 
 @attrs.frozen
 class Ask:
-    """Somebody has to be asked.
+    """A person, or a `can_use_tool` function, has to decide.
 
     Attributes:
         prompt: The question, on one line, safe to show in a terminal.
-        choices: What may be answered.
-        reason: Why it is asked.
-        rule: What `session` and `always` would remember, as a rule; empty: this very call, with
-            these arguments.
+        choices: The possible answers.
+        reason: The reason for the question.
+        rule: The rule that `session` and `always` would remember; empty: this call with these
+            arguments.
     """
 
     prompt: str
@@ -74,7 +77,9 @@ class Ask:
 def _remember(value: Remember | Scope | None) -> Remember | None:
     found = Remember(value) if isinstance(value, str) else cast(object, value)
     if found is not None and not isinstance(found, Remember):
-        raise ConfigError(f"PermissionDecision: remember takes a Remember; got {found!r:.80}")
+        raise ConfigError(
+            f"PermissionDecision: remember must be a Remember or a scope; got {found!r:.80}"
+        )
     return found
 
 
@@ -83,7 +88,7 @@ def _input(value: JsonObject | None) -> JsonObject | None:
     if found is None:
         return None
     if not isinstance(found, Mapping):
-        raise ConfigError(f"PermissionDecision: input is an object of JSON; got {found!r:.80}")
+        raise ConfigError(f"PermissionDecision: input must be a JSON object; got {found!r:.80}")
     try:
         return to_json_object(cast("Mapping[str, object]", found))
     except TypeError as error:
@@ -93,20 +98,21 @@ def _input(value: JsonObject | None) -> JsonObject | None:
 def _reason(value: str) -> str:
     found = cast(object, value)
     if not isinstance(found, str):
-        raise ConfigError(f"PermissionDecision: reason is text; got {found!r:.80}")
+        raise ConfigError(f"PermissionDecision: reason must be text; got {found!r:.80}")
     return clean_text(found)
 
 
 @attrs.frozen
 class PermissionDecision:
-    """What a `can_use_tool` function, or a person, says of a call.
+    """The decision of a `can_use_tool` function, or of a person, about a call.
 
     Attributes:
-        behavior: `allow`, `deny`, or `ask` to hand the question on to a person.
-        input: The arguments to run with, in place of the model's; judged again before the call
-            runs. With `allow` only.
-        reason: Why; the model is told when it is denied.
-        remember: For how long it holds, as a `Remember` or its scope alone; None: for this call.
+        behavior: `allow`, `deny`, or `ask` to pass the question to a person.
+        input: Arguments that replace those of the model; checked again before the call runs. Only
+            with `allow`.
+        reason: The reason; the model receives it if the call is denied.
+        remember: The duration of the decision, as a `Remember` or its scope; None: for this call
+            only.
     """
 
     behavior: Behavior
@@ -115,26 +121,26 @@ class PermissionDecision:
     remember: Remember | None = attrs.field(default=None, converter=_remember, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what contradicts itself.
+        """Refuse contradictory decisions.
 
         Raises:
-            ConfigError: Another behavior; arguments that are no JSON; or arguments, or a memory,
-                where they mean nothing.
+            ConfigError: The behavior is unknown, the arguments cannot be represented in JSON, or
+                arguments or `remember` are not allowed with the behavior.
         """
         if self.behavior not in get_args(Behavior):
             raise ConfigError(
                 f"PermissionDecision: expected 'allow', 'deny' or 'ask'; got {self.behavior!r:.80}"
             )
         if self.input is not None and self.behavior != "allow":
-            raise ConfigError("PermissionDecision: only what is allowed can have another input")
+            raise ConfigError("PermissionDecision: input requires the behavior 'allow'")
         if self.remember is None:
             return
         if self.behavior == "ask":
-            raise ConfigError("PermissionDecision: a question that is handed on decides nothing")
+            raise ConfigError("PermissionDecision: remember cannot be combined with 'ask'")
         if self.input is not None and self.remember.rule:
             raise ConfigError(
-                "PermissionDecision: another input fits the same arguments alone; leave out the "
-                "rule, or the input"
+                "PermissionDecision: input cannot be combined with a remember rule; pass one or "
+                "the other"
             )
 
 
@@ -143,12 +149,12 @@ Verdict: TypeAlias = Allow | Deny | Ask
 
 @attrs.frozen
 class PermissionRequest:
-    """What a `can_use_tool` function is asked.
+    """The question to a `can_use_tool` function.
 
     Attributes:
         call: The call, with its final arguments.
         tool: The tool.
-        ask: The question, as a person would be shown it.
+        ask: The question, as a person would see it.
         session_id: The session.
         run_id: The run.
     """
@@ -161,15 +167,15 @@ class PermissionRequest:
 
 
 Answered: TypeAlias = PermissionDecision | bool
-# Asked instead of a person where the policy says to ask; sync or async.
+# Called instead of asking a person when the policy requires a decision; sync or async.
 CanUseTool: TypeAlias = Callable[[PermissionRequest], Answered | Awaitable[Answered]]
 
 
 def as_decision(value: object) -> PermissionDecision:
-    """What a `can_use_tool` function returned, as a decision; True and False are short forms.
+    """Return the result of a `can_use_tool` function as a decision; accepts True and False.
 
     Raises:
-        ConfigError: It is neither: such as None, where a `return` was forgotten.
+        ConfigError: The value is neither, for example None because of a missing `return`.
     """
     match value:
         case PermissionDecision():
@@ -186,15 +192,15 @@ def as_decision(value: object) -> PermissionDecision:
 def read_answer(
     text: str, choices: Iterable[str] = CHOICES, *, rule: str = "", ttl: float = math.inf
 ) -> PermissionDecision:
-    """What a person answered, as a decision: `y` and `yes` allow, and so do the offered scopes.
+    """Return a person's answer as a decision: `y`, `yes` and the offered scopes allow.
 
-    Blanks around it and case make no difference. All else denies, an empty answer too.
+    Case and surrounding blanks do not matter. Any other answer denies, including an empty one.
 
     Args:
-        text: What was typed or chosen.
-        choices: What was offered: `session` and `always` count only if they were.
-        rule: What these two remember; see `Ask.rule`.
-        ttl: For how many seconds they do.
+        text: The text that the person typed or chose.
+        choices: The offered choices: `session` and `always` count only if they were offered.
+        rule: The rule that `session` and `always` remember; see `Ask.rule`.
+        ttl: Seconds for which these are remembered.
     """
     said = text.strip().lower()
     if said in _YES:

@@ -1,9 +1,10 @@
-"""What was decided of calls, for as long as it holds: a value, changed by making another.
+"""Remembered decisions about calls, in an immutable set.
 
-A decision holds for one tool by its exact name, and for the very same arguments or those that a
-rule matches; in one session or in all; and only where it was given, in the same working directory,
-since `src/a.py` is another file elsewhere. It never outweighs a deny rule: the policy looks at
-those first. No clock is read here; whoever asks says what time it is, by any one clock.
+A decision applies to one tool by its exact name, and to equal arguments or to arguments that match
+a rule. It applies to one session or to all sessions. It applies only in the working directory in
+which it was made, because `src/a.py` is another file elsewhere. It never overrides a deny rule: the
+policy checks deny rules first. This module reads no clock; callers pass the time, always of the
+same clock.
 """
 
 import json
@@ -41,14 +42,14 @@ def _positive(_: object, __: object, value: float) -> None:
 
 @attrs.frozen
 class Remember:
-    """For how long, and for which calls, a decision holds.
+    """The duration and the calls for which a decision is remembered.
 
     Attributes:
-        scope: `once`: for one more call in this session; `session`: for all in it; `always`: in
-            every session of the runtime.
-        ttl: Seconds from the decision on.
-        rule: The calls for which it holds, such as `Bash(git *)`. It has to name the tool itself,
-            and to match the call that was asked about. Empty: the same arguments.
+        scope: `once`: for one more call in this session; `session`: for all calls in it; `always`:
+            for calls in every session of the runtime.
+        ttl: Seconds after the decision until it expires.
+        rule: The calls to which the decision applies, for example `Bash(git *)`. It must name the
+            tool and match the call that was asked about. Empty: calls with equal arguments.
     """
 
     scope: Scope = attrs.field(converter=_scope)
@@ -58,19 +59,19 @@ class Remember:
 
 @attrs.frozen
 class Grant:
-    """A decision that is remembered.
+    """A remembered decision.
 
     Attributes:
-        tool: The tool's name, exactly.
-        allowed: True: such calls may run; False: they may not.
+        tool: The exact name of the tool.
+        allowed: True if the calls may run, False if they must not.
         scope: See `Remember`.
-        session_id: The session for which it holds; None: every one.
-        cwd: The working directory for which it holds.
-        until: When it ends; it no longer holds at that time itself.
-        rule: The calls for which it holds; None: those with the arguments of `key`.
-        key: These arguments, in a form that can be compared; empty with a rule.
-        input: The arguments that such a call runs with; None: its own.
-        reason: Why; the model is told when it denies.
+        session_id: The session to which the decision applies; None: every session.
+        cwd: The working directory in which the decision applies.
+        until: The time at which the decision expires; it does not apply at that time.
+        rule: The calls to which the decision applies; None: calls with the arguments of `key`.
+        key: The arguments in a form that can be compared; empty with a rule.
+        input: The arguments that replace those of the call; None: the call's own.
+        reason: The reason; the model receives it if the call is denied.
     """
 
     tool: str
@@ -85,7 +86,7 @@ class Grant:
     reason: str = ""
 
     def holds(self, tool: Tool, arguments: JsonObject, cwd: PurePath, now: float) -> bool:
-        """Whether it says something of this call."""
+        """Return whether the decision applies to this call."""
         if now >= self.until or cwd != self.cwd:
             return False
         if self.rule is None:
@@ -101,38 +102,38 @@ class Grants:
     _grants: Mapping[_Place, tuple[Grant, ...]] = _NOTHING
 
     def __len__(self) -> int:
-        """How many they are, ended ones included until `expire`."""
+        """Return the number of decisions, including expired ones until `expire`."""
         return sum(map(len, self._grants.values()))
 
     def with_grant(self, grant: Grant) -> Self:
-        """With one decision more; it replaces an earlier one of the same scope and calls.
+        """Return the set with this decision, which replaces one of equal scope and calls.
 
-        Those for one call (`once`) stand side by side, each for a call of its own.
+        Decisions for one call (`once`) are not replaced: each applies to one call.
         """
         place = (grant.session_id, grant.tool)
         others = (one for one in self._grants.get(place, ()) if not _same_calls(one, grant))
         return attrs.evolve(self, grants={**self._grants, place: (*others, grant)})
 
     def of(self, session_id: str, tool: str) -> Iterator[Grant]:
-        """What is remembered of a tool in a session, what holds in all of them included."""
+        """Yield the decisions about a tool in a session, including those for all sessions."""
         yield from self._grants.get((session_id, tool), ())
         yield from self._grants.get((None, tool), ())
 
     def spent(self, grant: Grant | None) -> Self:
-        """After a call was judged by it: a decision that was for one call is gone.
+        """Return the set without this decision if the decision was for one call.
 
-        To be done at once, before another call is judged.
+        Call it immediately after the decision was applied, before another call is decided.
         """
         if grant is None or grant.scope != "once":
             return self
         return self._kept(lambda one: one is not grant)
 
     def expire(self, now: float) -> Self:
-        """Without what no longer holds."""
+        """Return the set without expired decisions."""
         return self._kept(lambda one: now < one.until)
 
     def forget(self, session_id: str) -> Self:
-        """Without what held in this session: it has ended."""
+        """Return the set without the decisions of this session, which has ended."""
         return self._kept(lambda one: one.session_id != session_id)
 
     def _kept(self, keep: Callable[[Grant], bool]) -> Self:
@@ -152,10 +153,10 @@ class DecisionContext:
     """The circumstances in which the policy decides on a call.
 
     Attributes:
-        cwd: The run's working directory, absolute: relative paths lie in it.
+        cwd: The run's working directory, absolute; the base of relative paths.
         session_id: The session.
-        grants: The decisions that were made before.
-        now: The time, by the clock by which that was remembered.
+        grants: The remembered decisions.
+        now: The current time, by the clock of the remembered decisions.
     """
 
     cwd: PurePath
@@ -164,13 +165,13 @@ class DecisionContext:
     now: float = 0.0
 
     def find(self, tool: Tool, arguments: JsonObject) -> Grant | None:
-        """What is remembered of such a call: a denial before an approval; None: nothing."""
+        """Return the decision that applies to a call, denials first; None if none does."""
         found: Grant | None = None
         for grant in self.grants.of(self.session_id, tool.name):
             if grant.holds(tool, arguments, self.cwd, self.now):
                 if not grant.allowed:
                     return grant
-                # What lasts goes before what is used up.
+                # A lasting decision takes precedence over one that is used up.
                 if found is None or found.scope == "once":
                     found = grant
         return found
@@ -182,22 +183,22 @@ class DecisionContext:
         remember: Remember,
         *,
         allowed: bool = True,
-        input: JsonObject | None = None,  # noqa: A002 - as the decision has it
+        input: JsonObject | None = None,  # noqa: A002 - the name in the decision
         reason: str = "",
     ) -> Grants:
-        """What is remembered once this is decided of a call.
+        """Return the remembered decisions after a decision about a call.
 
         Args:
-            call: The call that was asked about, as it was asked about.
-            tool: Its tool.
-            remember: For how long, and for which calls.
-            allowed: False: remember that it was denied.
-            input: The arguments to run with in place of the call's.
-            reason: Why.
+            call: The call that was asked about, with the arguments shown then.
+            tool: The call's tool.
+            remember: The duration and the calls for which the decision applies.
+            allowed: True to remember an approval, False to remember a denial.
+            input: Arguments that replace those of the call.
+            reason: The reason.
 
         Raises:
-            ConfigError: The rule cannot be read, names other tools too, or does not match the call;
-                or there is none, and the arguments are nested too deeply to be compared.
+            ConfigError: The rule is invalid, names other tools too, or does not match the call; or
+                there is no rule and the arguments are nested too deeply to be compared.
         """
         rule, key = None, ""
         if remember.rule:
@@ -205,7 +206,9 @@ class DecisionContext:
         else:
             key = _key(call.input)
             if not key:
-                raise ConfigError("remember: the arguments are nested too deeply; name a rule")
+                raise ConfigError(
+                    "remember: the arguments are nested too deeply to be compared; pass a rule"
+                )
         grant = Grant(
             tool.name,
             allowed,
@@ -225,12 +228,11 @@ def _rule(text: str, call: ToolUseBlock, tool: Tool, cwd: PurePath, *, allowed: 
     rule = Rule.parse(text)
     if rule.name != tool.name:
         raise ConfigError(
-            f"remember: the rule {text!r} has to name the tool {tool.name!r} itself, which was "
-            "asked about"
+            f"remember: the rule {text!r} must name the tool {tool.name!r}, which was asked about"
         )
     matches = rule.permits if allowed else rule.restricts
     if not matches(tool, call.input, cwd):
-        raise ConfigError(f"remember: the rule {text!r} does not match the call it was given for")
+        raise ConfigError(f"remember: the rule {text!r} does not match the call")
     return rule
 
 
@@ -244,7 +246,7 @@ def _same_calls(one: Grant, other: Grant) -> bool:
 
 
 def _key(arguments: JsonObject) -> str:
-    if is_deeper(arguments, MAX_DEPTH):  # such arguments are like no others
+    if is_deeper(arguments, MAX_DEPTH):  # such arguments equal no others
         return ""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
 

@@ -1,8 +1,9 @@
-"""JSON arguments into annotated types: strict, with the path of what does not fit.
+"""Conversion of JSON arguments to annotated types: strict, with the path of a validation error.
 
-Nothing is converted in silence: "3" is no int, 1 is no bool. An int is taken for a float, and a
-float without a fraction for an int, as JSON Schema has it. Of a union, a member of the value's own
-type is taken first, then the first that fits. Classes take no unknown fields.
+No conversion is implicit: "3" is not an int, and 1 is not a bool. As in JSON Schema, an int is
+accepted as a float, and a float without a fraction as an int. In a union, a member of the value's
+exact type is used first, then the first member that accepts the value. Classes accept no unknown
+fields.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.schema.type_hints import Parameter, type_name
 
-# Enough to recognise a value by, and little enough not to crowd a model's context.
+# Enough to recognize a value, and short enough not to fill a model's context.
 _SHOWN_CHARACTERS: Final = 80
 
 _JSON_NAMES: Final[Mapping[type, str]] = {
@@ -35,10 +36,10 @@ _JSON_NAMES: Final[Mapping[type, str]] = {
 def structure_arguments(
     parameters: Iterable[Parameter], arguments: JsonObject, *, tool: str
 ) -> dict[str, Any]:
-    """The arguments in the parameters' types; those absent are left to the defaults.
+    """Return the arguments converted to the parameters' types, without absent ones.
 
     Raises:
-        ToolArgumentsError: Naming the field that does not fit, is missing or is unknown.
+        ToolArgumentsError: A field is invalid, missing or unknown; names the field.
     """
     unknown = dict(arguments)
     structured: dict[str, Any] = {}
@@ -48,7 +49,7 @@ def structure_arguments(
             structured[parameter.name] = _structured(value, parameter, tool)
         elif parameter.required:
             raise ToolArgumentsError(
-                f"field {parameter.name}: required, and missing", tool=tool, field=parameter.name
+                f"field {parameter.name}: required, but missing", tool=tool, field=parameter.name
             )
     for name in unknown:
         raise ToolArgumentsError(f"field {name:.80}: unknown", tool=tool, field=name)
@@ -56,24 +57,24 @@ def structure_arguments(
 
 
 def structure_value(value: JsonValue, hint: Any, *, tool: str, path: str = "") -> Any:
-    """One JSON value in the type of a hint.
+    """Return a JSON value converted to the type of a hint.
 
     Args:
-        value: The value; it is not changed, but what is made of it may hold parts of it.
-        hint: The type, one that `hint_schema` takes.
-        tool: Whose value it is, for the error.
-        path: Where the value stands; empty: at the root.
+        value: The value. It is not changed; the result may share parts with it.
+        hint: The type, one that `hint_schema` supports.
+        tool: The tool's name, for the error.
+        path: Path of the value; empty at the root.
 
     Raises:
-        ToolArgumentsError: Naming the field that does not fit.
+        ToolArgumentsError: A field is invalid; names the field.
     """
     try:
         return _CONVERTER.structure(value, hint)
-    except Exception as error:  # noqa: BLE001 - a user's own validators may raise anything
+    except Exception as error:  # noqa: BLE001 - validators of users may raise anything
         field, fault = _fault(error, path)
         field = field.removeprefix(".")
-        told = f"field {field}: {fault}" if field else fault
-        raise ToolArgumentsError(told, tool=tool, field=field) from None
+        message = f"field {field}: {fault}" if field else fault
+        raise ToolArgumentsError(message, tool=tool, field=field) from None
 
 
 def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
@@ -81,7 +82,7 @@ def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
 
 
 def _fault(error: BaseException, path: str) -> tuple[str, str]:
-    """The first thing that is wrong, and where: cattrs tells both in nested groups with notes."""
+    """Return the path and the text of the first error; cattrs nests errors in groups with notes."""
     while isinstance(error, cattrs.BaseValidationError):
         first = error.exceptions[0]
         for note in getattr(first, "__notes__", ()):
@@ -91,14 +92,14 @@ def _fault(error: BaseException, path: str) -> tuple[str, str]:
                 path = f"{path}[{note.index}]"
         error = first
     if isinstance(error, KeyError):
-        return path, "required, and missing"
+        return path, "required, but missing"
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
         return path, f"unknown fields: {', '.join(sorted(error.extra_fields))}"
     return path, str(error) or type(error).__name__
 
 
 def describe_value(value: object) -> str:
-    """A JSON value by its JSON type and, if short, itself."""
+    """Return the JSON type of a value, followed by the value if it is short."""
     name = _JSON_NAMES.get(type(value), type(value).__name__)
     if isinstance(value, dict | list | tuple) or value is None:
         return name
@@ -134,7 +135,7 @@ def _float(value: Any, hint: Any) -> float:
 
 
 def _or_enum(kind: type, hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """By class, a StrEnum or IntEnum would be taken for the text or number that it also is."""
+    """Return a hook for this type only: a lookup by class also finds StrEnum and IntEnum."""
     return lambda value, hint: hook(value, hint) if hint is kind else _enum(value, hint)
 
 
@@ -166,14 +167,14 @@ def _union(value: Any, hint: Any) -> Any:
     for member in members:
         try:
             return _CONVERTER.structure(value, member)
-        except Exception:  # noqa: BLE001 - a user's own validators may raise anything
+        except Exception:  # noqa: BLE001 - validators of users may raise anything
             continue
     names = " or ".join(type_name(member) for member in members)
     raise TypeError(f"expected {names}, got {describe_value(value)}")
 
 
 def _array(factory: Callable[[Any, cattrs.Converter], Callable[[Any, Any], Any]]) -> Any:
-    """A factory of hooks that take arrays only: a text is no list of characters."""
+    """Return a factory of hooks that accept only arrays: text is not a list of characters."""
 
     def strict_factory(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
         inner = factory(hint, converter)
@@ -200,8 +201,8 @@ def _set_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], An
         items = as_list(value, list)
         try:
             return collect(items)
-        except TypeError:  # interpreters word it differently
-            raise TypeError("the items of a set must be hashable, and one is not") from None
+        except TypeError:  # the wording differs between interpreters
+            raise TypeError("the items of a set must be hashable, but one is not") from None
 
     return hook
 
@@ -242,13 +243,14 @@ def _dict_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], A
 
 
 def _is(*kinds: Any) -> Callable[[Any], bool]:
-    """True for these types themselves, never for their subclasses: an IntEnum is no int here."""
+    """Return a predicate for these types but not subclasses: an IntEnum is not an int here."""
     return lambda hint: (get_origin(hint) or hint) in kinds
 
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, use_alias=True, detailed_validation=True)
-    # By class, since cattrs' own hooks for these are, and a class is looked up before a predicate.
+    # Registered by class, as cattrs' own hooks for these types are: classes take precedence over
+    # predicates.
     converter.register_structure_hook(str, _or_enum(str, _exactly(str)))
     converter.register_structure_hook(int, _or_enum(int, _int))
     converter.register_structure_hook(float, _or_enum(float, _float))

@@ -1,6 +1,6 @@
-"""Google-style docstrings, as far as a tool's description needs them.
+"""Parsing of Google-style docstrings for the descriptions of tools.
 
-The description is the docstring without its sections; `Args:` and `Attributes:` give the
+The description is the docstring without its sections. `Args:` and `Attributes:` contain the
 descriptions of parameters and fields.
 """
 
@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
-# The section headings of the Google style guide and of its common readers. A heading is one of
-# these words alone on an unindented line, ended by a colon.
+# The section headings of the Google style guide and of common parsers. A heading is one of these
+# words alone on an unindented line, followed by a colon.
 _SECTIONS: Final = frozenset(
     {
         "args",
@@ -49,10 +49,10 @@ _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 @attrs.frozen
 class Docstring:
-    """What a docstring says.
+    """The parts of a docstring.
 
     Attributes:
-        description: Its text without the sections; paragraphs stay apart, lines are joined.
+        description: The text without the sections; the lines of each paragraph are joined.
         parameters: Descriptions by the names of parameters or fields.
     """
 
@@ -61,7 +61,7 @@ class Docstring:
 
 
 def parse_docstring(text: str | None) -> Docstring:
-    """Read a docstring; None or empty text says nothing."""
+    """Return the parts of a docstring; None or empty text has no parts."""
     description: list[str] = []
     entries: list[str] = []
     current: list[str] | None = description
@@ -83,7 +83,7 @@ def _heading(line: str) -> str:
 
 
 def _paragraphs(lines: Sequence[str]) -> str:
-    """Lines joined within a paragraph; lists and indented text keep their lines."""
+    """Join the lines of each paragraph; lists and indented text keep their lines."""
     paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip())
     return "\n\n".join(_joined(paragraph) for paragraph in paragraphs)
 
@@ -96,7 +96,7 @@ def _joined(paragraph: str) -> str:
 
 
 def _entries(lines: Sequence[str]) -> Mapping[str, str]:
-    """Entries stand at the section's own indentation; deeper lines go on with the entry."""
+    """Return entries by name; lines indented more than the section's entries continue an entry."""
     described: dict[str, str] = {}
     filled = [line for line in lines if line.strip()]
     indent = min((_indent(line) for line in filled), default=0)

@@ -1,9 +1,10 @@
-"""JSON Schema from type hints: what the model is told of a typed function's parameters.
+"""Generation of JSON Schema from the type hints of a function's parameters.
 
-The set of hints is closed: what is not listed in `SUPPORTED` is refused by name, when the tool is
-made. Objects are closed too (`additionalProperties: false`), the arguments' own included: a model
-that misspells an optional parameter is told so, instead of having it dropped in silence. Classes
-stand in place, since endpoints differ on `$ref`; only a class that contains itself goes to `$defs`.
+Only the hints in `SUPPORTED` are accepted; any other hint raises an error when the tool is made.
+Objects are closed (`additionalProperties: false`), including the arguments: a model that misspells
+an optional parameter gets an error instead of having the value ignored. Schemas of classes are
+inlined, because endpoints treat `$ref` differently. Only a class that contains itself goes to
+`$defs`.
 """
 
 import types
@@ -55,10 +56,11 @@ _SIMPLE: Final[Mapping[Any, JsonObject]] = {
 
 
 def parameters_schema(parameters: Iterable[Parameter]) -> JsonObject:
-    """The schema of the object that fills these parameters.
+    """Return the schema of the object that contains values for these parameters.
 
     Raises:
-        SchemaError: Naming the parameter whose hint has no schema, and what is supported.
+        SchemaError: The hint of a parameter is not supported; names the parameter and the supported
+            hints.
     """
     builder = _Builder()
     schema = builder.fields(parameters)
@@ -66,10 +68,10 @@ def parameters_schema(parameters: Iterable[Parameter]) -> JsonObject:
 
 
 def hint_schema(hint: Any, *, name: str) -> JsonObject:
-    """The schema of one hint; `name` is for the message of a refusal.
+    """Return the schema of one hint; `name` is for the error message.
 
     Raises:
-        SchemaError: The hint has no schema.
+        SchemaError: The hint is not supported.
     """
     builder = _Builder()
     schema = builder.schema(hint, name)
@@ -78,7 +80,7 @@ def hint_schema(hint: Any, *, name: str) -> JsonObject:
 
 @attrs.define(eq=False)
 class _Builder:
-    """One schema in the making.
+    """A schema that is being built.
 
     Attributes:
         definitions: The schemas of classes that contain themselves, by name.
@@ -134,11 +136,11 @@ class _Builder:
         self, hint: Any, origin: Any, arguments: Sequence[Any], where: str
     ) -> JsonObject:
         if origin in _SIMPLE and not arguments and hint != tuple[()]:
-            return dict(_SIMPLE[origin])  # a bare typing.List and its like
+            return dict(_SIMPLE[origin])  # an unparametrized typing.List or similar type
         if origin is dict:
             if unwrapped(arguments[0]) is not str:
                 raise SchemaError(
-                    f"parameter {where!r}: JSON has str keys only, and this is {type_name(hint)}"
+                    f"parameter {where!r}: JSON allows only str keys; got {type_name(hint)}"
                 )
             return {"type": "object", "additionalProperties": self.schema(arguments[1], where)}
         if origin in (list, set, frozenset):
@@ -185,7 +187,7 @@ class _Builder:
 
 
 def _default(default: object) -> JsonObject:
-    """A default that is no JSON stays Python's own affair."""
+    """Return the default for the schema; empty if it is not JSON (only Python uses it then)."""
     try:
         return {"default": to_json(default)}
     except TypeError:
@@ -197,7 +199,7 @@ def _enumeration(values: Iterable[object], where: str) -> JsonObject:
     for option in options:
         if type(option) not in _SCALARS:
             raise SchemaError(
-                f"parameter {where!r}: {option!r} is no JSON value to choose; "
+                f"parameter {where!r}: {option!r} is not a JSON scalar; "
                 "use text, numbers, bools or None"
             )
     kinds = {str(_SIMPLE[type(option)]["type"]) for option in options}
@@ -210,5 +212,6 @@ _SCALARS: Final = (str, int, float, bool, types.NoneType)
 
 def _unsupported(hint: Any, where: str) -> SchemaError:
     return SchemaError(
-        f"parameter {where!r}: {type_name(hint)} has no JSON Schema here; supported are {SUPPORTED}"
+        f"parameter {where!r}: {type_name(hint)} has no JSON Schema; "
+        f"supported types are {SUPPORTED}"
     )

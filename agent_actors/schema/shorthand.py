@@ -1,10 +1,11 @@
-"""The short form of a tool's parameters, and full JSON Schemas as they are.
+"""The short form of a tool's parameters.
 
-Short: `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int,
-"required": False}}`. A parameter is a type hint, or a schema whose `type` may be a hint. Every
-parameter is required, unless `default`, `"required": False` or `"optional": True` says otherwise;
-`"required": True` beats a default. The markers `required` and `optional` are not sent. Unlike a
-typed function's, the object stays open: the handler gets the dict and sees what came.
+Example: `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int, "required":
+False}}`. A parameter is a type hint, or a schema whose `type` may be a hint. A parameter is
+required unless it has a `default`, `"required": False` or `"optional": True`. `"required": True`
+takes precedence over a default. The markers `required` and `optional` are not sent. The object
+accepts additional keys, unlike that of a typed function: the handler receives the complete dict. A
+full JSON Schema is used unchanged.
 """
 
 from collections.abc import Mapping
@@ -19,10 +20,10 @@ _MARKERS: Final = ("required", "optional")
 
 
 def object_schema(schema: Mapping[str, object]) -> JsonObject:
-    """The JSON Schema of a short or full form, sharing nothing with it.
+    """Return the JSON Schema of a short or full form; the schema shares nothing with it.
 
     Raises:
-        SchemaError: Naming the parameter that is neither a type nor a schema.
+        SchemaError: A parameter is neither a type nor a schema; names the parameter.
     """
     try:
         return to_json_object(schema if is_full_schema(schema) else _from_short(schema))
@@ -31,7 +32,7 @@ def object_schema(schema: Mapping[str, object]) -> JsonObject:
 
 
 def is_full_schema(schema: Mapping[str, object]) -> bool:
-    """True for a JSON Schema of an object; its `type` is text, which no parameter can be."""
+    """Return whether this is a full JSON Schema: its `type` is text, which no parameter can be."""
     return isinstance(schema.get("type"), str)
 
 
@@ -59,7 +60,7 @@ def _parameter_schema(name: str, parameter: dict[str, object]) -> dict[str, obje
 
 
 def _marker(key: str, value: object) -> bool:
-    """A nested object's own `required` is a list of names, and stays."""
+    """Return whether this is a marker; the `required` of a nested object is a list of names."""
     return key in _MARKERS and isinstance(value, bool)
 
 

@@ -1,14 +1,15 @@
-"""A JSON Schema in the form that strict endpoints take, where it has one.
+"""The form of a JSON Schema that strict endpoints accept.
 
-OpenAI's strict mode, and what is modelled on it, promises that every answer fits the schema, and
-for that takes part of JSON Schema only: every object names its properties, requires all of them and
-allows no other; of the keywords, those in `_KEPT`. The form made here is narrower than the schema,
-never wider, so that what fits it fits the schema too: a property with a default becomes required,
-with the default in its description, and an object that says nothing of further properties takes
-none.
+OpenAI's strict mode, and modes modelled on it, guarantee that every response matches the schema.
+They accept only a part of JSON Schema. Every object must list its properties, require all of them
+and allow no others. Only the keywords in `_KEPT` are allowed. The strict form is narrower than the
+schema, never wider, so every value that matches it also matches the schema. A property with a
+default becomes required, and its description states the default. An object without
+`additionalProperties` allows none.
 
-What cannot be narrowed without changing what the model may mean has no strict form: a property that
-may be absent and has no default, an object of any keys, "anything", and every other keyword.
+Some schemas cannot be narrowed without changing their meaning and have no strict form: a property
+that may be absent and has no default, an object with arbitrary keys, a schema that accepts any
+value, and all other keywords.
 
 Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
@@ -37,26 +38,27 @@ _KEPT: Final = frozenset(
         "maxItems",
     }
 )
-"""Keywords that go as they are; what stands in them holds no schema."""
+"""Keywords that are copied unchanged; their values contain no schemas."""
 
 _DROPPED: Final = frozenset({"default", "examples", "$schema", "$comment"})
-"""Keywords that say nothing of what fits."""
+"""Keywords that do not restrict values."""
 
 _SHAPES: Final = frozenset({"properties", "required", "additionalProperties"})
 
-# Without one of these a schema takes anything, which a strict endpoint refuses.
+# A schema without any of these accepts any value, which strict endpoints refuse.
 _SAYS_WHAT: Final = ("type", "enum", "const", "anyOf")
 
 
 class _NoStrictForm(Exception):
-    """What was met has no strict form."""
+    """A part of the schema has no strict form."""
 
 
 def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
-    """The schema as a strict endpoint takes it, sharing nothing that changes; None: there is none.
+    """Return the strict form of a schema, sharing nothing mutable with it; None if there is none.
 
     Args:
-        schema: The JSON Schema of an object; of more than `MAX_DEPTH` levels there is no form.
+        schema: The JSON Schema of an object. A schema of more than `MAX_DEPTH` levels has no strict
+            form.
     """
     whole = dict(schema)
     if is_deeper(whole, MAX_DEPTH):
@@ -68,9 +70,9 @@ def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
 
 
 def _strict(schema: JsonValue) -> JsonObject:
-    if not isinstance(schema, dict):  # `true` takes anything, `false` nothing
+    if not isinstance(schema, dict):  # `true` accepts every value, `false` none
         raise _NoStrictForm
-    if "$ref" in schema:  # nothing may stand beside it, but the definitions at the root
+    if "$ref" in schema:  # no other keyword is allowed here, except the definitions at the root
         return {"$ref": schema["$ref"], **_definitions(schema)}
     strict: JsonObject = {}
     for keyword, value in schema.items():
@@ -98,7 +100,7 @@ def _may_be_object(schema: Mapping[str, JsonValue]) -> bool:
 
 
 def _closed(schema: Mapping[str, JsonValue]) -> JsonObject:
-    """The object with all its properties required, and no other allowed."""
+    """Return the object with all properties required and no others allowed."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or schema.get("additionalProperties", False) is not False:
         raise _NoStrictForm

@@ -1,7 +1,7 @@
-"""Parameters of functions and fields of classes that JSON can fill, with resolved type hints.
+"""Parameters of functions and fields of classes, with resolved type hints.
 
-Classes are attrs classes, dataclasses and TypedDicts. The schema of a tool and the conversion of
-its arguments both start here, so that they cannot disagree on what a parameter is.
+Classes are attrs classes, dataclasses and TypedDicts. A tool's schema and the conversion of its
+arguments both use this module, so that they agree on the parameters.
 """
 
 import dataclasses
@@ -28,23 +28,23 @@ from agent_actors.schema.docstrings import Docstring, parse_docstring
 
 REQUIRED: Final = inspect.Parameter.empty
 
-# The default of a field that may be absent and whose default has no value to show: the default of a
-# factory, and a key of a TypedDict.
+# The default of an optional field whose default has no value to show: a factory's default, or a key
+# of a TypedDict.
 _UNTOLD: Final = object()
 
-# For type checkers `attrs.Factory` is a function.
+# Type checkers see `attrs.Factory` as a function.
 _FACTORY: Final = type(cast(object, attrs.Factory(list[object])))
 
 
 @attrs.frozen
 class Parameter:
-    """A parameter of a function, or a field of a class, that JSON is to fill.
+    """A parameter of a function, or a field of a class, that receives a JSON value.
 
     Attributes:
-        name: Its name, in JSON as in Python.
-        hint: Its type, resolved.
-        default: Its default; `REQUIRED` if there is none.
-        description: What a docstring says of it; empty if nothing.
+        name: The name, the same in JSON and in Python.
+        hint: The type, resolved.
+        default: The default; `REQUIRED` if there is none.
+        description: The description in the docstring; empty if there is none.
     """
 
     name: str
@@ -54,16 +54,16 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """True if it has no default."""
+        """True if there is no default."""
         return self.default is REQUIRED
 
 
 def parameters_of(function: Callable[..., object]) -> tuple[Parameter, ...]:
-    """The parameters of a function, a method, a partial or an object that is called.
+    """Return the parameters of a function, a method, a partial or a callable object.
 
     Raises:
-        SchemaError: A parameter has no hint, cannot be given by name, or takes any number of
-            values; or a hint names what is not there.
+        SchemaError: A parameter has no hint, is positional-only or variadic, or a name in a hint
+            does not exist at run time.
     """
     target = callable_target(function)
     bound = function.keywords if isinstance(function, functools.partial) else {}
@@ -77,7 +77,7 @@ def parameters_of(function: Callable[..., object]) -> tuple[Parameter, ...]:
 
 
 def callable_target(function: Callable[..., object]) -> Callable[..., object]:
-    """The function that is behind a method, a partial or an object that is called."""
+    """Return the function behind a method, a partial or a callable object."""
     while isinstance(function, functools.partial):
         function = cast(Callable[..., object], function.func)
     if inspect.isroutine(function):
@@ -88,11 +88,13 @@ def callable_target(function: Callable[..., object]) -> Callable[..., object]:
 def _hint(name: str, hints: Mapping[str, Any], parameter: inspect.Parameter) -> Any:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise SchemaError(
-            f"parameter {parameter}: any number of values has no place in a schema; "
+            f"parameter {parameter}: a schema cannot describe *args or **kwargs; "
             "name each parameter"
         )
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise SchemaError(f"parameter {name!r} is positional-only, and arguments come by name")
+        raise SchemaError(
+            f"parameter {name!r} is positional-only, but arguments are passed by name"
+        )
     if name not in hints:
         hint = "; decorate the bound method instead" if name in ("self", "cls") else ""
         raise SchemaError(f"parameter {name!r} has no type hint{hint}")
@@ -100,7 +102,7 @@ def _hint(name: str, hints: Mapping[str, Any], parameter: inspect.Parameter) -> 
 
 
 def type_name(hint: Any) -> str:
-    """How a hint is written, for messages."""
+    """Return a hint as text, for messages."""
     if hint is None or hint is type(None):
         return "None"
     if isinstance(hint, type) and not get_args(hint):
@@ -109,7 +111,7 @@ def type_name(hint: Any) -> str:
 
 
 def unwrapped(hint: Any) -> Any:
-    """What stands behind a `NewType`, a `type` alias, `Required` or `NotRequired`."""
+    """Return the type behind a `NewType`, a `type` alias, `Required` or `NotRequired`."""
     while True:
         if isinstance(hint, NewType):
             hint = hint.__supertype__
@@ -122,10 +124,10 @@ def unwrapped(hint: Any) -> Any:
 
 
 def class_fields(cls: Any) -> tuple[Parameter, ...] | None:
-    """The fields that the constructor takes, as JSON names them; None for any other class.
+    """Return the fields of the constructor, by their JSON names; None for an unsupported class.
 
     Raises:
-        SchemaError: A name in a hint is not there when the program runs.
+        SchemaError: A name in a hint does not exist at run time.
     """
     if attrs.has(cls):
         return _attrs_fields(cls)
@@ -135,9 +137,9 @@ def class_fields(cls: Any) -> tuple[Parameter, ...] | None:
 
 
 def class_docstring(cls: type) -> Docstring:
-    """What the class's own docstring says; the signature that dataclasses write says nothing."""
+    """Return the class's own docstring; the signature that dataclasses generate is ignored."""
     text = vars(cls).get("__doc__")
-    # From Python 3.15 on the class holds an object that writes the signature when it is read.
+    # From Python 3.15 on, the attribute is an object that generates the signature when it is read.
     written = not isinstance(text, str) or text.startswith(f"{cls.__name__}(")
     return parse_docstring(None if written else text)
 
@@ -177,7 +179,7 @@ def _typeddict_fields(cls: Any) -> tuple[Parameter, ...]:
 
 
 def _key_required(cls: Any, name: str, hint: Any) -> bool:
-    """`__required_keys__` alone would miss `Required[...]` that was written as a string."""
+    """Return whether a key is required; `__required_keys__` misses a `Required` in a string."""
     if get_origin(hint) in (Required, NotRequired):
         return get_origin(hint) is Required
     return name in cls.__required_keys__

@@ -1,8 +1,9 @@
-"""Arguments against a tool's schema, by jsonschema-rs.
+"""Validation of arguments against a tool's schema, by jsonschema-rs.
 
-Schemas come from strangers: nothing is ever fetched (the library would follow a remote `$ref` over
-HTTP), what is checked is bounded, and so is what is told. Only the first fault is looked for: to
-list them all costs the library seconds on a large array of wrong items.
+Schemas may come from untrusted sources. Nothing is ever fetched (the library would follow a remote
+`$ref` over HTTP), and the size of checked values and of error messages is limited. Only the first
+error is determined: listing all errors takes the library seconds for a large array of invalid
+items.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError, ToolArgumentsError
 from agent_actors.schema.convert import describe_value
 
-# A model needs the field and the rule; more of its own text back crowds its context.
+# A model needs the field and the rule; repeating more of its own text would fill its context.
 _MAX_MESSAGE_CHARACTERS: Final = 500
 _MAX_FIELD_CHARACTERS: Final = 120
 
@@ -22,14 +23,16 @@ Check = Callable[[JsonObject], None]
 
 
 def compile_schema(schema: Mapping[str, JsonValue], *, tool: str) -> Check:
-    """A function that raises `ToolArgumentsError` for arguments that do not fit the schema.
+    """Return a function that raises `ToolArgumentsError` for arguments that violate the schema.
 
     Raises:
-        SchemaError: The schema is not of an object, breaks the rules of JSON Schema, or refers
-            to what is outside of it.
+        SchemaError: The schema is not that of an object, is not valid JSON Schema, or has an
+            external reference.
     """
     if schema.get("type") != "object":
-        raise SchemaError(f"tool {tool!r}: the schema's type must be 'object', as arguments are")
+        raise SchemaError(
+            f"tool {tool!r}: the schema's type must be 'object', because arguments are objects"
+        )
     try:
         validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
     except jsonschema_rs.ValidationError as error:
@@ -45,21 +48,21 @@ def compile_schema(schema: Mapping[str, JsonValue], *, tool: str) -> Check:
             validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
             raise _arguments_error(error, tool, names) from None
-        except ValueError as error:  # too deep, or no JSON: surrogates in keys and the like
-            raise ToolArgumentsError(f"no valid JSON: {_cut(str(error))}", tool=tool) from None
+        except ValueError as error:  # too deep, or not JSON: for example, surrogates in keys
+            raise ToolArgumentsError(f"not valid JSON: {_cut(str(error))}", tool=tool) from None
 
     return check
 
 
 def _refuse(uri: str) -> NoReturn:
-    raise LookupError(f"{uri} is outside of the schema, and nothing is fetched")
+    raise LookupError(f"{uri} is outside of the schema; nothing is fetched")
 
 
 def _schema_error(error: jsonschema_rs.ValidationError, tool: str) -> SchemaError:
     if "retrieving it failed" in error.message:
         return SchemaError(
-            f"tool {tool!r}: the schema refers to something outside of it, and nothing is fetched; "
-            f"put it under $defs: {_cut(error.message)}"
+            f"tool {tool!r}: the schema has an external reference, which is not fetched; "
+            f"put its target under $defs: {_cut(error.message)}"
         )
     field = _path(error.instance_path)
     where = f" at {field}" if field else ""
@@ -73,13 +76,13 @@ def _arguments_error(
     match error.kind:
         case jsonschema_rs.ValidationErrorKind.Required(property=name):
             field = f"{field}.{name}" if field else str(name)
-            fault = "required, and missing"
+            fault = "required, but missing"
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=unexpected):
             offered = f"; known are {', '.join(names)}" if not field else ""
             field = f"{field}.{unexpected[0]}" if field else unexpected[0]
             fault = f"unknown{offered}"
         case jsonschema_rs.ValidationErrorKind.FalseSchema() if not (field or names):
-            fault = "no arguments are known; expected an empty object"
+            fault = "the tool has no parameters; expected an empty object"
         case _:
             fault = _fault(error)
     field = _cut(field, _MAX_FIELD_CHARACTERS)
@@ -89,7 +92,7 @@ def _arguments_error(
 
 
 def _fault(error: jsonschema_rs.ValidationError) -> str:
-    """What was expected and what came, in words that need no knowledge of JSON Schema."""
+    """Return the expected and the actual value, worded without JSON Schema terms."""
     expected = _expected(error)
     if not expected:
         return error.message
@@ -106,7 +109,8 @@ def _expected(error: jsonschema_rs.ValidationError) -> str:
         case kinds.Constant(expected_value=value):
             return repr(value)
         case kinds.AnyOf(context=branches) | kinds.OneOfNotValid(context=branches):
-            # A branch that fails deeper down has a fault of its own: the library's text has it all.
+            # A branch that fails at a deeper path has its own error; the library's message contains
+            # all.
             firsts = [branch[0] for branch in branches if branch]
             if any(first.instance_path != error.instance_path for first in firsts):
                 return ""
@@ -117,7 +121,7 @@ def _expected(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _path(parts: Sequence[str | int]) -> str:
-    """Such as `items[0].name`."""
+    """Return a path, for example `items[0].name`."""
     text = ""
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

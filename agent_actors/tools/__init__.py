@@ -1,4 +1,4 @@
-"""Tools: what a model may call, made from functions or from any object of the right shape."""
+"""Tools that a model may call, made from functions or from objects of the right shape."""
 
 from agent_actors.tools.context import ToolContext as ToolContext
 from agent_actors.tools.decorator import tool as tool

@@ -1,4 +1,4 @@
-"""The tool by which a model asks the person whom it works for."""
+"""The tool with which a model asks the user a question."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ ASK_USER_QUESTION: Final = "AskUserQuestion"
 
 def _nobody(arguments: JsonObject) -> str:
     del arguments
-    raise LookupError("there is nobody to ask here; a runtime asks, through `runtime.questions()`")
+    raise LookupError("only a runtime can ask the user; see `runtime.questions`")
 
 
 ask_user_question: Final[Tool] = Tool(
     ASK_USER_QUESTION,
-    "Ask the user a question and wait for the answer. Use it when you cannot go on without a "
+    "Ask the user a question and wait for the answer. Use it when you cannot continue without a "
     "decision or a fact that only the user has.",
     {
         "type": "object",
@@ -37,5 +37,5 @@ ask_user_question: Final[Tool] = Tool(
 
 
 def asks_the_user(tool: Tool) -> bool:
-    """Whether this is the tool above; one of the caller's own may have its name."""
+    """Return whether this is the tool above; a tool of the caller may have the same name."""
     return tool.handler is ask_user_question.handler

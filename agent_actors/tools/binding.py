@@ -1,4 +1,4 @@
-"""How a call's arguments reach a handler: as one dict, or by name in the annotated types."""
+"""Passing of a call's arguments to a handler: as one dict, or by name in the annotated types."""
 
 import inspect
 import types
@@ -18,39 +18,39 @@ Handler: TypeAlias = Callable[..., object]
 
 
 class Binding(Protocol):
-    """Calls a handler with a call's arguments."""
+    """Calls a handler with the arguments of a tool call."""
 
     @property
     def takes_context(self) -> bool:
-        """True if the handler wants a `ToolContext`."""
+        """True if the handler takes a `ToolContext`."""
         ...
 
     def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
-        """Call it, and return what it returns: for an async handler, an awaitable.
+        """Call the handler and return its return value; for an async handler, an awaitable.
 
         Raises:
-            ToolArgumentsError: An argument does not fit the parameter's type.
+            ToolArgumentsError: An argument does not match the parameter's type.
         """
         ...
 
 
 @attrs.frozen
 class OneDict:
-    """The handler takes one dict, and perhaps the context after it."""
+    """A binding for handlers that take one dict, optionally followed by the context."""
 
     takes_context: bool
 
     @classmethod
     def of(cls, handler: Handler, *, tool: str) -> "OneDict":
-        """Read off the handler's signature whether it takes the context.
+        """Return the binding of a handler, determined from the handler's signature.
 
         Raises:
-            ConfigError: It cannot be called with one dict, or with a dict and a context.
+            ConfigError: The handler accepts neither one dict nor a dict and a context.
         """
         try:
             signature = inspect.signature(handler)
         except (TypeError, ValueError):
-            return cls(takes_context=False)  # some builtins tell no signature
+            return cls(takes_context=False)  # some builtins have no signature
         for takes_context in (False, True):
             if _takes(signature, 1 + takes_context):
                 wants = takes_context or _second_is_context(handler, signature)
@@ -61,18 +61,18 @@ class OneDict:
         )
 
     def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
-        """Call it with the dict, and the context if it takes one."""
+        """Call the handler with the dict, and with the context if it takes one."""
         return handler(arguments, context) if self.takes_context else handler(arguments)
 
 
 @attrs.frozen
 class ByName:
-    """The handler takes each argument by name, in its annotated type.
+    """A binding for handlers that take each argument by name, in its annotated type.
 
     Attributes:
-        tool: The tool's name, for messages.
-        parameters: The parameters that arguments fill.
-        context_parameter: The one that takes the context; None if there is none.
+        tool: The tool's name, for error messages.
+        parameters: The parameters that receive arguments.
+        context_parameter: Name of the parameter that receives the context; None if there is none.
     """
 
     tool: str
@@ -81,11 +81,11 @@ class ByName:
 
     @property
     def takes_context(self) -> bool:
-        """True if a parameter is annotated `ToolContext`."""
+        """True if a parameter is annotated with `ToolContext`."""
         return self.context_parameter is not None
 
     def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
-        """Call it with the arguments structured, and the context where it wants it."""
+        """Call the handler with converted arguments, and with the context if it takes one."""
         named = structure_arguments(self.parameters, arguments, tool=self.tool)
         if self.context_parameter is not None:
             named[self.context_parameter] = context
@@ -93,25 +93,25 @@ class ByName:
 
 
 def is_context_hint(hint: object) -> bool:
-    """True for `ToolContext`, and for a union of it with None."""
+    """Return whether the hint is `ToolContext` or a union that contains it."""
     if get_origin(hint) in (Union, types.UnionType):
         return any(argument is ToolContext for argument in get_args(hint))
     return hint is ToolContext
 
 
 def runs_async(handler: Handler, *, tool: str) -> bool:
-    """True if calling the handler gives a coroutine.
+    """Return whether calling the handler returns a coroutine.
 
     Raises:
-        ConfigError: It is no callable, or a generator, which has no one result.
+        ConfigError: The handler is not callable, or is a generator, which has no single result.
     """
     if not callable(handler):
         raise ConfigError(f"tool {tool!r}: the handler must be callable; got {handler!r:.80}")
     target = callable_target(handler)
     if inspect.isasyncgenfunction(target) or inspect.isgeneratorfunction(target):
         raise ConfigError(
-            f"tool {tool!r}: the handler is a generator, and a call has one result; return it, "
-            "and tell of progress with ToolContext.report"
+            f"tool {tool!r}: the handler is a generator, but a call has one result; return it, "
+            "and report progress with ToolContext.report"
         )
     return inspect.iscoroutinefunction(target)
 
@@ -125,12 +125,12 @@ def _takes(signature: inspect.Signature, count: int) -> bool:
 
 
 def _second_is_context(handler: Handler, signature: inspect.Signature) -> bool:
-    """A second parameter with a default gets the context only if its hint says so."""
+    """Return whether the second parameter takes the context: only if its hint says so."""
     if not _takes(signature, 2):
         return False
     second = [*signature.parameters][1:2]
     try:
         hints = resolved_hints(callable_target(handler))
     except SchemaError:
-        return False  # the dict form needs no hints, so one that cannot be read is no fault
+        return False  # the dict form needs no hints, so an unresolvable hint is not an error
     return bool(second) and is_context_hint(hints.get(second[0]))

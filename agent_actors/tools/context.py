@@ -1,4 +1,4 @@
-"""What a tool may know of the run that it serves. Free of trio: the executor implements it."""
+"""The interface through which a tool learns about its run. Does not depend on trio."""
 
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,7 @@ from agent_actors.domain.run import RunInfo
 
 
 class ToolContext(Protocol):
-    """The call and the run that a handler serves; every member may be used from a thread too."""
+    """The context of a tool call; handlers may use every member from a thread, too."""
 
     @property
     def session_id(self) -> str:
@@ -30,7 +30,7 @@ class ToolContext(Protocol):
 
     @property
     def call_id(self) -> str:
-        """The id of this call, unique in its session: good as an idempotency key."""
+        """The id of this call, unique in its session; usable as an idempotency key."""
         ...
 
     @property
@@ -40,21 +40,21 @@ class ToolContext(Protocol):
 
     @property
     def cwd(self) -> Path:
-        """The working directory of the run's options, absolute."""
+        """The working directory of the run's options, as an absolute path."""
         ...
 
     @property
     def run(self) -> RunInfo:
-        """The run as it stands now."""
+        """The current state of the run."""
         ...
 
     @property
     def cancelled(self) -> bool:
-        """True once the call was cancelled: a handler in a thread looks here and returns."""
+        """True if the call was cancelled. A handler in a thread should check it and return."""
         ...
 
     def report(self, progress: JsonValue) -> None:
-        """Tell the run's readers how far the call is; never blocks, a slow reader may miss it."""
+        """Report progress to the readers of the run; never blocks. Slow readers may miss it."""
         ...
 
     def record(self, event: EventBuilder) -> None:
@@ -75,28 +75,28 @@ class ToolContext(Protocol):
 
 @attrs.frozen
 class DetachedContext:
-    """The context of a call that no run asked for: `Tool.execute` in manual mode."""
+    """The context of a call outside of a run: `Tool.execute` in manual mode."""
 
     tool_name: str
 
     @property
     def session_id(self) -> str:
-        """Empty: there is no session."""
+        """Always empty: there is no session."""
         return ""
 
     @property
     def run_id(self) -> str:
-        """Empty: there is no run."""
+        """Always empty: there is no run."""
         return ""
 
     @property
     def request_id(self) -> str:
-        """Empty: there is no request."""
+        """Always empty: there is no request."""
         return ""
 
     @property
     def call_id(self) -> str:
-        """Empty: there is no call of a model."""
+        """Always empty: there is no call of a model."""
         return ""
 
     @property
@@ -106,16 +106,16 @@ class DetachedContext:
 
     @property
     def run(self) -> RunInfo:
-        """An empty one."""
+        """An empty `RunInfo`."""
         return RunInfo("", "", "", iteration=0, started_at=0.0)
 
     @property
     def cancelled(self) -> bool:
-        """False: nobody can cancel it through here."""
+        """Always False: the call cannot be cancelled through this context."""
         return False
 
     def report(self, progress: JsonValue) -> None:
-        """Nobody listens."""
+        """Do nothing: there are no readers."""
 
     def record(self, event: EventBuilder) -> None:
         """Raise `RuntimeError`: there is no session."""

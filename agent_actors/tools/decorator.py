@@ -1,4 +1,4 @@
-"""`@tool`: a tool from a function."""
+"""The decorator `@tool`, which makes a tool from a function."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -11,12 +11,12 @@ from agent_actors.schema.type_hints import callable_target, parameters_of
 from agent_actors.tools.binding import ByName, Handler, is_context_hint
 from agent_actors.tools.tool import OnCancel, Tool, Validator, check_name
 
-# Tells "not given" from None, which means a tool without a schema.
+# Distinguishes "not given" from None, which means a tool without a schema.
 _FROM_HINTS: Final[Mapping[str, object]] = {}
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options that every form of `@tool` takes; see `Tool`."""
+    """The options that every form of `@tool` accepts; see `Tool`."""
 
     timeout: float | None
     exclusive: bool
@@ -48,27 +48,28 @@ def tool(
     input_schema: Mapping[str, object] | None = _FROM_HINTS,
     **options: Unpack[ToolOptions],
 ) -> Tool | Callable[[Handler], Tool]:
-    """Make a `Tool` of a function: from its hints, or from a schema.
+    """Make a `Tool` from a function with type hints, or from a function and a schema.
 
-    Typed form, `@tool` or `@tool(timeout=5)`: name, description and schema come from the
-    function's name, docstring and hints, and the arguments arrive by name in their annotated
-    types. A parameter annotated `ToolContext` gets the context and is not in the schema. No
-    unknown arguments are taken.
+    Typed form, `@tool` or `@tool(timeout=5)`: name, description and schema are taken from the
+    function's name, docstring and hints. The arguments are passed by name in their annotated types.
+    A parameter annotated with `ToolContext` receives the context and is not part of the schema.
+    Unknown arguments are refused.
 
-    Dict form, `@tool("name", "description", {...})`: the handler takes one dict, and optionally
-    the `ToolContext` second. The schema is a JSON Schema of an object, or short:
-    `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int,
-    "required": False}}`. A default tells the model what absence means; the dict holds what came.
+    Dict form, `@tool("name", "description", {...})`: the handler takes one dict, and optionally the
+    `ToolContext` as second argument. The schema is a JSON Schema of an object, or the short form:
+    `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int, "required":
+    False}}`. A default only tells the model the meaning of an absent value; the dict contains the
+    arguments as received.
 
     Args:
-        name: The tool's name; the function's own if not given.
-        description: For the model; the docstring without its sections if not given.
-        input_schema: Makes it the dict form; None: any object is taken unchecked.
+        name: The tool's name; by default, the function's name.
+        description: Description for the model; by default, the docstring without its sections.
+        input_schema: Selects the dict form; None accepts any object without validation.
         **options: `timeout`, `exclusive`, `max_concurrency`, `on_cancel`, `validator`, `read_only`,
-            `destructive`, `idempotent`, `open_world`; see `Tool`.
+        `destructive`, `idempotent`, `open_world`; see `Tool`.
 
     Raises:
-        ConfigError: Naming the tool and what about it cannot work.
+        ConfigError: The tool is invalid; names the tool and the problem.
     """
     if name is not None and not isinstance(name, str):
         return _typed(name, None, None, {})
@@ -103,7 +104,9 @@ def _typed(
     except SchemaError as error:
         raise SchemaError(f"tool {name!r}: {error}") from None
     if len(contexts) > 1:
-        raise ConfigError(f"tool {name!r}: one ToolContext is enough; got {', '.join(contexts)}")
+        raise ConfigError(
+            f"tool {name!r}: expected at most one ToolContext parameter; got {', '.join(contexts)}"
+        )
     binding = ByName(name, taken, contexts[0] if contexts else None)
     return Tool(
         name, _described(function, description), schema, function, binding=binding, **options
@@ -115,7 +118,7 @@ def _name(function: Handler, name: str | None) -> str:
         return name
     own = getattr(function, "__name__", None)
     if own is None:
-        raise ConfigError(f"{function!r:.80} has no name of its own; say @tool(name=...)")
+        raise ConfigError(f"{function!r:.80} has no name; use @tool(name=...)")
     return str(own)
 
 

@@ -1,4 +1,4 @@
-"""What a handler returns, as what a model is told."""
+"""Conversion of a handler's return value to the result for the model."""
 
 import json
 
@@ -11,12 +11,12 @@ from agent_actors.domain.json import JsonObject, JsonValue
 
 @attrs.frozen
 class ToolOutput:
-    """The outcome of a call; a handler may return one to say more than a plain value can.
+    """The result of a tool call; a handler may return one to set more than the content.
 
     Attributes:
-        content: What the model is told: text, JSON, or blocks in their dict form.
-        data: Structured data kept beside it for the caller; the model does not see it.
-        is_error: True if the call failed; then `content` says why.
+        content: The result that the model receives: text, JSON, or blocks in their dict form.
+        data: Additional structured data for the caller; the model does not receive it.
+        is_error: True if the call failed; `content` then contains the reason.
     """
 
     content: str | JsonObject | list[JsonValue]
@@ -25,14 +25,14 @@ class ToolOutput:
 
 
 def to_output(value: object) -> ToolOutput:
-    """A handler's return value as a `ToolOutput`, sharing nothing with it that can change.
+    """Return a handler's return value as a `ToolOutput` that shares no mutable part with it.
 
-    Text stays text, None is empty text. Dicts, lists, attrs and dataclass instances stay JSON;
-    numbers, bools and enums become JSON text. A block, or a list of blocks, becomes their dict
-    form.
+    Text stays text; None becomes empty text. Dicts, lists, attrs and dataclass instances become
+    JSON values; numbers, bools and enums become JSON text. A block, or a list of blocks, becomes
+    their dict form.
 
     Raises:
-        TypeError: The value is no JSON; names its type, and where in it the fault is.
+        TypeError: The value cannot be represented in JSON; names the type and the path.
     """
     if isinstance(value, ToolOutput):
         return ToolOutput(

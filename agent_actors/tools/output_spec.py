@@ -1,14 +1,14 @@
-"""The type that a run's answer has to be of: its schema, and the check of what came.
+"""The required type of a run's output: its schema, and the validation of responses.
 
-An `OutputSpec` is made once, with the agent, and shared by any number of runs. On the wire an
-answer is always one JSON object, since no endpoint takes anything else for a schema's root: what is
-no object (a list, a union, one of several texts) stands in one as its only field, `output`. It
-knows nothing of how the answer is asked for, and nothing of runs.
+An `OutputSpec` is made once, with the agent, and any number of runs share it. On the wire, the
+output is always one JSON object, because endpoints accept only objects at the root of a schema. A
+value that is not an object (a list, a union, one of several texts) is the only field, `output`, of
+such an object. This module does not know how providers request the output.
 
-Reading is strict where it matters and lenient where models err without meaning anything by it:
-blanks and a code fence around the whole are taken off, an object that is repeated or wrapped in a
-string is taken out, a bare value stands for the object with the one field. Text around the JSON is
-a fault: nothing is ever searched for in prose.
+Validation is strict about the value and lenient about its form. Whitespace and a code fence around
+the complete text are removed. An object that is repeated or wrapped in a string is extracted. A
+bare value is accepted in place of the object with one field. Other text around the JSON is an
+error: JSON is never searched for in prose.
 """
 
 import json
@@ -32,7 +32,7 @@ from agent_actors.schema.validate import Check, compile_schema
 T_co = TypeVar("T_co", covariant=True)
 
 FIELD: Final = "output"
-"""The one field of the object around what is no object; also the name of what has none."""
+"""The only field of the object around a value that is not an object; also the default name."""
 
 _MAX_NAME_CHARACTERS: Final = 64
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -72,23 +72,24 @@ OutputVerdict: TypeAlias = Valid[T_co] | Invalid
 
 @attrs.frozen(eq=False)
 class OutputSpec(Generic[T_co]):
-    """What a run's answer has to be, where a class alone does not say it.
+    """The required output of a run, for types that are not a class.
 
-    `AgentOptions(output_type=…)` takes a class as it is. This is for unions and literals, which
-    type checkers do not take for a class: name the type twice, for them and for the program, as in
-    `OutputSpec[City | Unknown](City | Unknown)`. For a JSON Schema there is `json_schema`.
+    `AgentOptions(output_type=…)` accepts a class directly. Use an `OutputSpec` for unions and
+    literals, which type checkers do not treat as classes. Write the type twice, once for type
+    checkers and once for the program: `OutputSpec[City | Unknown](City | Unknown)`. Use
+    `json_schema` for a JSON Schema.
 
     Args:
         form: An attrs class, a dataclass, a TypedDict, or any other type that a tool's parameter
             may have.
-        name: What it is called on the wire; empty: as the type is.
-        description: What it is, for the model; empty: as the type's docstring says.
-        strict: Whether an endpoint with a strict mode is to keep to the schema; None: if the schema
-            has a strict form.
+        name: The name on the wire; empty: the type's name.
+        description: Description for the model; empty: the type's docstring.
+        strict: True to make endpoints with a strict mode enforce the schema, False not to; None:
+            True if the schema has a strict form.
 
     Raises:
-        ConfigError: A strict form is demanded, and there is none.
-        SchemaError: The type has no JSON Schema, or the schema is none.
+        ConfigError: `strict` is True, but the schema has no strict form.
+        SchemaError: The type has no JSON Schema, or the schema is invalid.
     """
 
     form: object
@@ -116,26 +117,26 @@ class OutputSpec(Generic[T_co]):
         description: str = "",
         strict: bool | None = None,
     ) -> "OutputSpec[JsonValue]":
-        """What a JSON Schema describes; the output is plain JSON.
+        """Return a spec for a JSON Schema; the output is plain JSON.
 
         Args:
-            schema: The schema, of whatever it is. Nothing outside of it is ever fetched.
-            name: What it is called on the wire; empty: its `title`.
-            description: What it is, for the model; empty: its own `description`.
-            strict: As for the class itself.
+            schema: A JSON Schema of any type. External references are never fetched.
+            name: The name on the wire; empty: the schema's `title`.
+            description: Description for the model; empty: the schema's `description`.
+            strict: As for the class.
 
         Raises:
-            ConfigError: A strict form is demanded, and there is none.
-            SchemaError: It is no JSON Schema.
+            ConfigError: `strict` is True, but the schema has no strict form.
+            SchemaError: The value is not a valid JSON Schema.
         """
         form = dict(schema)
         return OutputSpec[JsonValue](form, name=name, description=description, strict=strict)
 
     def check(self, text: str) -> OutputVerdict[T_co]:
-        """See whether an answer's text is what was asked for.
+        """Validate the text of a response.
 
         Args:
-            text: The whole answer.
+            text: The complete response.
         """
         try:
             value = _json_in(text)
@@ -152,11 +153,11 @@ class OutputSpec(Generic[T_co]):
             return self._read(answer)
         except ToolArgumentsError as error:
             fault = str(error)
-            return Invalid(fault, f"The answer does not fit: {fault}. Give the whole answer again.")
+            return Invalid(fault, f"Invalid response: {fault}. Give the complete response again.")
 
     def _read(self, value: JsonObject) -> Valid[T_co]:
         data = value[FIELD] if self._bare else value
-        own = copy_json(data)  # what is made of it may hold parts of it
+        own = copy_json(data)  # the result may share parts with it
         if isinstance(self.form, Mapping):
             return Valid(cast(T_co, own), data)
         path = FIELD if self._bare else ""
@@ -164,24 +165,24 @@ class OutputSpec(Generic[T_co]):
         return Valid(cast(T_co, made), data)
 
     def _no_json(self, fault: str) -> Invalid:
-        # Whoever answers in prose may never have been shown the schema.
+        # A model that responds with prose may never have received the schema.
         schema = json.dumps(self.schema.schema, ensure_ascii=False)
         return Invalid(
             fault,
-            f"The answer does not fit: {fault}. Answer with one JSON object and nothing else. "
-            f"It has to fit this JSON Schema: {schema}",
+            f"Invalid response: {fault}. Respond with one JSON object and nothing else. "
+            f"It must match this JSON Schema: {schema}",
         )
 
 
-# A frozen class sets its derived fields this way, in `__attrs_post_init__` only.
+# Derived fields of a frozen class are set with this function, in `__attrs_post_init__` only.
 _set: Final = object.__setattr__
 
 
 def as_output_spec(form: object) -> OutputSpec[object] | None:
-    """What an agent's `output_type` asks for; None if its text is all that is wanted.
+    """Return the spec of an agent's `output_type`; None if the output is plain text.
 
     Raises:
-        SchemaError: It has no JSON Schema.
+        SchemaError: The type has no JSON Schema.
     """
     if form is None or form is str:
         return None
@@ -203,8 +204,8 @@ def _schema_of(form: object) -> JsonObject:
 
 
 def _around(schema: JsonObject) -> JsonObject:
-    """The object with one field that stands for what is no object."""
-    # References within a schema start from its root, and so its definitions move there.
+    """Return an object schema with one field, whose schema is this one."""
+    # References within a schema start at its root, so the definitions move there.
     moved: JsonObject = {key: value for key, value in schema.items() if key in _AT_ROOT}
     held: JsonObject = {key: value for key, value in schema.items() if key not in _AT_ROOT}
     return {
@@ -232,8 +233,8 @@ def _output_schema(
     strict = None if spec.strict is False else strict_form(schema)
     if spec.strict and strict is None:
         raise ConfigError(
-            f"output_type {name}: strict=True, and its schema has no strict form; give every field "
-            "a type and no default factory, or leave strict out"
+            f"output_type {name}: strict=True, but its schema has no strict form; give every field "
+            "a type and no default factory, or omit strict"
         )
     return OutputSchema(name, schema, spec.description or description, strict)
 
@@ -246,28 +247,28 @@ def _checker(schema: JsonObject, name: str) -> Check:
 
 
 class _NoJsonError(Exception):
-    """The text is no JSON; says why."""
+    """The text is not JSON; the message is the reason."""
 
 
 def _json_in(text: str) -> JsonValue:
-    """The one JSON value that a text is.
+    """Return the one JSON value in a text.
 
     Raises:
-        _NoJsonError: It is none.
+        _NoJsonError: The text is not one JSON value.
     """
     text = _unfenced(text.strip(_BLANKS))
     if not text:
-        raise _NoJsonError("the answer is empty")
+        raise _NoJsonError("the response is empty")
     if nests_deeper(text, MAX_DEPTH):
-        raise _NoJsonError(f"the answer is nested more than {MAX_DEPTH} levels deep")
+        raise _NoJsonError(f"the response is nested more than {MAX_DEPTH} levels deep")
     value: JsonValue = None
     fault = ""
     try:
         value = cast(JsonValue, msgspec.json.decode(text))
     except (msgspec.DecodeError, UnicodeError) as error:
-        fault = f"the answer is no JSON: {error}"
+        fault = f"the response is not JSON: {error}"
     if fault or isinstance(value, str):
-        # An object repeated, or with halves of characters in it, or inside a string.
+        # An object that is repeated, contains lone surrogates, or is wrapped in a string.
         parsed = parse_arguments(text)
         if len(parsed) == 1 and isinstance(parsed[0], GoodArguments) and parsed[0].input:
             return parsed[0].input
@@ -277,7 +278,7 @@ def _json_in(text: str) -> JsonValue:
 
 
 def _unfenced(text: str) -> str:
-    """What stands in a code fence around the whole text; the text, if there is none."""
+    """Return the content of a code fence around the complete text; without a fence, the text."""
     head, line_end, rest = text.partition("\n")
     language = head.removeprefix(_FENCE).strip(_BLANKS)
     if not (line_end and head.startswith(_FENCE) and rest.endswith(_FENCE)):

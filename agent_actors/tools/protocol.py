@@ -1,4 +1,4 @@
-"""Tools of other makes: any object of the right shape is one."""
+"""Structural types of tools: any object of the right shape is accepted as a tool."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeAlias, TypedDict, cast, runtime_checkable
@@ -10,54 +10,54 @@ from agent_actors.tools.tool import Tool
 
 @runtime_checkable
 class ToolProtocol(Protocol):
-    """The shape of a tool: what it is called, what it takes, and how it is run.
+    """The interface of a tool: name, description, schema and a method that runs it.
 
-    An object that says `parameters` instead of `input_schema` (`ParametersTool`) will do as well,
-    and so will an `execute` that is sync or takes a `ToolContext` second. `read_only`,
-    `destructive`, `idempotent` and `open_world` are taken over where it has them.
+    An object with `parameters` instead of `input_schema` (`ParametersTool`) is accepted too, and so
+    is an `execute` that is sync or takes a `ToolContext` as second argument. The attributes
+    `read_only`, `destructive`, `idempotent` and `open_world` are used if they exist.
     """
 
     @property
     def name(self) -> str:
-        """Letters, digits, `_` and `-`; 64 at most."""
+        """Up to 64 letters, digits, `_` and `-`."""
         ...
 
     @property
     def description(self) -> str:
-        """What it does and when to use it, for the model."""
+        """Purpose of the tool and when to use it, for the model."""
         ...
 
     @property
     def input_schema(self) -> Mapping[str, JsonValue] | None:
-        """The JSON Schema of its arguments; None: any object is taken unchecked."""
+        """The JSON Schema of the arguments; None accepts any object without validation."""
         ...
 
     async def execute(self, arguments: dict[str, JsonValue], /) -> object:
-        """Run it, and return what a handler may return."""
+        """Run the tool; return any value that a handler may return."""
         ...
 
 
 @runtime_checkable
 class ParametersTool(Protocol):
-    """A `ToolProtocol` that calls its schema `parameters`."""
+    """A `ToolProtocol` that names its schema `parameters`."""
 
     @property
     def name(self) -> str:
-        """Letters, digits, `_` and `-`; 64 at most."""
+        """Up to 64 letters, digits, `_` and `-`."""
         ...
 
     @property
     def description(self) -> str:
-        """What it does and when to use it, for the model."""
+        """Purpose of the tool and when to use it, for the model."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, JsonValue] | None:
-        """The JSON Schema of its arguments; None: any object is taken unchecked."""
+        """The JSON Schema of the arguments; None accepts any object without validation."""
         ...
 
     async def execute(self, arguments: dict[str, JsonValue], /) -> object:
-        """Run it, and return what a handler may return."""
+        """Run the tool; return any value that a handler may return."""
         ...
 
 
@@ -65,7 +65,7 @@ AnyTool: TypeAlias = Tool | ToolProtocol | ParametersTool
 
 
 class _Traits(TypedDict, total=False):
-    """What a tool says of itself; `Tool` checks that these are truths and fit together."""
+    """Optional properties of a tool; `Tool` validates their types and combination."""
 
     read_only: bool
     destructive: bool | None
@@ -74,10 +74,10 @@ class _Traits(TypedDict, total=False):
 
 
 def as_tool(obj: object) -> Tool:
-    """The object as a `Tool`: itself, or a `Tool` that calls its `execute`.
+    """Return the object as a `Tool`: itself, or a `Tool` that calls its `execute`.
 
     Raises:
-        ConfigError: It has not the shape of a tool, or something about it cannot work.
+        ConfigError: The object does not have the interface of a tool, or is an invalid tool.
     """
     if isinstance(obj, Tool):
         return obj
@@ -87,7 +87,7 @@ def as_tool(obj: object) -> Tool:
         return Tool(obj.name, obj.description, obj.parameters, obj.execute, **_traits(obj))
     hint = "; decorate the function with @tool" if callable(obj) else ""
     raise ConfigError(
-        f"{obj!r:.80} is no tool: expected name, description, input_schema (or parameters) and "
+        f"{obj!r:.80} is not a tool: expected name, description, input_schema (or parameters) and "
         f"execute{hint}"
     )
 
@@ -98,15 +98,15 @@ def _traits(obj: object) -> _Traits:
 
 
 def check_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    """All of them as `Tool`s, in order.
+    """Return all tools as `Tool`s, in order.
 
     Raises:
-        ConfigError: One is no tool, or two have the same name.
+        ConfigError: An item is not a tool, or two tools have the same name.
     """
     checked: dict[str, Tool] = {}
     for item in tools:
         adapted = as_tool(item)
         if adapted.name in checked:
-            raise ConfigError(f"two tools are named {adapted.name!r}; each needs a name of its own")
+            raise ConfigError(f"two tools are named {adapted.name!r}; each needs a unique name")
         checked[adapted.name] = adapted
     return tuple(checked.values())

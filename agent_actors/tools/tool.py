@@ -1,9 +1,9 @@
-"""A tool: a value that says what it is, checks arguments and calls its handler.
+"""The class `Tool`: a description for the model, validation of arguments, and a handler.
 
-A `Tool` is frozen and holds no state of any run, so that any number of runs may share it. It knows
-no trio: whoever calls it decides where a sync handler runs, when it is cancelled and what it waits
-for. `handler` stays the user's own function; how the arguments reach it (as one dict, or by name
-and in the annotated types) is the business of `Binding`.
+A `Tool` is immutable and holds no state of a run, so any number of runs may share it. It does not
+depend on trio: its caller decides in which thread a sync handler runs and when it is cancelled.
+`handler` is the user's own function; a `Binding` defines how it receives the arguments (as one
+dict, or by name in the annotated types).
 """
 
 import inspect
@@ -26,38 +26,39 @@ from agent_actors.tools.output import ToolOutput, to_output
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]
 
-# The strictest of the endpoints' common rules.
+# The strictest of the common rules of endpoints.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_NAME_CHARACTERS: Final = 64
 
 
 @attrs.frozen(eq=False, init=False)
 class Tool:
-    """A tool on offer to a model.
+    """A tool that a model may call.
 
     Attributes:
-        name: Letters, digits, `_` and `-`; 64 at most.
-        description: What it does and when to use it, for the model.
-        input_schema: The JSON Schema of its arguments; None: any object is taken unchecked.
-        handler: The user's own function, sync or async; of an external tool one that raises.
-        external: It has no handler here: the caller carries its calls out.
-        timeout: Deadline of one call, in seconds; None: the runtime's default.
-        exclusive: Runs alone among its run's calls.
-        max_concurrency: The most calls of it at once in a runtime; None: no bound of its own.
-        on_cancel: For a sync handler, whether a cancelled call ends when its thread returns
-            (`join`), or at once, leaving the thread to itself (`abandon`).
-        validator: Called with the arguments after the schema check; returns what is wrong with
-            them, or None.
-        read_only: It changes nothing outside of the run.
-        destructive: It may overwrite, delete or undo, and does not only add; never with
-            `read_only`.
-        idempotent: To call it again with the same arguments changes nothing more; always with
-            `read_only`.
-        open_world: It reaches beyond a closed domain of this machine: the network, other people,
-            programs of any kind.
-        binding: How arguments reach the handler.
+        name: Up to 64 letters, digits, `_` and `-`.
+        description: Purpose of the tool and when to use it, for the model.
+        input_schema: The JSON Schema of the arguments; None accepts any object without validation.
+        handler: The user's function, sync or async; for an external tool, a function that raises.
+        external: True if the tool has no handler; the caller of the run executes its calls.
+        timeout: Timeout of one call, in seconds; None: the runtime's default.
+        exclusive: True if no other call of the run may run at the same time.
+        max_concurrency: Maximum number of concurrent calls of this tool in a runtime; None: no
+            limit of its own.
+        on_cancel: For a sync handler: `join` ends a cancelled call when its thread returns;
+            `abandon` ends it immediately and lets the thread continue.
+        validator: Called with the arguments after validation by the schema; returns an error
+            message, or None.
+        read_only: True if the tool changes nothing outside of the run.
+        destructive: True if the tool may overwrite, delete or revert something instead of only
+            adding; never together with `read_only`.
+        idempotent: True if a repeated call with the same arguments has no further effect; always
+            True with `read_only`.
+        open_world: True if the tool accesses more than a closed domain on this machine: the
+            network, other people, arbitrary programs.
+        binding: Defines how the handler receives the arguments.
         is_async: True if the handler is async.
-        takes_context: True if the handler wants a `ToolContext`.
+        takes_context: True if the handler takes a `ToolContext`.
     """
 
     name: str
@@ -98,37 +99,38 @@ class Tool:
         open_world: bool = True,
         binding: Binding | None = None,
     ) -> None:
-        """Make a tool whose handler takes one dict of arguments, or one without a handler.
+        """Make a tool with a handler that takes one dict of arguments, or without a handler.
 
-        One without is *external*. Its calls pass hooks and permissions like any other; then the run
-        ends suspended with them in `result.external_calls`, and goes on when `runtime.resume` is
-        given their results. What is said here of how a handler runs makes no difference to it.
+        A tool without a handler is *external*. Hooks and permissions apply to its calls as to any
+        other. The run then ends suspended, with the calls in `result.external_calls`, and continues
+        when `runtime.resume` receives their results. Options about running the handler have no
+        effect on an external tool.
 
-        What it says of itself (`read_only` and so on) decides what a `PermissionPolicy` asks about.
-        Meanings and defaults are those of the Model Context Protocol's tool annotations: of a tool
-        that says nothing the worst is assumed.
+        A `PermissionPolicy` uses `read_only`, `destructive`, `idempotent` and `open_world` to
+        decide about calls. Their meanings and defaults are those of the Model Context Protocol's
+        tool annotations: the worst is assumed of a tool that does not set them.
 
         Args:
-            name: Letters, digits, `_` and `-`; 64 at most.
-            description: For the model.
-            input_schema: A JSON Schema of an object, or the short form (see `tool`), or None.
+            name: Up to 64 letters, digits, `_` and `-`.
+            description: Description for the model.
+            input_schema: A JSON Schema of an object, the short form (see `tool`), or None.
             handler: Called with one dict, and with the `ToolContext` if it has a second parameter;
-                None: an external tool.
-            timeout: Seconds; None: the runtime's default.
-            exclusive: Runs alone among its run's calls.
-            max_concurrency: The most calls of it at once in a runtime.
+                None makes an external tool.
+            timeout: Timeout of one call, in seconds; None: the runtime's default.
+            exclusive: True if no other call of the run may run at the same time.
+            max_concurrency: Maximum number of concurrent calls of this tool in a runtime.
             on_cancel: `join` or `abandon`, for a sync handler.
-            validator: A further check of the arguments.
-            read_only: It changes nothing outside of the run.
-            destructive: It may overwrite, delete or undo; None: yes, unless it is `read_only`.
-            idempotent: Calling it again changes nothing more; of what is `read_only` that is so
-                whatever is said here.
-            open_world: It reaches beyond a closed domain of this machine.
-            binding: How arguments reach the handler, where it does not take one dict; `@tool` on
-                a typed function gives it.
+            validator: Additional validation of the arguments.
+            read_only: True if the tool changes nothing outside of the run.
+            destructive: True if the tool may overwrite, delete or revert something; None: the
+                opposite of `read_only`.
+            idempotent: True if a repeated call has no further effect; ignored with `read_only`.
+            open_world: True if the tool accesses more than a closed domain on this machine.
+            binding: Defines how a handler that does not take one dict receives the arguments; set
+                by `@tool` for a typed function.
 
         Raises:
-            ConfigError: Naming the tool and what about it cannot work.
+            ConfigError: The tool is invalid; names the tool and the problem.
         """
         check_name(name)
         _check_options(name, description, timeout, max_concurrency, on_cancel)
@@ -162,18 +164,19 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told of it."""
+        """The tool's name, description and schema, as the model receives them."""
         return ToolSpec(self.name, self.description, self.input_schema)
 
     def to_openai_format(self) -> ToolDict:
-        """The tool as OpenAI's wire has it."""
+        """Return the tool in OpenAI's wire format."""
         return tool_to_openai(self.spec)
 
     def check(self, arguments: JsonObject) -> None:
-        """Check arguments against the schema, then by the tool's own validator.
+        """Validate arguments against the schema, then by the tool's own validator.
 
         Raises:
-            ToolArgumentsError: Naming the field, what was expected and what came.
+            ToolArgumentsError: The arguments are invalid; names the field, the expected and the
+                actual value.
         """
         if self._check_schema is not None:
             self._check_schema(arguments)
@@ -183,15 +186,15 @@ class Tool:
                 raise ToolArgumentsError(fault, tool=self.name)
 
     async def execute(self, arguments: Mapping[str, JsonValue]) -> object:
-        """Check the arguments, call the handler, and return what it returns, as it is.
+        """Validate the arguments, call the handler, and return its return value unchanged.
 
-        For use without a runtime, in manual mode. A sync handler runs in place: it blocks the
-        event loop until it returns. The handler gets its own deep copy of the arguments.
+        For use without a runtime, in manual mode. A sync handler runs in the calling thread and
+        blocks the event loop until it returns. The handler receives a deep copy of the arguments.
 
         Raises:
-            ToolArgumentsError: The arguments do not fit.
+            ToolArgumentsError: The arguments are invalid.
 
-        Cancellation: the handler's own.
+        Cancellation: that of the handler.
         """
         own = copy_object(arguments)
         self.check(own)
@@ -199,23 +202,23 @@ class Tool:
         return await result if inspect.isawaitable(result) else result
 
     async def invoke(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
-        """Call an async handler with checked arguments, and take its result as an output.
+        """Call an async handler with validated arguments, and return its result as an output.
 
         Raises:
-            ToolArgumentsError: An argument does not fit the annotated type.
-            TypeError: The result is no JSON.
+            ToolArgumentsError: An argument does not match the annotated type.
+            TypeError: The result cannot be represented in JSON.
 
-        Cancellation: the handler's own.
+        Cancellation: that of the handler.
         """
         result = self._call(arguments, context)
         return self._output(await result if inspect.isawaitable(result) else result)
 
     def invoke_sync(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
-        """Call a sync handler with checked arguments, in the thread of the caller.
+        """Call a sync handler with validated arguments, in the calling thread.
 
         Raises:
-            ToolArgumentsError: An argument does not fit the annotated type.
-            TypeError: The result is no JSON, or the handler was async after all.
+            ToolArgumentsError: An argument does not match the annotated type.
+            TypeError: The result cannot be represented in JSON, or the handler is async.
         """
         result = self._call(arguments, context)
         if inspect.isawaitable(result):
@@ -242,16 +245,16 @@ class Tool:
 
 def _carried_out_elsewhere(arguments: JsonObject) -> str:
     del arguments
-    raise LookupError("it has no handler; its calls are for whoever started the run to carry out")
+    raise LookupError("the tool has no handler; the caller of the run executes its calls")
 
 
 def check_name(name: str) -> None:
     """Refuse a name that some endpoint would refuse.
 
     Raises:
-        ConfigError: Naming it and the rule.
+        ConfigError: The name is invalid; names the name and the rule.
     """
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - names come from strangers
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - names may come from untyped code
         raise ConfigError(f"a tool's name must be text; got {name!r:.80}")
     if not name:
         raise ConfigError("a tool's name is empty; expected letters, digits, '_' and '-'")
@@ -271,8 +274,8 @@ def _check_options(
         raise ConfigError(f"tool {name!r}: the description must be text; got {description!r:.80}")
     if timeout is not None and not timeout > 0:
         raise ConfigError(
-            f"tool {name!r}: timeout must be a positive number of seconds, math.inf for none, or "
-            f"None for the runtime's default; got {timeout!r}"
+            f"tool {name!r}: timeout must be a positive number of seconds, math.inf for no "
+            f"timeout, or None for the runtime's default; got {timeout!r}"
         )
     if max_concurrency is not None and max_concurrency < 1:
         raise ConfigError(
@@ -291,7 +294,8 @@ def _check_traits(
     idempotent: bool | None,
     open_world: bool,
 ) -> None:
-    # Said by strangers too: a text such as "false" would be true, and let through what must not.
+    # These values may come from untyped code: a text such as "false" would be true, and a check
+    # that relies on it would allow too much.
     for trait, value, may_be_none in (
         ("read_only", read_only, False),
         ("destructive", destructive, True),
@@ -302,8 +306,7 @@ def _check_traits(
             raise ConfigError(f"tool {name!r}: {trait} must be True or False; got {value!r:.80}")
     if read_only and destructive:
         raise ConfigError(
-            f"tool {name!r}: it cannot be both read_only and destructive; what only reads destroys "
-            "nothing"
+            f"tool {name!r}: it cannot be both read_only and destructive; set one of them to False"
         )
 
 
@@ -317,5 +320,5 @@ def _schema(schema: Mapping[str, object], *, tool: str) -> JsonObject:
 def _own_fault(validator: Validator, arguments: JsonObject) -> str | None:
     try:
         return validator(arguments)
-    except Exception as error:  # noqa: BLE001 - it is the user's code, and its failure the call's
+    except Exception as error:  # noqa: BLE001 - errors of the user's code fail only this call
         return f"the tool's own validator raised {type(error).__name__}: {error}"

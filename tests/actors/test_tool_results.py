@@ -96,7 +96,7 @@ async def test_bad_arguments_are_an_error_result_that_names_the_field(
     assert "expected integer" in str(found.content)
     found = await run_one(executor, run, call_of(weather))
     assert found.is_error
-    assert "field city: required, and missing" in str(found.content)
+    assert "field city: required, but missing" in str(found.content)
     assert calls == []
     assert executor.statistics().calls == 0
 

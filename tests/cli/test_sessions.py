@@ -18,7 +18,7 @@ from tests.cli.helpers import Ended
 from tests.run.hooks.helpers import USE
 from tests.runtime.sessions.helpers import DISK, talk
 
-GONE = "nothing is on record under this id"
+GONE = "no session has this id"
 
 
 @attrs.frozen

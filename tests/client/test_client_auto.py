@@ -59,7 +59,7 @@ async def test_text_streams_while_tools_of_one_turn_run_at_once(autojump_clock: 
     [
         ("nope", {}, "unknown tool 'nope'; the available tools are: add, broken"),
         ("broken", {}, "tool 'broken' raised ValueError: no luck with {}"),
-        ("add", {"a": 1}, "field b: required, and missing"),
+        ("add", {"a": 1}, "field b: required, but missing"),
     ],
 )
 async def test_a_call_that_fails_is_shown_told_and_gone_on_with(

@@ -99,15 +99,18 @@ class Mine(Notification):
             "todos.changed event: Invalid enum value 'finished' - at `$.todos[0].status`",
         ),
         (note(cast(Any, 3)), "notification event: Expected `str`, got `int` - at `$.text`"),
-        (note("a", data=float("nan")), "notification event: nan is no JSON number - at `$.data`"),
-        (note("a", data=cast(Any, {"b": [b"x"]})), "a value of type bytes is no JSON (at b[0])"),
+        (
+            note("a", data=float("nan")),
+            "notification event: nan is not a JSON number - at `$.data`",
+        ),
+        (note("a", data=cast(Any, {"b": [b"x"]})), "a value of type bytes is not JSON (at b[0])"),
         (note("a", data=nested(MAX_DEPTH + 1)), "at most 100 levels deep; got more"),
         (
             UserMessage(SCOPE, "i", 1.0, "a", (TextBlock("a", extra={"x": nested(200)}),)),
             "at most 100 levels deep; got more",
         ),
         (note("a", data=endless()), "or a value that contains itself - at `$.data`"),
-        (note("a", data=10**5000), "no JSON number - at `$.data`"),
+        (note("a", data=10**5000), "not a JSON number - at `$.data`"),
         (
             UserMessage(SCOPE, "i", 1.0, "a", cast(Any, ("text",))),
             "expected a tuple of content blocks, got ('text',) - at `$.blocks`",
@@ -121,7 +124,7 @@ class Mine(Notification):
             "usage event: Expected `int`, got `str` - at `$.usage.input_tokens`",
         ),
         (ToolResult(SCOPE, "i", 1.0, "c", "t", cast(Any, 3)), "at `$.content`"),
-        (Mine(SCOPE, "i", 1.0, "a"), "expected an event of a class of agent_actors.events"),
+        (Mine(SCOPE, "i", 1.0, "a"), "expected an event class of agent_actors.events"),
     ],
 )
 def test_error_names_type_field_and_value(event: Event, message: str) -> None:

@@ -264,7 +264,7 @@ def test_lines_of_other_kinds_keep_their_places() -> None:
     read_back = loads_events([known, b'{"type":"new","n":1}', b"{}", known], "s", after_seq=4)
     types = [Notification, UnknownEvent, UnreadableEvent, Notification]
     assert [type(event) for event in read_back] == types
-    reason = "expected a JSON object with a type, and this has none"
+    reason = "expected a JSON object with a type, but this one has none"
     assert read_back[2] == UnreadableEvent("s", 7, reason, b"{}")
 
 

@@ -238,7 +238,7 @@ def test_newer_roles_parts_and_nulls_are_read() -> None:
         ({"role": "user", "content": ["a"]}, "message 1: content must be a list of objects"),
         (
             {"role": "user", "content": [{"type": "audio"}]},
-            "message 1: a content part of type 'audio' is not known",
+            "message 1: a content part of type 'audio' is not supported",
         ),
         ({"role": "assistant", "tool_calls": {}}, "message 1: tool_calls must be a list"),
         ({"role": "assistant", "tool_calls": [{"id": 3}]}, "message 1: id must be text; got 3"),

@@ -169,11 +169,11 @@ async def test_metadata_that_is_no_json_is_refused_and_leaves_nothing(store: Ses
         [append(0, "a", metadata=bad), append(0, "b", session="t", metadata={"n": 1})]
     )
     assert isinstance(outcome, SessionStoreError)
-    assert "no JSON number" in str(outcome)
+    assert "not a JSON number" in str(outcome)
     assert other is None
     assert await store.info("s") is None
     assert list(await store.load("s")) == []
-    with pytest.raises(SessionStoreError, match="no JSON number"):
+    with pytest.raises(SessionStoreError, match="not a JSON number"):
         await store.annotate("t", bad)
 
 

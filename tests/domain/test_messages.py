@@ -142,12 +142,12 @@ def test_a_good_conversation_breaks_no_rule() -> None:
     ("message", "said"),
     [
         pytest.param(
-            tool("", "t", "x"), "needs the id of the call", marks=pytest.mark.feature("WICK-014")
+            tool("", "t", "x"), "needs the id of its call", marks=pytest.mark.feature("WICK-014")
         ),
         pytest.param(tool("c1", "", "x"), "needs the name", marks=pytest.mark.feature("WICK-014")),
         pytest.param(
             Message("tool", (TextBlock("x"),)),
-            "needs the id of the call",
+            "needs the id of its call",
             marks=pytest.mark.feature("WICK-014"),
         ),
         pytest.param(
@@ -190,7 +190,7 @@ def test_user_input_is_of_user_and_system_and_not_empty() -> None:
     Messages().system("a").user("b").validate_user_input()
     with pytest.raises(MessageError, match="at least one user or system message"):
         Messages().validate_user_input()
-    with pytest.raises(MessageError, match="message 1: role 'assistant' is not for callers"):
+    with pytest.raises(MessageError, match="message 1: role 'assistant' is not allowed here"):
         Messages().user("a").assistant("b").validate_user_input()
     with pytest.raises(MessageError, match="message 0: a user message needs content"):
         Messages().user(" ").validate_user_input()

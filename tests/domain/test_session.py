@@ -17,14 +17,14 @@ def test_any_text_names_a_session(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        (7, "is text; got int"),
-        (None, "is text; got NoneType"),
+        (7, "must be text; got int"),
+        (None, "must be text; got NoneType"),
         ("", "must not be empty"),
         ("x" * (MAX_SESSION_ID + 1), "at most 256 characters; got 257"),
-        ("ab\0", r"cannot hold '\\x00' \(at 2\)"),
-        ("\ud800", "cannot hold"),
-        ("a\u2028", "cannot hold"),
-        ("a\x7f", "cannot hold"),
+        ("ab\0", r"cannot contain '\\x00' \(at 2\)"),
+        ("\ud800", "cannot contain"),
+        ("a\u2028", "cannot contain"),
+        ("a\x7f", "cannot contain"),
     ],
 )
 def test_what_cannot_name_a_session_is_told_why(name: object, told: str) -> None:

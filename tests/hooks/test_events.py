@@ -49,7 +49,7 @@ def test_a_decision_that_rewrites_nothing_leaves_an_event_the_very_same(event: P
 
 def test_an_answer_can_only_be_rewritten_as_text() -> None:
     event = AfterModelEvent(answer=ModelCompleted(()), text="said", iteration=1)
-    with pytest.raises(ConfigError, match="an answer is text; modified_output is a dict"):
+    with pytest.raises(ConfigError, match="modified_output must be text here; got dict"):
         event.rewritten(HookDecision(modified_output={}))
 
 

@@ -109,13 +109,13 @@ def test_what_has_no_name_is_called_unnamed() -> None:
     ("hooks", "says"),
     [
         ({"pre_tool": [look]}, "there is no phase 'pre_tool'; did you mean 'pre_tool_use'?"),
-        ({"zzz": [look]}, "there is no phase 'zzz'; there are: session_start"),
+        ({"zzz": [look]}, "there is no phase 'zzz'; known phases: session_start"),
         ({7: [look]}, "there is no phase 7"),
         ({"stop": ["look"]}, "on_stop takes functions; got 'look'"),
         ([look], "expected a Hook, or a mapping from phases to functions; got <function look"),
         ({"stop": lambda: None}, "takes 0 arguments; a hook for on_stop takes 1, or 2 with the"),
         ({"wrap_tool_call": [look]}, "takes 1 arguments; a hook for wrap_tool_call takes 2, or 3"),
-        ({"stop": HookMatcher("a", [look])}, "a matcher is for tools, and on_stop comes for none"),
+        ({"stop": HookMatcher("a", [look])}, "a matcher selects tools, but on_stop has no tool"),
         (
             {"pre_tool_use": HookMatcher("a", [look], deadline=0)},
             "a deadline must be above 0 seconds; got 0",
@@ -126,7 +126,7 @@ def test_what_has_no_name_is_called_unnamed() -> None:
         ),
         (
             {"pre_tool_use": HookMatcher(cast(str, ["a"]), [look])},
-            "a matcher is text such as 'Edit|Write'; got ['a']",
+            "a matcher must be text, as in 'Edit|Write'; got ['a']",
         ),
         (look, "a mapping from phases to functions, or several; got <function look"),
         (Guard, "a mapping from phases to functions, or several; got <class"),
@@ -145,7 +145,7 @@ def test_a_matcher_may_stand_for_one_function() -> None:
 def test_a_name_that_is_no_text_is_refused() -> None:
     hook = Guard()
     hook.name = cast(str, 5)
-    with pytest.raises(ConfigError, match="a hook's name is text; got 5"):
+    with pytest.raises(ConfigError, match="a hook's name must be text; got 5"):
         compile_hooks(hook)
 
 
@@ -161,7 +161,7 @@ def test_a_method_with_nearly_the_name_of_a_phase_is_a_slip() -> None:
             """Beside the phase itself it is nobody's slip."""
 
     with pytest.raises(
-        ConfigError, match="hook 'Slip': befor_tool is no phase; did you mean 'before_tool'"
+        ConfigError, match="hook 'Slip': befor_tool is not a phase; did you mean 'before_tool'"
     ):
         compile_hooks(Slip())
     assert compile_hooks(Helped())

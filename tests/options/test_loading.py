@@ -149,14 +149,17 @@ def test_secrets_come_from_the_environment(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("api_key: ${NO_SUCH}", "api_key is to come from the environment variable 'NO_SUCH'"),
-        ("headers: {x: '${NO_SUCH}'}", "headers.x is to come from the environment variable"),
+        ("api_key: ${NO_SUCH}", "api_key refers to the environment variable 'NO_SUCH'"),
+        ("headers: {x: '${NO_SUCH}'}", "headers.x refers to the environment variable"),
         ("api_key: '${}'", "environment variable '', which is not set"),
         ("api_key: 5", "api_key must be a string; got a value of type int"),
         ("headers: [5]", "headers must be a mapping; got a value of type list"),
         ("modell: m", "there is no field 'modell'; did you mean 'model'?"),
         ("5: m", "there is no field 5; Known: "),
-        ("tools: [add]", "tools holds Python objects, which a file cannot; pass it in code"),
+        (
+            "tools: [add]",
+            "tools takes Python objects, which a file cannot contain; pass it in code",
+        ),
         ("output_type: int", "as in AgentOptions.from_file(…, output_type=…)"),
         ("provider: 5", "provider must be the name of a profile; got 5"),
         ("provider: olama", "did you mean 'ollama'?"),
@@ -169,20 +172,20 @@ def test_secrets_come_from_the_environment(
         ("permissions: {deny: 5}", "permissions: "),
         ("permissions: plann", "plann"),
         ("fallbacks: [{modle: m}]", "fallbacks: there is no field 'modle'"),
-        ("fallbacks: [5]", "fallbacks must hold models' names"),
+        ("fallbacks: [5]", "fallbacks must contain names of models"),
         ("temperature: hot", "temperature must be a number, or None; got 'hot'"),
         ("temperature: yes", "temperature must be a number, or None; got True"),
         ("model: 2024-01-01", "model must be a string; got datetime.date("),
         ("[1, 2]", "expected a table of fields, such as model and base_url; got [1, 2]"),
         ("just a text", "expected a table of fields"),
-        ("a: [", "no YAML: "),
-        ("model: a\nmodel: b", "no YAML: the key 'model' comes twice"),
-        ("extra_body: {a: {b: 1, b: 2}}", "the key 'b' comes twice"),
-        ("a: &x [1]\nb: *x", "aliases (*name) are not taken; write the value out"),
+        ("a: [", "not YAML: "),
+        ("model: a\nmodel: b", "not YAML: the key 'model' occurs twice"),
+        ("extra_body: {a: {b: 1, b: 2}}", "the key 'b' occurs twice"),
+        ("a: &x [1]\nb: *x", "aliases (*name) are not supported; repeat the value"),
         ("a: &x [*x]", "aliases"),
-        ("a: !!python/object/apply:os.getcwd []", "no YAML: "),
-        ("[" * 200_000, "no YAML: tables and lists are more than 50 deep"),
-        ("? [a]\n: 1", "no YAML: "),
+        ("a: !!python/object/apply:os.getcwd []", "not YAML: "),
+        ("[" * 200_000, "not YAML: tables and lists are nested more than 50 levels deep"),
+        ("? [a]\n: 1", "not YAML: "),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_its_name(
@@ -198,14 +201,14 @@ def test_a_mistake_in_a_file_is_told_with_its_name(
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("a.toml", "model = ", "no TOML: "),
-        ("a.toml", "model = 'a'\nmodel = 'b'", "no TOML: "),
-        ("a.json", "{", "no JSON: "),
-        ("a.json", '{"model": "a", "model": "b"}', "no JSON: the name 'model' comes twice"),
-        ("a.json", "[" * 100_000, "no JSON: "),
-        ("a.json", "null and void", "no JSON: "),
-        ("a.ini", "model = m", "its name must end in .yaml, .yml, .toml, .json; got '.ini'"),
-        ("a", "model = m", "its name must end in .yaml, .yml, .toml, .json; got ''"),
+        ("a.toml", "model = ", "not TOML: "),
+        ("a.toml", "model = 'a'\nmodel = 'b'", "not TOML: "),
+        ("a.json", "{", "not JSON: "),
+        ("a.json", '{"model": "a", "model": "b"}', "not JSON: the name 'model' occurs twice"),
+        ("a.json", "[" * 100_000, "not JSON: "),
+        ("a.json", "null and void", "not JSON: "),
+        ("a.ini", "model = m", "the file name must end in .yaml, .yml, .toml, .json; got '.ini'"),
+        ("a", "model = m", "the file name must end in .yaml, .yml, .toml, .json; got ''"),
         ("a.yaml", "#" * (2**18 + 1), "expected at most 262144 bytes of options"),
     ],
 )
@@ -222,10 +225,10 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     broken = tmp_path / "a.yaml"
     broken.write_bytes(b"\xff\xfe\xff")
     for path, told in (
-        (tmp_path / "none.yaml", "it cannot be read: No such file"),
-        (tmp_path, "it cannot be read: Is a directory"),
+        (tmp_path / "none.yaml", "the file cannot be read: No such file"),
+        (tmp_path, "the file cannot be read: Is a directory"),
         (broken, "expected text in UTF-8"),
-        ("a\0.yaml", "it cannot be read: embedded null"),
+        ("a\0.yaml", "the file cannot be read: embedded null"),
     ):
         with pytest.raises(ConfigError, match=told):
             AgentOptions.from_file(path)
@@ -319,10 +322,10 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
         ("MAX_ITERATIONS", "none", "max_iterations must be a whole number; got 'none'"),
         ("MAX_TOKENS", "9" * 5000, "max_tokens must be a whole number, or None"),
         ("TOOL_DELTAS", "maybe", "tool_deltas must be true or false; got 'maybe'"),
-        ("HEADERS", "{}", "headers cannot be put into a variable; put it into a file"),
-        ("TOOLS", "add", "tools cannot be put into a variable"),
-        ("LIMITS", "5", "limits cannot be put into a variable"),
-        ("TEMPRATURE", "1", "is no option; did you mean AGENT_ACTORS_TEMPERATURE?"),
+        ("HEADERS", "{}", "headers cannot be set by a variable; set it in a file"),
+        ("TOOLS", "add", "tools cannot be set by a variable"),
+        ("LIMITS", "5", "limits cannot be set by a variable"),
+        ("TEMPRATURE", "1", "is not an option; did you mean AGENT_ACTORS_TEMPERATURE?"),
     ],
 )
 def test_a_mistake_in_a_variable_is_told_with_its_name(name: str, text: str, told: str) -> None:

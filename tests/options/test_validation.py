@@ -88,13 +88,16 @@ def test_a_shell_shows_the_fields_and_not_what_checks_them() -> None:
         ({"headers": {"x": 1}}, "headers must map strings to strings; the entry 'x' does not"),
         ({"headers": {1: "x"}}, "headers must map strings to strings; the entry 1 does not"),
         ({"stop": 5}, "stop must be a list of strings; got 5"),
-        ({"stop": ["a", 5]}, "stop must hold non-empty strings; got 5"),
-        ({"stop": ""}, "stop must hold non-empty strings; got ''"),
+        ({"stop": ["a", 5]}, "stop must contain non-empty strings; got 5"),
+        ({"stop": ""}, "stop must contain non-empty strings; got ''"),
         ({"tools": add}, "tools must be a list of tools; got Tool("),
         ({"tools": "add"}, "tools must be a list of tools; got 'add'"),
         ({"cwd": 5}, "cwd must be a path; got 5"),
-        ({"fallbacks": 5}, "fallbacks must be a list of models' names, or of AgentOptions; got 5"),
-        ({"fallbacks": [5]}, "fallbacks must hold models' names, or AgentOptions; got 5"),
+        (
+            {"fallbacks": 5},
+            "fallbacks must be a list of names of models, or of AgentOptions; got 5",
+        ),
+        ({"fallbacks": [5]}, "fallbacks must contain names of models, or AgentOptions; got 5"),
         ({"can_use_tool": "ask"}, "can_use_tool must be a function, or None; got 'ask'"),
         ({"http_client": "x"}, "http_client must be an httpx.AsyncClient, or None; got 'x'"),
         ({"on_ask": "later"}, "on_ask must be 'wait' or 'suspend'; got 'later'"),
@@ -220,7 +223,8 @@ def test_a_keyword_that_is_no_field_is_told_with_the_nearest(
 
 def test_fields_are_named() -> None:
     with pytest.raises(
-        ConfigError, match=r"fields need names, as in AgentOptions\(model='qwen3-32b'\); got 'm'"
+        ConfigError,
+        match=r"fields must be passed by name, as in AgentOptions\(model='qwen3-32b'\); got 'm'",
     ):
         build("m")
 

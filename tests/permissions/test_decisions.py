@@ -69,21 +69,21 @@ def test_a_scope_alone_is_a_memory_without_end() -> None:
 def test_a_decision_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected 'allow', 'deny' or 'ask'; got 'yes'"):
         PermissionDecision("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ConfigError, match="only what is allowed can have another input"):
+    with pytest.raises(ConfigError, match="input requires the behavior"):
         PermissionDecision("deny", input={})
-    with pytest.raises(ConfigError, match="a question that is handed on decides nothing"):
+    with pytest.raises(ConfigError, match="remember cannot be combined with"):
         PermissionDecision("ask", remember="once")
-    with pytest.raises(ConfigError, match="another input fits the same arguments alone"):
+    with pytest.raises(ConfigError, match="input cannot be combined with a remember rule"):
         PermissionDecision("allow", input={}, remember=Remember("once", rule="Bash"))
 
 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"input": "x"}, "input is an object of JSON; got 'x'"),
-        ({"input": {"a": object()}}, r"input: a value of type object is no JSON \(at a\)"),
-        ({"reason": 5}, "reason is text; got 5"),
-        ({"remember": 5}, "remember takes a Remember; got 5"),
+        ({"input": "x"}, "input must be a JSON object; got 'x'"),
+        ({"input": {"a": object()}}, r"input: a value of type object is not JSON \(at a\)"),
+        ({"reason": 5}, "reason must be text; got 5"),
+        ({"remember": 5}, "remember must be a Remember or a scope; got 5"),
     ],
 )
 def test_a_decision_that_could_not_be_kept_is_refused(fields: Any, says: str) -> None:

@@ -26,7 +26,7 @@ async def test_closing_twice_is_closing_once_and_later_runs_are_refused() -> Non
     async with open_runtime() as runtime:
         await runtime.aclose()
         await runtime.aclose()
-        with pytest.raises(RuntimeClosed, match="takes no new work"):
+        with pytest.raises(RuntimeClosed, match="accepts no new work"):
             await runtime.run("Go.", slow(0))
         with pytest.raises(RuntimeClosed):
             runtime.subscribe(look_away)

@@ -317,14 +317,14 @@ def test_an_annotation_s_description_beats_the_docstring_s() -> None:
 @pytest.mark.parametrize(
     ("hint", "said"),
     [
-        (bytes, "parameter 'a': bytes has no JSON Schema here; supported are str, int"),
+        (bytes, "parameter 'a': bytes has no JSON Schema; supported types are str, int"),
         (complex, "parameter 'a': complex has no"),
         (list[bytes], r"parameter 'a\[\]': bytes has no"),
         (tuple[int, bytes], r"parameter 'a\[1\]': bytes has no"),
-        (dict[int, str], r"parameter 'a': JSON has str keys only, and this is dict\[int, str\]"),
+        (dict[int, str], r"parameter 'a': JSON allows only str keys; got dict\[int, str\]"),
         (typing.Iterator[int], r"parameter 'a': Iterator\[int\] has no"),
         (typing.TypeVar("T"), "parameter 'a': ~T has no"),
-        (Odd, r"parameter 'a': \(1, 2\) is no JSON value to choose"),
+        (Odd, r"parameter 'a': \(1, 2\) is not a JSON scalar"),
         ("text", "parameter 'a': text has no"),
         (int | bytes, "parameter 'a': bytes has no"),
     ],
@@ -354,7 +354,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (list[str], "abc", "field a: expected list[str], got string 'abc'"),
     (list[int], [1, "x"], "field a[1]: expected int, got string 'x'"),
     (set[int], [[1]], "field a[0]: expected int, got array"),
-    (set, [[1]], "field a: the items of a set must be hashable, and one is not"),
+    (set, [[1]], "field a: the items of a set must be hashable, but one is not"),
     (tuple[int, str], [1], "field a: expected 2 items, got 1"),
     (tuple[int, ...], {}, "field a: expected tuple[int, ...], got object"),
     (dict[str, int], [1], "field a: expected dict[str, int], got array"),
@@ -363,11 +363,11 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (Name, "otto", "field a: expected one of 'anna', got string 'otto'"),
     (Literal[1, Color.RED], True, "field a: expected one of 1, 'r', got boolean True"),
     (int | None, "x" * 200, "field a: expected int or None, got string"),
-    (Point, {"y": 1}, "field a.x: required, and missing"),
+    (Point, {"y": 1}, "field a.x: required, but missing"),
     (Point, {"x": 1, "z": 1, "w": 1}, "field a: unknown fields: w, z"),
     (Point, {"x": 1, "tags": ["a", 1]}, "field a.tags[1]: expected str, got integer 1"),
     (Positive, {"number": 0}, "field a: 'number' must be > 0: 0"),
-    (Query, {"q": 1}, "field a.must: required, and missing"),
+    (Query, {"q": 1}, "field a.must: required, but missing"),
     (Query, {"q": 1, "must": "a", "perhaps": 1}, "field a.perhaps: expected str, got integer 1"),
     (list[Noted], [{"number": 1}], "field a[0]: never right"),
     (list[Point], [{"x": "1"}], "field a[0].x: expected float, got string '1'"),
@@ -397,7 +397,7 @@ def test_absent_arguments_are_left_to_the_defaults() -> None:
 
 
 def test_a_missing_or_unknown_argument_is_named() -> None:
-    with pytest.raises(ToolArgumentsError, match="field a: required, and missing"):
+    with pytest.raises(ToolArgumentsError, match="field a: required, but missing"):
         structure_arguments([Parameter("a", int)], {}, tool="t")
     with pytest.raises(ToolArgumentsError, match="field b: unknown"):
         structure_arguments([Parameter("a", int)], {"a": 1, "b": 2}, tool="t")

@@ -111,7 +111,7 @@ def test_no_parameters_are_an_empty_object() -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ({"city": "string"}, "parameter 'city': string has no JSON Schema here"),
+        ({"city": "string"}, "parameter 'city': string has no JSON Schema"),
         ({"city": {"type": bytes}}, "parameter 'city': bytes has no"),
         ({"city": {"type": "string", "default": object()}}, "the schema is not JSON: a value of"),
         ({"type": "object", "properties": {1: {}}}, "the schema is not JSON: a key of type int"),

@@ -56,7 +56,7 @@ def test_a_hint_that_is_no_type_is_refused() -> None:
     def wrong(a: "3 +") -> None: ...  # type: ignore[valid-type] # pyright: ignore # noqa: F722, PGH003
 
     function = cast(Any, wrong)
-    with pytest.raises(SchemaError, match=r"a type hint of .*wrong is no type"):
+    with pytest.raises(SchemaError, match=r"a type hint of .*wrong is not a type"):
         parameters_of(function)
 
 

@@ -39,8 +39,8 @@ def city_tool() -> Tool:
         ({"type": "object", "properties": {"a": {"pattern": "("}}}, "invalid schema"),
         ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "invalid schema"),
         ({"type": "object", "$schema": "https://example.org/own"}, "invalid schema"),
-        ({"type": "object", "default": math.nan}, "nan is no JSON number"),
-        ({"type": "object", "x": object()}, "no JSON"),
+        ({"type": "object", "default": math.nan}, "nan is not a JSON number"),
+        ({"type": "object", "x": object()}, "not JSON"),
         ({"city": "string"}, "'city'"),
         ({"type": "object", "required": 10**400}, "invalid schema"),
     ],
@@ -107,7 +107,7 @@ def test_nothing_remote_is_ever_fetched_for_a_schema(
 
 def test_a_remote_reference_is_refused_with_what_to_do() -> None:
     schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}
-    with pytest.raises(SchemaError, match=r"refers to something outside of it.*\$defs"):
+    with pytest.raises(SchemaError, match=r"has an external reference.*\$defs"):
         Tool("weather", "", schema, echo)
 
 
@@ -127,7 +127,7 @@ def field_tool(schema: JsonValue) -> Tool:
 
 def test_a_missing_field_is_named() -> None:
     error = refused(city_tool(), {})
-    assert (str(error), error.field) == ("field city: required, and missing", "city")
+    assert (str(error), error.field) == ("field city: required, but missing", "city")
 
 
 def test_a_wrong_type_names_field_expectation_and_value() -> None:
@@ -154,7 +154,7 @@ def test_an_unknown_field_is_told_with_the_known_ones() -> None:
         str(refused(made, {"city": "P", "unit": 1})) == "field unit: unknown; known are city, days"
     )
     none = Tool("t", "", {"type": "object", "additionalProperties": False}, echo)
-    assert str(refused(none, {"a": 1})) == "no arguments are known; expected an empty object"
+    assert str(refused(none, {"a": 1})) == "the tool has no parameters; expected an empty object"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_arguments_nested_beyond_reason_are_refused_not_fatal() -> None:
         child: JsonObject = {}
         innermost["a"] = child
         innermost = child
-    assert str(refused(city_tool(), deep)).startswith("no valid JSON")
+    assert str(refused(city_tool(), deep)).startswith("not valid JSON")
     while deep:  # taken apart by hand: freeing it in one go would recurse
         deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
 
@@ -233,4 +233,4 @@ def test_a_pattern_that_backtracks_for_ever_does_not() -> None:
 
 
 def test_a_key_that_no_json_could_hold_is_refused() -> None:
-    assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("no valid JSON")
+    assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("not valid JSON")

@@ -200,7 +200,9 @@ def test_a_parameter_annotated_as_context_gets_it_and_is_not_in_the_schema() -> 
 def test_a_second_context_is_refused() -> None:
     def probe(one: ToolContext, two: ToolContext) -> None: ...
 
-    with pytest.raises(ConfigError, match="tool 'probe': one ToolContext is enough; got one, two"):
+    with pytest.raises(
+        ConfigError, match="tool 'probe': expected at most one ToolContext parameter; got one, two"
+    ):
         tool(probe)
 
 
@@ -248,13 +250,13 @@ class Service:
 
 
 UNFIT: list[tuple[Any, str]] = [
-    (variadic, r"tool 'variadic': parameter \*cities: str: any number of values"),
-    (keywords, r"tool 'keywords': parameter \*\*cities: str: any number of values"),
+    (variadic, r"tool 'variadic': parameter \*cities: str: a schema cannot describe"),
+    (keywords, r"tool 'keywords': parameter \*\*cities: str: a schema cannot describe"),
     (positional, "tool 'positional': parameter 'city' is positional-only"),
     (unhinted, "tool 'unhinted': parameter 'city' has no type hint$"),
     (Service.method, "tool 'method': parameter 'self' has no type hint; decorate the bound"),
-    (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema here; supported are"),
-    (unknown, "tool 'unknown': a type hint of unknown names 'Nowhere', which is not there"),
+    (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema; supported types are"),
+    (unknown, "tool 'unknown': a type hint of unknown names 'Nowhere', which does not exist"),
     (wrong, "tool 'wrong': "),
 ]
 
@@ -271,7 +273,7 @@ def test_a_signature_without_a_schema_is_refused_by_parameter(function: Any, sai
         (lambda: "", "tool name '<lambda>' is invalid"),
         (Service, "@tool needs a function; got <class"),
         (3, "@tool needs a function; got 3"),
-        (Service(), r"has no name of its own; say @tool\(name=...\)"),
+        (Service(), r"has no name; use @tool\(name=...\)"),
     ],
 )
 def test_what_is_no_named_function_is_refused(function: Any, said: str) -> None:

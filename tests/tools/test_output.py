@@ -108,17 +108,17 @@ def looped() -> list[object]:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (b"bytes", "a value of type bytes is no JSON; expected text"),
-        (object(), "a value of type object is no JSON"),
-        ({"a": [1, {2j}]}, r"a value of type complex is no JSON \(at a\[1\]\[\]\)"),
-        ({1: "x"}, "a key of type int is no JSON key; use str"),
-        ({"a": {None: 1}}, r"a key of type NoneType is no JSON key \(at a\)"),
-        (math.nan, "nan is no JSON number"),
-        ([math.inf], r"inf is no JSON number \(at \[0\]\)"),
-        ({"a": 10**5_000}, r"a number of thousands of digits is no JSON number \(at a\)"),
-        (Reading, "the class Reading is no JSON value"),
+        (b"bytes", "a value of type bytes is not JSON; expected text"),
+        (object(), "a value of type object is not JSON"),
+        ({"a": [1, {2j}]}, r"a value of type complex is not JSON \(at a\[1\]\[\]\)"),
+        ({1: "x"}, "a key of type int is not a JSON key; use str"),
+        ({"a": {None: 1}}, r"a key of type NoneType is not a JSON key \(at a\)"),
+        (math.nan, "nan is not a JSON number"),
+        ([math.inf], r"inf is not a JSON number \(at \[0\]\)"),
+        ({"a": 10**5_000}, r"a number of thousands of digits is not a JSON number \(at a\)"),
+        (Reading, "the class Reading is not a JSON value"),
         (looped(), "list is nested too deeply for JSON, or contains itself"),
-        (ToolOutput("", data=object()), "a value of type object is no JSON"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        (ToolOutput("", data=object()), "a value of type object is not JSON"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     ],
 )
 def test_what_is_no_json_is_refused_with_type_and_place(value: object, said: str) -> None:

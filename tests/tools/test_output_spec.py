@@ -173,17 +173,17 @@ def test_a_bare_value_stands_for_the_object_with_the_one_field(text: str, value:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "the answer is empty"),
-        (" \n", "the answer is empty"),
-        ("```json\n```", "the answer is empty"),
-        ("Paris", "the answer is no JSON"),
-        (f"Here it is: {PARIS}", "the answer is no JSON"),
-        (f"```the answer\n{PARIS}\n```", "the answer is no JSON"),
-        (f"{PARIS}\n```", "the answer is no JSON"),
-        ('{"name": "Par', "the answer is no JSON"),
-        ('{"name": NaN}', "the answer is no JSON"),
-        (PARIS + '{"name": "Rome"}', "the answer is no JSON"),
-        ('{"name": ' + "[" * 1_000, "the answer is nested more than 100 levels deep"),
+        ("", "the response is empty"),
+        (" \n", "the response is empty"),
+        ("```json\n```", "the response is empty"),
+        ("Paris", "the response is not JSON"),
+        (f"Here it is: {PARIS}", "the response is not JSON"),
+        (f"```the answer\n{PARIS}\n```", "the response is not JSON"),
+        (f"{PARIS}\n```", "the response is not JSON"),
+        ('{"name": "Par', "the response is not JSON"),
+        ('{"name": NaN}', "the response is not JSON"),
+        (PARIS + '{"name": "Rome"}', "the response is not JSON"),
+        ('{"name": ' + "[" * 1_000, "the response is nested more than 100 levels deep"),
         ("[]", "expected a JSON object, got array"),
         ("null", "expected a JSON object, got null"),
         ('"Paris"', "expected a JSON object, got string 'Paris'"),
@@ -194,14 +194,14 @@ def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
 ) -> None:
     wrong = misfit(OutputSpec[object](City), text)
     assert wrong.fault.startswith(fault)
-    assert wrong.feedback.startswith(f"The answer does not fit: {fault}")
+    assert wrong.feedback.startswith(f"Invalid response: {fault}")
     assert '"required": ["name"]' in wrong.feedback
 
 
 @pytest.mark.parametrize(
     ("form", "text", "fault"),
     [
-        (City, "{}", "field name: required, and missing"),
+        (City, "{}", "field name: required, but missing"),
         (City, '{"name": 3}', "field name: expected string, got integer 3"),
         (City, '{"name": "a", "x": 1}', "field x: unknown; known are name, people"),
         (list[City], '{"output": [{"name": 1}]}', "field output[0].name: expected string"),
@@ -215,9 +215,7 @@ def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
 def test_a_misfit_is_told_with_its_path(form: object, text: str, fault: str) -> None:
     wrong = misfit(OutputSpec[object](form), text)
     assert fault in wrong.fault
-    assert wrong.feedback == (
-        f"The answer does not fit: {wrong.fault}. Give the whole answer again."
-    )
+    assert wrong.feedback == (f"Invalid response: {wrong.fault}. Give the complete response again.")
 
 
 def test_what_is_told_of_a_hostile_answer_is_bounded() -> None:
@@ -238,7 +236,10 @@ def test_the_output_and_its_json_share_nothing() -> None:
         (object(), "output_type: parameter 'output'"),
         (bytes, "output_type: parameter 'output'"),
         ({"type": "object", "properties": 3}, "output_type: invalid schema"),
-        ({"type": "object", "$ref": "http://example.org/x"}, "output_type: the schema refers"),
+        (
+            {"type": "object", "$ref": "http://example.org/x"},
+            "output_type: the schema has an external reference",
+        ),
         ({"type": object()}, "output_type: the schema is not JSON"),
     ],
 )

@@ -74,9 +74,9 @@ def undecorated(city: str) -> str:
 @pytest.mark.parametrize(
     ("obj", "said"),
     [
-        (undecorated, "is no tool: expected name, .* decorate the function with @tool"),
-        ({"name": "x"}, r"{'name': 'x'} is no tool: expected name, description, input_schema"),
-        (None, "None is no tool"),
+        (undecorated, "is not a tool: expected name, .* decorate the function with @tool"),
+        ({"name": "x"}, r"{'name': 'x'} is not a tool: expected name, description, input_schema"),
+        (None, "None is not a tool"),
     ],
 )
 def test_what_has_not_the_shape_is_refused(obj: Any, said: str) -> None:

@@ -213,7 +213,7 @@ def test_a_validator_of_its_own_speaks_after_the_schema() -> None:
     made.check(given)
     assert given == {"city": "Rome"}
     assert str(refused(made, {"city": "Paris"})) == "not Paris again"
-    assert str(refused(made, {})) == "field city: required, and missing"
+    assert str(refused(made, {})) == "field city: required, but missing"
 
 
 def test_a_validator_that_raises_refuses_the_call() -> None:
@@ -296,7 +296,7 @@ async def test_a_result_that_is_no_json_names_the_tool_and_the_type() -> None:
     made = city_tool(handler)
     with pytest.raises(TypeError, match=r"tool 'weather' returned object: a value of type object"):
         made.invoke_sync({"city": ""}, None)
-    with pytest.raises(TypeError, match=r"returned dict: .* type bytes is no JSON \(at at\[0\]\)"):
+    with pytest.raises(TypeError, match=r"returned dict: .* type bytes is not JSON \(at at\[0\]\)"):
         made.invoke_sync({"city": "deep"}, None)
 
 

@@ -1,6 +1,6 @@
-"""Hooks that come along, each as a program of a user's own would have it.
+"""Hooks that the package provides, written as hooks of users are.
 
-They use nothing that a hook of your own could not use. `docs/how-to/hooks.md` shows them at work.
+They use only the public API of hooks. `docs/how-to/hooks.md` shows examples.
 """
 
 from agent_actors.hooks.builtin.audit import AuditLog as AuditLog

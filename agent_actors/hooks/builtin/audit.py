@@ -1,10 +1,10 @@
-"""AuditLog: what was asked, what was tried and what came of it, a line of JSON each.
+"""`AuditLog`: a hook that writes a JSON line for each prompt, tool call and outcome.
 
-It keeps nothing, and knows no files: each line is handed to an async function that returns when the
-line is safe, such as `agent_actors.audit.AuditFile.write`. What it raises ends
-the run, since what
-cannot be recorded is not done. Register it first: what others rewrite or refuse is then told as it
-was asked, and what runs as it runs.
+The hook stores nothing and does not access files. It passes each line to an async function that
+returns when the line is safely stored, for example `agent_actors.audit.AuditFile.write`. An
+exception of that function ends the run, because actions that cannot be recorded must not happen.
+Register this hook first: lines then show requests before other hooks rewrite or refuse them, and
+calls as they run.
 """
 
 import json
@@ -26,7 +26,7 @@ from agent_actors.hooks.events import (
 from agent_actors.hooks.hook import Hook, HookContext, ToolCall
 from agent_actors.tools.output import ToolOutput
 
-# Characters that are kept of a text: enough to know it by.
+# Default number of characters to keep of a text: enough to recognize it.
 KEEP: Final = 2_000
 
 WriteLine: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -40,15 +40,16 @@ class AuditLog(Hook):
     """Writes a line for each session, prompt, tool call and end of a run.
 
     Every line has `at` (seconds since the epoch), `event`, `session` and `run`. The events are
-    `session.start`, `prompt`, `tool.asked` (as the model wants it), `tool.begun` (as it runs, after
-    hooks and rules; written before the tool begins), `tool.ended`, `run.ended` and `session.end`.
+    `session.start`, `prompt`, `tool.asked` (the call as the model requests it), `tool.begun` (the
+    call as it runs, after hooks and rules; written before the tool starts), `tool.ended`,
+    `run.ended` and `session.end`.
 
     Args:
-        write: Takes a line with its line end, and returns when it is safe.
-        keep: Characters that are kept of a prompt, a result and each text of a call's arguments;
-            what is longer is cut, and told how long it was.
-        clean: Changes what is about to be written, such as `RedactSecrets().clean`.
-        clock: Seconds since the epoch.
+        write: Receives a line with its line end, and returns when the line is safely stored.
+        keep: Number of characters to keep of a prompt, a result and each text in the arguments of a
+            call; longer texts are cut, and their length is noted.
+        clean: Changes values before they are written, for example `RedactSecrets().clean`.
+        clock: Returns the time in seconds since the epoch.
 
     Raises:
         ConfigError: `keep` is negative.
@@ -72,22 +73,22 @@ class AuditLog(Hook):
         self._clock = clock
 
     async def session_start(self, event: SessionStartEvent, ctx: HookContext) -> None:
-        """A session is opened here."""
+        """Record that a session was opened in this runtime."""
         await self._write(event.session_id, event.run_id, "session.start", source=event.source)
 
     async def user_prompt_submit(self, event: UserPromptSubmitEvent, ctx: HookContext) -> None:
-        """The caller spoke."""
+        """Record the caller's prompt."""
         await self._write(event.session_id, event.run_id, "prompt", text=event.prompt)
 
     async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
-        """The model wants a call; another hook may still rewrite or refuse it."""
-        if not event.recheck and not event.nested:  # of a run below only this would be known
+        """Record a call that the model requests; other hooks may still rewrite or refuse it."""
+        if not event.recheck and not event.nested:  # nested runs would have only this event
             await self._tool(event, "tool.asked")
 
     async def wrap_tool_call(
         self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
     ) -> ToolOutput:
-        """The call runs, with these arguments."""
+        """Record that the call runs, with its final arguments."""
         await self._write(
             ctx.run.session_id,
             ctx.run.run_id,
@@ -99,12 +100,12 @@ class AuditLog(Hook):
         return await call_next(call)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> None:
-        """The call has ended, in time or not."""
+        """Record that the call ended, also after a timeout."""
         result = event.tool_result
         await self._tool(event, "tool.ended", failed=event.is_error, result=result)
 
     async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> None:
-        """The run has ended, however it did."""
+        """Record that the run ended, regardless of the outcome."""
         error = None if event.error is None else f"{type(event.error).__name__}: {event.error}"
         await self._write(
             event.session_id,
@@ -116,7 +117,7 @@ class AuditLog(Hook):
         )
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> None:
-        """The session leaves the runtime."""
+        """Record that the session leaves the runtime."""
         await self._write(event.session_id, event.run_id, "session.end", reason=event.reason)
 
     async def _tool(
@@ -130,7 +131,7 @@ class AuditLog(Hook):
     async def _write(self, session_id: str, run_id: str, what: str, **fields: JsonValue) -> None:
         said = {name: self._cut(self._clean(value)) for name, value in fields.items()}
         entry = {"at": self._clock(), "event": what, "session": session_id, "run": run_id, **said}
-        # ASCII: a lone half of a character, which a model can well write, is still told.
+        # ASCII, so that lone surrogates, which models may write, can be encoded.
         await self._write_line(json.dumps(entry).encode("ascii") + b"\n")
 
     def _cut(self, value: JsonValue) -> JsonValue:

@@ -1,7 +1,8 @@
-"""RateLimit: so many tool calls in any window of time, by session, run or tool.
+"""`RateLimit`: a hook that limits tool calls per time window, by session, run or tool.
 
-It keeps the times of the calls that it let pass, at most as many for each key as it allows. Those
-of a run stand in the run's state and are gone with it; those of sessions end with the session.
+The hook stores the times of allowed calls, at most as many per key as the limit. The times of a run
+are in the run's state and are dropped with it; the times of a session are dropped when the session
+ends.
 """
 
 import math
@@ -18,30 +19,30 @@ from agent_actors.hooks.hook import Hook, HookContext
 Scope: TypeAlias = Literal["run", "session", "all"]
 
 _SCOPES: Final = ("run", "session", "all")
-# Whose calls: the session's, or nobody's in particular; and of which tool, or of all.
+# The session (or empty), and the tool (or empty for all tools).
 _Key: TypeAlias = tuple[str, str]
-# When a call was let pass, and which.
+# The times and ids of allowed calls.
 _Times: TypeAlias = dict[_Key, "deque[tuple[float, str]]"]
 
 
 class RateLimit(Hook):
-    """Refuses a tool call when there were too many; the model is told when to try again.
+    """Refuses tool calls above a rate; the model learns when to try again.
 
-    A call that it lets pass counts, also when another hook refuses it or the tool fails. Calls of
-    runs that a tool starts count for the run, and the session, whose tool that is.
+    An allowed call counts even if another hook refuses it or the tool fails. Calls of nested runs
+    count for the run, and the session, whose tool started them.
 
     Args:
-        calls: How many are allowed in any window.
-        per: Seconds of a window.
-        scope: Whose calls are counted together: those of a `run`, of a `session`, or `all` that
-            this hook sees.
-        each_tool: Count the calls of each tool apart.
-        matcher: The tools that it is for, such as `Bash|web_*`; None: all.
-        name: Tells several limits of one agent apart.
-        clock: Seconds that never go back.
+        calls: Maximum number of calls in any window.
+        per: Length of a window, in seconds.
+        scope: The calls that are counted together: those of a `run`, of a `session`, or `all` calls
+            that this hook sees.
+        each_tool: True to count the calls of each tool separately.
+        matcher: The tools to limit, for example `Bash|web_*`; None: all.
+        name: Distinguishes several limits of one agent.
+        clock: A monotonic clock, in seconds.
 
     Raises:
-        ConfigError: A limit that cannot be, or a scope that is none.
+        ConfigError: A limit or the scope is invalid.
     """
 
     def __init__(
@@ -76,15 +77,15 @@ class RateLimit(Hook):
     async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
         """Count the call, or refuse it."""
         if event.recheck:
-            return None  # it was counted when it came first
+            return None  # it was already counted
         table = self._table(ctx)
-        # Of a call of a run below it is the session of the run above that it counts for.
+        # A nested call counts for the session of the parent run.
         of_session = ctx.run.session_id if self._scope == "session" else ""
         key = (of_session, event.tool_name if self._each_tool else "")
         times = table.setdefault(key, deque(maxlen=self._calls))
         call_id = f"{event.run_id}/{event.tool_use_id}"
         if event.nested and any(counted == call_id for _, counted in times):
-            return None  # it is a hook of the run below as well, and was asked there
+            return None  # this hook also belongs to the nested run, and has counted the call there
         now = self._clock()
         if len(times) == self._calls and now - times[0][0] < self._per:
             return HookDecision(
@@ -96,7 +97,7 @@ class RateLimit(Hook):
         return None
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> None:
-        """Forget the session's calls."""
+        """Drop the times of the session's calls."""
         for key in [key for key in self._times if key[0] == event.session_id]:
             del self._times[key]
 

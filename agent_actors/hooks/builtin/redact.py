@@ -1,8 +1,9 @@
-"""RedactSecrets: keys of common shapes are taken out of what tools give and of what the model says.
+"""`RedactSecrets`: a hook that removes keys of known formats from tool results and responses.
 
-It has no state. What it looks for has a shape of its own, such as a prefix, so that other text is
-left alone; what has none (a password is any word) it cannot find. Each pattern takes time linear in
-the text, whatever a stranger has written there: none begins in the middle of what it matches.
+The hook has no state. It finds secrets with a distinctive format, for example a prefix, so that
+other text stays unchanged. It cannot find secrets without such a format: a password may be any
+word. Each pattern takes time linear in the text, even for adversarial text, because no match can
+begin in the middle of another match.
 """
 
 import re
@@ -22,18 +23,18 @@ from agent_actors.tools.output import ToolOutput
 
 @attrs.frozen
 class SecretShape:
-    """What a secret looks like.
+    """The format of a secret.
 
     Attributes:
-        name: What stands in its place: `[redacted <name>]`.
-        pattern: Finds it; a group named `secret` is what is replaced, else all of it.
+        name: The name in the replacement text: `[redacted <name>]`.
+        pattern: Finds the secret. If it has a group named `secret`, only that group is replaced.
     """
 
     name: str
     pattern: re.Pattern[str]
 
     def redact(self, text: str) -> str:
-        """The text without it."""
+        """Return the text with the secret replaced."""
         return self.pattern.sub(self._replaced, text)
 
     def _replaced(self, found: re.Match[str]) -> str:
@@ -44,7 +45,7 @@ class SecretShape:
         return whole[:start] + mark + whole[end:]
 
 
-# Not within a word: so a run of such characters is looked at once, from its beginning.
+# Not within a word, so that a run of such characters is searched once, from its beginning.
 _START: Final = r"(?<![A-Za-z0-9_-])"
 _WORD: Final = "[A-Za-z0-9_-]"
 
@@ -94,7 +95,7 @@ SECRET_SHAPES: Final = (
         ),
     ),
 )
-"""What is looked for where nothing else is said."""
+"""The default formats."""
 
 ASSIGNED_SECRET: Final = SecretShape(
     "secret",
@@ -103,21 +104,21 @@ ASSIGNED_SECRET: Final = SecretShape(
         r"(?P<secret>[^\s\"',;()]{8,256})"
     ),
 )
-"""Whatever is assigned to a name such as `password`; it finds more, and much that is none."""
+"""Any value assigned to a name such as `password`; finds more secrets, and many false ones."""
 
 _BYTES: Final = re.compile(r"data:[^,\s]{0,256};base64,[A-Za-z0-9+/=]*")
 _Content: TypeAlias = str | JsonObject | list[JsonValue]
 
 
 class RedactSecrets(Hook):
-    """Takes secrets out of tools' results and of the model's answers.
+    """Removes secrets from the results of tools and from the responses of the model.
 
-    Results are clean before anybody sees them: hooks, the model, the log, the caller. An answer is
-    clean where it is kept; what was shown of it while it streamed is out, unless the agent
-    has `withhold_deltas`. Thoughts, progress, and the arguments of calls are left as they are.
+    Results are redacted before hooks, the model, the log or the caller see them. A response is
+    redacted where it is stored; deltas are already emitted by then, unless the agent has
+    `withhold_deltas`. Thinking, progress and the arguments of calls are not redacted.
 
     Args:
-        shapes: What to look for.
+        shapes: The formats to look for.
     """
 
     name = "redact_secrets"
@@ -128,7 +129,7 @@ class RedactSecrets(Hook):
     async def wrap_tool_call(
         self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
     ) -> ToolOutput:
-        """Clean what the tool gives back, its `data` included."""
+        """Redact the tool's result, including its `data`."""
         output = await call_next(call)
         content, data = self._clean_content(output.content), self.clean(output.data)
         if content == output.content and data == output.data:
@@ -136,36 +137,36 @@ class RedactSecrets(Hook):
         return attrs.evolve(output, content=content, data=data)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """Clean what hooks further in have made of a result."""
+        """Redact the result again, after inner hooks may have replaced it."""
         content = self._clean_content(event.tool_result)
         if content == event.tool_result:
             return None
         return HookDecision(modified_output=content, reason="secrets")
 
     async def after_model(self, event: AfterModelEvent, ctx: HookContext) -> HookDecision | None:
-        """Clean an answer."""
+        """Redact a response."""
         text = self.redact(event.text)
         if text == event.text:
             return None
         return HookDecision(modified_output=text, reason="secrets")
 
     def redact(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text with secrets replaced."""
         for shape in self._shapes:
             text = shape.redact(text)
         return text
 
     def clean(self, value: JsonValue) -> JsonValue:
-        """The JSON without secrets: every text in it, names of fields included.
+        """Return the JSON value with secrets replaced in every text, including names of fields.
 
-        The bytes of images and files are left as they are.
+        The bytes of images and files stay unchanged.
         """
         return _mapped(value, self.redact)
 
     def _clean_content(self, content: _Content) -> _Content:
         if not isinstance(content, list):
             return cast(_Content, self.clean(content))
-        # A model is told neighbouring texts as one: a secret may stand across two of them.
+        # A model receives adjacent texts as one: a secret may span two of them.
         parts: list[JsonValue] = []
         for is_text, run in groupby(content, _is_text):
             found = list(run)
@@ -196,5 +197,5 @@ def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
 
 
 def _is_bytes(key: str, value: JsonValue) -> bool:
-    # Of an image or a file: in base64 a key is not to be told from chance.
+    # The base64 of an image or a file: a key in it cannot be distinguished from chance.
     return key == "source" and isinstance(value, str) and _BYTES.fullmatch(value) is not None

@@ -1,7 +1,7 @@
-"""SanitisePrompt: what a person, or a page that was pasted, says is plain text of a bounded length.
+"""`SanitisePrompt`: a hook that reduces prompts and pasted pages to visible text.
 
-It has no state. It takes out what is not seen and can still be read by a model, and refuses what
-the caller does not want said. It is no defence against what is said in plain words.
+The hook has no state. It removes text that people cannot see but models can read, limits the
+length, and refuses unwanted prompts. It is no protection against plain-text instructions.
 """
 
 import re
@@ -13,42 +13,42 @@ from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import UserPromptSubmitEvent
 from agent_actors.hooks.hook import Hook, HookContext
 
-# Characters; a prompt beyond is a file, and should be sent as one.
+# Number of characters; a longer prompt should be sent as a file.
 MAX_CHARACTERS: Final = 100_000
 
-# Sequences that colour a terminal, move its cursor or name its window.
+# Sequences that color a terminal, move its cursor or set its title.
 _TERMINAL: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
 _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028\u2029]")
-# The flags of England, Scotland and Wales are the only text that is written with tag characters.
+# The flags of England, Scotland and Wales are the only legitimate text with tag characters.
 _FLAGS: Final = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
 )
-# Control characters but for tab and line end; what hides text or turns its direction: zero-width
-# spaces, soft hyphens, marks and overrides of direction, tags. Joiners stay, scripts need them.
+# Control characters except tab and line end, and characters that hide text or change its direction:
+# zero-width spaces, soft hyphens, directional marks and overrides, tags. Joiners stay, because
+# scripts need them.
 _UNSEEN: Final = re.compile(
     f"({_FLAGS})|"
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-# One selects how the character before it looks; a row of them selects nothing, and spells anything.
+# One selector changes the look of the character before it; a series of them can encode any text.
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}")
 
 
 class SanitisePrompt(Hook):
-    """Takes out of prompts what nobody sees, and refuses those that are too long or not wanted.
+    """Removes invisible text from prompts, and refuses prompts that are too long or unwanted.
 
-    A refused prompt ends the run with `blocked:user_prompt_submit`, and is not kept.
+    A refused prompt ends the run with `blocked:user_prompt_submit`, and is not stored.
 
     Args:
-        refuse: Patterns that no prompt may hold; text is a regular expression, in any case of its
-            letters.
-        max_characters: The longest that a prompt may be.
+        refuse: Patterns of unwanted prompts; a text is a case-insensitive regular expression.
+        max_characters: Maximum length of a prompt.
 
     Raises:
-        ConfigError: A bound below 1, or a pattern that is none.
+        ConfigError: `max_characters` is below 1, or a pattern is invalid.
     """
 
     name = "sanitise_prompt"
@@ -67,7 +67,9 @@ class SanitisePrompt(Hook):
         try:
             self._refuse = [re.compile(one, _flags(one)) for one in refuse]
         except re.error as error:
-            raise ConfigError(f"SanitisePrompt: {error.pattern!r} is no pattern: {error}") from None
+            raise ConfigError(
+                f"SanitisePrompt: invalid pattern {error.pattern!r}: {error}"
+            ) from None
 
     async def user_prompt_submit(
         self, event: UserPromptSubmitEvent, ctx: HookContext
@@ -78,16 +80,16 @@ class SanitisePrompt(Hook):
         prompt = clean_prompt(event.prompt)
         if not prompt.strip():
             blank = not event.prompt.strip()
-            return None if blank else _refused("nothing of the prompt can be seen")
+            return None if blank else _refused("the prompt has no visible text")
         if any(pattern.search(prompt) for pattern in self._refuse):
-            return _refused("the prompt asks for what is not allowed here")
+            return _refused("the prompt is not allowed")
         return None if prompt == event.prompt else HookDecision(modified_prompt=prompt)
 
 
 def clean_prompt(text: str) -> str:
-    """The text without terminal sequences, control characters and what hides in plain sight.
+    """Return the text without terminal sequences, control characters and invisible characters.
 
-    Every line end becomes a line feed. What is left is not normalised: it is what the person wrote.
+    Every line end becomes a line feed. The remaining text is not normalized.
     """
     text = _TERMINAL.sub("", text)
     text = _LINE_END.sub("\n", text)

@@ -1,6 +1,7 @@
-"""Timing: how long a run took, and of it each model call and each tool.
+"""`Timing`: a hook that measures the duration of runs, model calls and tool calls.
 
-It keeps what it measures in the run's state, and reports it when the run has ended, however it did.
+The hook keeps measurements in the run's state and reports them when the run ended, regardless of
+the outcome.
 """
 
 import inspect
@@ -19,12 +20,12 @@ from agent_actors.tools.output import ToolOutput
 
 @attrs.frozen
 class CallTime:
-    """One call.
+    """The duration of one call.
 
     Attributes:
-        name: The tool; of a model call, the model.
-        seconds: How long it took, with its tries and whatever hooks inside this one did.
-        failed: Whether it raised, or its result was an error.
+        name: The tool; for a model call, the model.
+        seconds: Duration including retries and inner hooks.
+        failed: True if the call raised or its result was an error.
     """
 
     name: str
@@ -34,14 +35,14 @@ class CallTime:
 
 @attrs.frozen
 class RunTimes:
-    """One run.
+    """The durations of one run.
 
     Attributes:
         session_id: The session.
         run_id: The run.
-        seconds: From its beginning to its end.
-        model_calls: In the order of their ends.
-        tool_calls: In the order of their ends; they ran side by side.
+        seconds: Duration from the start to the end of the run.
+        model_calls: Model calls, in the order in which they ended.
+        tool_calls: Tool calls, in the order in which they ended; they may have run concurrently.
     """
 
     session_id: str
@@ -52,7 +53,7 @@ class RunTimes:
 
     @property
     def model_seconds(self) -> float:
-        """What all model calls took."""
+        """The total duration of all model calls, in seconds."""
         return sum(call.seconds for call in self.model_calls)
 
 
@@ -67,11 +68,11 @@ Report: TypeAlias = Callable[[RunTimes], Awaitable[None] | None]
 
 
 class Timing(Hook):
-    """Measures each run, and hands what it measured to a function. Register it first.
+    """Measures each run and passes the measurements to a function. Register it first.
 
     Args:
-        report: Called at the end of each run, also of one that failed; it may be async.
-        clock: Seconds that never go back.
+        report: Called at the end of each run, also if it failed; may be async.
+        clock: A monotonic clock, in seconds.
     """
 
     name = "timing"
@@ -81,7 +82,7 @@ class Timing(Hook):
         self._clock = clock
 
     async def before_agent(self, event: BeforeAgentEvent, ctx: HookContext) -> None:
-        """Begin."""
+        """Start the measurement."""
         ctx.state[self.name] = _Taken(self._clock())
 
     async def wrap_model_call(
@@ -111,9 +112,9 @@ class Timing(Hook):
             self._taken(ctx).tools.append(took)
 
     async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> None:
-        """Report."""
+        """Report the measurements."""
         taken = self._taken(ctx)
-        told = self._report(
+        reported = self._report(
             RunTimes(
                 event.session_id,
                 event.run_id,
@@ -122,9 +123,9 @@ class Timing(Hook):
                 tuple(taken.tools),
             )
         )
-        if inspect.isawaitable(told):
-            await told
+        if inspect.isawaitable(reported):
+            await reported
 
     def _taken(self, ctx: HookContext) -> _Taken:
-        # Made here where a hook before this one ended the run at its beginning.
+        # Created here if an earlier hook ended the run at its start.
         return cast(_Taken, ctx.state.setdefault(self.name, _Taken(self._clock())))

@@ -1,6 +1,6 @@
-"""TruncateOutput: what a tool gives back is kept to a size that a conversation can carry.
+"""`TruncateOutput`: a hook that limits the size of tool results.
 
-It has no state. Register it last: what comes after it may make a result long again.
+The hook has no state. Register it last, because later hooks may make a result long again.
 """
 
 import json
@@ -15,12 +15,12 @@ from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import PostToolUseEvent
 from agent_actors.hooks.hook import Hook, HookContext
 
-# Characters; some 20,000 tokens, which is a sixth of a common context.
+# Number of characters: about 20,000 tokens, a sixth of a common context.
 LIMIT: Final = 80_000
-# Characters that are kept of each end.
+# Number of characters to keep of each end.
 KEEP: Final = 2_000
-# Tools that bound what they give, and of which each character counts: a file that is read with a
-# hole in it is edited wrongly. Names are compared without case, `_` and `-`.
+# Tools that limit their results themselves and whose results must be complete: a model that reads a
+# file with a gap edits it wrongly. Names are compared without case, `_` and `-`.
 SELF_BOUNDED: Final = (
     "ls",
     "glob",
@@ -36,18 +36,19 @@ SELF_BOUNDED: Final = (
 
 
 class TruncateOutput(Hook):
-    """Cuts the middle out of long results of tools, before the model and the log get them.
+    """Removes the middle of long tool results, before the model and the log receive them.
 
-    What is structured is told as the beginning and the end of its JSON. Images and files of a
-    result stay, and do not count. A result's `data`, which only the caller sees, stays whole.
+    A structured result is replaced by the beginning and the end of its JSON text. Images and files
+    of a result stay and do not count. A result's `data`, which only the caller sees, stays
+    complete.
 
     Args:
-        limit: Characters that a result may have.
-        keep: Characters that are kept of the beginning and of the end of a longer one.
-        exclude: Tools that are left alone, under any spelling of these names.
+        limit: Maximum number of characters of a result.
+        keep: Number of characters to keep of the beginning and of the end of a longer result.
+        exclude: Tools whose results are not truncated, in any spelling of these names.
 
     Raises:
-        ConfigError: What is kept does not fit the limit.
+        ConfigError: `limit` is less than twice `keep`, or `keep` is negative.
     """
 
     name = "truncate_output"
@@ -68,7 +69,7 @@ class TruncateOutput(Hook):
         self._exclude = frozenset(map(_plain_name, exclude))
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """Cut what is too long."""
+        """Truncate a result that is too long."""
         if _plain_name(event.tool_name) in self._exclude:
             return None
         text, media = _text_and_media(event.tool_result)
@@ -79,7 +80,7 @@ class TruncateOutput(Hook):
         return HookDecision(modified_output=told, reason=f"{len(text)} characters")
 
     def cut(self, text: str) -> str:
-        """The text, or its two ends around how much there was between them."""
+        """Return the text; if it is too long, its two ends and the number of characters removed."""
         if len(text) <= self._limit:
             return text
         between = len(text) - 2 * self._keep
@@ -98,7 +99,7 @@ def _text_and_media(content: str | JsonObject | list[JsonValue]) -> tuple[str, l
         return _as_json(content), []
     try:
         blocks = [load_block(part) for part in content]
-    except MessageError:  # a list of anything, whatever its items say that they are
+    except MessageError:  # a list of arbitrary values, whatever types its items claim
         return _as_json(content), []
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     media = [

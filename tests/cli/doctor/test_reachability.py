@@ -81,7 +81,7 @@ async def test_a_list_that_does_not_come_is_no_end() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "told"),
-    [(silent(), "for the first token"), (reply("One ", hang()), "for the end of the answer")],
+    [(silent(), "for the first token"), (reply("One ", hang()), "for the end of the response")],
 )
 async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> None:
     async with ScriptedEndpoint(lambda _: answer) as endpoint:

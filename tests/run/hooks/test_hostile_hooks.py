@@ -118,8 +118,8 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelCompleted
     ("phase", "hook", "says"),
     [
         ("user_prompt_submit", decides, "modified_prompt must be text that is not blank; got 5"),
-        ("after_model", decides, "an answer is text; modified_output is a dict"),
-        ("after_tool", decides, "modified_output: a value of type datetime is no JSON"),
+        ("after_model", decides, "modified_output must be text here; got dict"),
+        ("after_tool", decides, "modified_output: a value of type datetime is not JSON"),
         ("wrap_tool_call", wraps, "returned what is no JSON: a value of type datetime"),
         ("wrap_tool_call", writes_in_place, "returned what is no JSON: a value of type datetime"),
         ("wrap_tool_call", asks_with_a_number, "with int; expected ToolUseBlock"),

@@ -235,7 +235,7 @@ async def test_rewritten_messages_that_are_no_conversation_are_the_hooks_fault()
         agent("Done.", hooks={"before_model": rewrite}), allow_message_rewrite=True
     )
     with pytest.raises(
-        HookError, match=r"hook rewrite in .* modified_messages are no conversation"
+        HookError, match=r"hook rewrite in .* modified_messages is not a valid conversation"
     ):
         await run(options)
 

@@ -287,7 +287,7 @@ async def test_an_answer_may_take_any_time_unless_a_total_is_set(
     assert (result.text, result.duration) == ("Hello" * 200, 201 * 50)
     error, waited = await missed(wire, slowly, total_timeout=1234)
     assert (error.kind, error.seconds, waited) == ("total", 1234, 1234)
-    assert "waited 1234 s for the end of the answer (option total_timeout)" in str(error)
+    assert "waited 1234 s for the end of the response (option total_timeout)" in str(error)
 
 
 # --- over real sockets ----------------------------------------------------------------------------

@@ -152,7 +152,7 @@ async def test_without_prices_nothing_has_a_cost_and_a_limit_on_it_is_refused() 
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", agent([DONE]))
     assert result.cost is None
-    with pytest.raises(ConfigError, match=r"AgentOptions: limits.cost is 1, and prices is missing"):
+    with pytest.raises(ConfigError, match=r"AgentOptions: limits.cost is 1, but prices is missing"):
         agent([], UsageLimits(cost=1))
 
 

@@ -388,7 +388,7 @@ async def test_when_every_model_failed_the_last_ones_error_is_raised(
 
 def test_a_fallback_of_a_fallback_is_refused() -> None:
     inner = AgentOptions(model="b", provider=ScriptedModel([]), fallbacks="c")
-    with pytest.raises(ConfigError, match="the fallback 'b' has fallbacks of its own"):
+    with pytest.raises(ConfigError, match="the fallback 'b' has its own fallbacks"):
         AgentOptions(model="a", provider=ScriptedModel([]), fallbacks=inner)
     with pytest.raises(ConfigError, match="model is missing"):
         AgentOptions(model="a", provider=ScriptedModel([]), fallbacks=[""])

@@ -102,11 +102,11 @@ async def test_an_answer_that_does_not_fit_stays_and_the_model_is_told_what_is_w
     assert result.iterations == 3
     said = [(message.role, message.content) for message in result.messages]
     assert [role for role, _ in said] == ["user", "assistant"] * 3
-    assert "the answer is no JSON" in said[2][1]
+    assert "the response is not JSON" in said[2][1]
     assert '"required": ["name"]' in said[2][1]
     assert said[4][1] == (
-        "The answer does not fit: field name: expected string, got integer 3. "
-        "Give the whole answer again."
+        "Invalid response: field name: expected string, got integer 3. "
+        "Give the complete response again."
     )
 
 
@@ -134,7 +134,7 @@ async def test_with_no_retries_the_first_answer_is_the_last() -> None:
     ("turn", "stop_reason", "fault"),
     [
         ([say("I will not."), finish("refusal")], "refusal", "before the model gave one"),
-        ([say('{"name": "Pa'), finish("length")], "length", "the answer is no JSON"),
+        ([say('{"name": "Pa'), finish("length")], "length", "the response is not JSON"),
         ([say(PARIS), finish("refusal")], "refusal", "before the model gave one"),
     ],
 )
@@ -161,7 +161,7 @@ async def test_real_tools_come_first_and_text_beside_their_calls_is_no_answer() 
 async def test_asking_again_counts_as_an_iteration() -> None:
     result = await run([call("lookup", {"key": "a"})], "no", iterations=2)
     assert result.stop_reason == "max_iterations"
-    with pytest.raises(OutputError, match="the answer is no JSON"):
+    with pytest.raises(OutputError, match="the response is not JSON"):
         _ = result.output
 
 
@@ -186,7 +186,7 @@ async def test_a_limit_that_leaves_no_room_for_asking_again_ends_the_run() -> No
         result = await runtime.run("Where?", options)
     assert result.stop_reason == "budget:requests"
     check_history(result.messages)
-    with pytest.raises(OutputError, match="the answer is no JSON"):
+    with pytest.raises(OutputError, match="the response is not JSON"):
         _ = result.output
 
 

@@ -141,7 +141,7 @@ async def test_what_does_not_fit_is_told_to_the_model_and_asked_for_again(way: W
     first, second, third = endpoint.requests
     assert sent(first) == sent(second) == sent(third) == asked_by(way)
     assert "field name: expected string, got integer 3" in second.last_content
-    assert "the answer is no JSON" in third.last_content
+    assert "the response is not JSON" in third.last_content
     said = [message["content"] for message in second.messages if message["role"] == "assistant"]
     assert said == ['{"name":3}']
 
@@ -210,7 +210,7 @@ async def test_an_output_that_was_cut_is_not_asked_for_again(way: Way) -> None:
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         result = await runtime.run("Where?", options(way, endpoint))
     assert (result.stop_reason, result.text) == ("length", text)
-    with pytest.raises(OutputError, match="the answer is no JSON"):
+    with pytest.raises(OutputError, match="the response is not JSON"):
         _ = result.output
 
 

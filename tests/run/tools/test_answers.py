@@ -38,9 +38,9 @@ WRONG: list[tuple[Answer, str]] = [
     (cast("Answer", 5), "got 5"),
     (cast("Answer", None), "got None"),
     (cast("Answer", ["yes"]), r"got \['yes'\]"),
-    (misfit("other(x)"), "has to name the tool 'echo' itself"),
-    (misfit("echo(text=b)"), "does not match the call it was given for"),
-    (misfit("echo(text=b)", "deny"), "does not match the call it was given for"),
+    (misfit("other(x)"), "must name the tool 'echo'"),
+    (misfit("echo(text=b)"), "does not match the call"),
+    (misfit("echo(text=b)", "deny"), "does not match the call"),
     (misfit("echo((("), "echo"),
 ]
 wrong = pytest.mark.parametrize(("answer", "says"), WRONG, ids=lambda one: repr(one)[:30])

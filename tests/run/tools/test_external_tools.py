@@ -205,7 +205,7 @@ async def test_unknown_and_second_results_are_told_and_change_nothing() -> None:
     options = browsing(pages("a", "b"), "Done.")
     async with open_runtime() as runtime:
         one, two = (await suspended(runtime, options)).external_calls
-        with pytest.raises(CallClosed, match="call 'other' waits for no result") as unknown:
+        with pytest.raises(CallClosed, match="call 'other' does not accept a result") as unknown:
             await runtime.resume("s", {}, options, results={one.id: "A", "other": "x"})
         assert (unknown.value.call_id, unknown.value.session_id) == ("other", "s")
         with pytest.raises(QuestionClosed):
@@ -333,5 +333,5 @@ async def test_a_client_whose_tools_run_by_themselves_is_left_the_external_calls
 async def test_an_external_tool_cannot_be_run_by_hand() -> None:
     assert browse.external
     assert not echo.external
-    with pytest.raises(LookupError, match="it has no handler"):
+    with pytest.raises(LookupError, match="the tool has no handler"):
         await browse.execute({"url": "a"})

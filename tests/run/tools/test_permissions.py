@@ -448,7 +448,7 @@ async def test_a_model_that_asks_and_gets_no_answer_is_told(autojump_clock: Mock
 
 
 async def test_outside_a_runtime_there_is_nobody_to_ask() -> None:
-    with pytest.raises(LookupError, match="there is nobody to ask here"):
+    with pytest.raises(LookupError, match="only a runtime can ask the user"):
         await ask_user_question.execute({"question": "Anybody?"})
 
 

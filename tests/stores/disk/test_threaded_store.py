@@ -373,7 +373,7 @@ async def test_old_sessions_that_cannot_be_deleted_now_harm_nobody(
     [
         (b"[]", "expected a JSON object with a type"),
         (b'{"type":"notification","seq":1}', "missing required field `session_id`"),
-        (dumps_event(notes(7, "a")[0]).encode(), "position 1 says that it is record 7"),
+        (dumps_event(notes(7, "a")[0]).encode(), "position 1 has seq 7"),
     ],
 )
 async def test_lines_that_cannot_be_read_back_are_refused(
