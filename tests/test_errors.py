@@ -51,7 +51,7 @@ def drawn() -> dict[str, str]:
 
 
 @pytest.mark.feature("OAGS-003")
-def test_there_is_one_root_and_the_tree_is_as_drawn() -> None:
+def test_error_tree_is_as_documented() -> None:
     assert drawn() == {name: cls.__bases__[0].__name__ for name, cls in classes().items()}
     assert drawn()["SchemaError"] == "ConfigError"
 
@@ -150,7 +150,7 @@ def test_every_error_says_what_it_is() -> None:
         ),
     ],
 )
-def test_a_message_says_what_came_and_what_to_do(
+def test_messages_say_cause_and_remedy(
     error: AgentError, text: str, attributes: dict[str, Any]
 ) -> None:
     assert str(error) == text
@@ -166,6 +166,6 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
     assert (error.kind, error.seconds, error.endpoint) == (kind, 2, "http://e")
 
 
-def test_who_never_had_a_turn_is_told_why() -> None:
+def test_unsent_request_says_so() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
     assert str(error) == "http://e: not sent: the endpoint has refused all requests for 300 s"

@@ -18,7 +18,7 @@ from tests.domain.test_media import PDF, PNG
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="the kinds of files are POSIX's")
 
 
-async def test_an_image_and_a_file_are_read_as_blocks(tmp_path: Path) -> None:
+async def test_image_and_file_become_blocks(tmp_path: Path) -> None:
     picture, report = tmp_path / "cat.bin", tmp_path / "report.pdf"
     picture.write_bytes(PNG)
     report.write_bytes(PDF)
@@ -48,9 +48,7 @@ async def test_a_file_of_several_reads_is_whole(
         (PNG * 9, "the file has 108 bytes; at most 100 may be sent"),
     ],
 )
-async def test_what_is_no_image_is_refused_by_its_path(
-    tmp_path: Path, content: bytes, said: str
-) -> None:
+async def test_non_image_is_refused_by_path(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "odd").write_bytes(content)
     with pytest.raises(MediaError, match=said) as caught:
         await read_image(tmp_path / "odd", max_bytes=100)
@@ -97,7 +95,7 @@ def device(path: Path) -> None:
         (bound_socket, "this is not one"),
     ],
 )
-async def test_what_is_no_regular_file_is_refused_without_waiting(
+async def test_special_file_is_refused_immediately(
     tmp_path: Path, make: Callable[[Path], None], said: str
 ) -> None:
     make(tmp_path / "odd")
@@ -107,14 +105,12 @@ async def test_what_is_no_regular_file_is_refused_without_waiting(
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 999])
-async def test_a_path_that_can_be_none_is_refused(path: str) -> None:
+async def test_impossible_path_is_refused(path: str) -> None:
     with pytest.raises(MediaError, match="cannot be read"):
         await read_file(path)
 
 
-async def test_a_file_that_says_less_than_it_has_is_not_read_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_growing_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "grows").write_bytes(b"x" * 50)
 
     def as_if_empty(descriptor: int) -> os.stat_result:
@@ -136,7 +132,7 @@ async def test_a_file_that_says_less_than_it_has_is_not_read_on(
 
 
 @needs_posix
-async def test_a_cancel_does_not_wait_for_a_file_system(
+async def test_cancel_does_not_wait_for_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = trio.Event(), threading.Event()

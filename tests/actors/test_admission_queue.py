@@ -37,7 +37,7 @@ async def test_without_a_refusal_nobody_waits() -> None:
         assert (free.answers, free.waiting) == (100, 0)
 
 
-async def test_who_was_refused_goes_before_the_others_and_these_in_order() -> None:
+async def test_refused_requests_go_first_in_order() -> None:
     order: list[str] = []
 
     async def go(name: str, *, first: bool) -> None:
@@ -58,7 +58,7 @@ async def test_who_was_refused_goes_before_the_others_and_these_in_order() -> No
         assert order == ["again", "a", "b", "c"]
 
 
-async def test_after_nothing_but_refusals_for_long_those_who_have_no_more_patience_give_up(
+async def test_persistent_refusals_exhaust_patience(
     autojump_clock: MockClock,
 ) -> None:
     told: list[tuple[str, float]] = []
@@ -90,7 +90,7 @@ async def test_after_nothing_but_refusals_for_long_those_who_have_no_more_patien
         assert told[2:] == [("c goes", 27)]
 
 
-async def test_a_refusal_of_long_ago_does_not_count_when_it_was_quiet_since(
+async def test_old_refusal_does_not_count_after_recovery(
     autojump_clock: MockClock,
 ) -> None:
     async with line() as narrow:
@@ -107,7 +107,7 @@ async def test_a_refusal_of_long_ago_does_not_count_when_it_was_quiet_since(
             nursery.cancel_scope.cancel()
 
 
-async def test_an_answer_between_refusals_begins_the_patience_anew(
+async def test_response_between_refusals_resets_patience(
     autojump_clock: MockClock,
 ) -> None:
     async with line() as narrow:
@@ -126,7 +126,7 @@ async def test_an_answer_between_refusals_begins_the_patience_anew(
         assert narrow.waiting == 0
 
 
-async def test_a_pause_is_waited_out_once_for_all(autojump_clock: MockClock) -> None:
+async def test_pause_is_shared_by_all_waiters(autojump_clock: MockClock) -> None:
     begun: list[float] = []
 
     async def go() -> None:
@@ -164,7 +164,7 @@ async def test_who_is_cancelled_in_line_holds_nothing(left: int, autojump_clock:
     assert trio.current_time() < 6
 
 
-async def test_a_turn_granted_in_the_tick_of_the_cancel_is_returned() -> None:
+async def test_slot_granted_during_cancel_is_returned() -> None:
     async with line() as narrow:
         await refuse(narrow)
         holder = await narrow.enter()

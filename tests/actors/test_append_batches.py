@@ -8,7 +8,7 @@ from agent_actors.actors.append_batches import GATHER, Batches
 from agent_actors.kernel.mailbox import Mailbox
 
 
-async def test_what_waits_is_taken_together_and_in_order(autojump_clock: MockClock) -> None:
+async def test_waiting_appends_are_batched_in_order(autojump_clock: MockClock) -> None:
     mailbox: Mailbox[int] = Mailbox(100)
     batches = Batches(mailbox)
     for number in range(3):
@@ -22,7 +22,7 @@ async def test_what_waits_is_taken_together_and_in_order(autojump_clock: MockClo
         await batches.next()
 
 
-async def test_after_a_crowd_the_first_of_the_next_one_waits_a_moment_for_the_others(
+async def test_first_append_after_batch_waits_for_others(
     autojump_clock: MockClock,
 ) -> None:
     mailbox: Mailbox[int] = Mailbox(100)
@@ -47,7 +47,7 @@ async def test_after_a_crowd_the_first_of_the_next_one_waits_a_moment_for_the_ot
     assert trio.current_time() == GATHER, "three are no crowd"
 
 
-async def test_a_crowd_that_is_there_already_waits_for_nobody(autojump_clock: MockClock) -> None:
+async def test_complete_batch_does_not_wait(autojump_clock: MockClock) -> None:
     mailbox: Mailbox[int] = Mailbox(100)
     batches = Batches(mailbox)
     for _ in range(3):

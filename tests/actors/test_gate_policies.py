@@ -60,7 +60,7 @@ async def line(nursery: trio.Nursery) -> Line:
     return Line(gate, nursery)
 
 
-async def test_who_stops_stands_before_who_waits_and_each_kind_in_its_order(line: Line) -> None:
+async def test_interrupting_runs_precede_queued_runs(line: Line) -> None:
     await line.join("holder", "queue")
     await line.join("q1", "queue")
     await line.join("i1", "interrupt")
@@ -77,7 +77,7 @@ async def test_who_stops_stands_before_who_waits_and_each_kind_in_its_order(line
     assert line.gate.statistics().stopped == 3
 
 
-async def test_one_that_left_the_line_moves_those_behind_it_up(line: Line) -> None:
+async def test_leaving_waiter_moves_followers_up(line: Line) -> None:
     for run_id in ("holder", "a", "b", "c"):
         await line.join(run_id, "queue")
     line.attempts["b"].scope.cancel()
@@ -86,7 +86,7 @@ async def test_one_that_left_the_line_moves_those_behind_it_up(line: Line) -> No
     assert await line.serve_all() == ["holder", "a", "c"]
 
 
-async def test_one_that_stops_and_leaves_the_line_stops_nobody_else(line: Line) -> None:
+async def test_leaving_interrupter_stops_no_other_run(line: Line) -> None:
     await line.join("holder", "queue")
     await line.join("a", "interrupt")
     await line.join("b", "interrupt")
@@ -96,7 +96,7 @@ async def test_one_that_stops_and_leaves_the_line_stops_nobody_else(line: Line) 
     assert line.stopped == ["holder: interrupt"] * 2
 
 
-async def test_a_free_session_is_taken_by_any_policy_at_once_and_stops_nobody(
+async def test_free_session_is_acquired_under_any_policy(
     line: Line,
 ) -> None:
     policies: tuple[OnBusy, ...] = ("reject", "queue", "interrupt", "rollback", "steer")
@@ -118,7 +118,7 @@ async def test_a_full_line_stops_nobody(nursery: trio.Nursery) -> None:
     assert await line.serve_all() == ["holder", "a"]
 
 
-async def test_a_holder_that_is_over_soon_anyway_is_waited_for(line: Line) -> None:
+async def test_ending_holder_is_awaited(line: Line) -> None:
     lease = line.gate.acquire_nowait("s", "brief")
     stopper = await line.join("a", "rollback")
     lease.release()
@@ -141,7 +141,7 @@ POLICIES = st.sampled_from(["queue", "interrupt", "rollback", "steer"])
 
 
 @given(st.lists(st.tuples(POLICIES, st.sampled_from(["stay", "leave"])), max_size=8), st.data())
-def test_the_line_is_first_come_first_served_but_for_those_that_stop(
+def test_queue_is_fifo_except_interrupts(
     wanted: list[tuple[OnBusy, str]], data: st.DataObject
 ) -> None:
     async def main() -> None:

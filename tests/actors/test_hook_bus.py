@@ -57,7 +57,7 @@ async def test_every_observer_gets_every_event_in_order(bus: HookBus) -> None:
     assert one.ids == two.ids == [str(number) for number in range(12)]
 
 
-async def test_publishing_is_synchronous_and_never_waits_for_a_slow_observer(
+async def test_publish_is_synchronous_and_never_blocks(
     bus: HookBus,
 ) -> None:
     """Clause 1."""
@@ -86,7 +86,7 @@ async def leave(_: Event) -> None:
     raise SystemExit(3)
 
 
-async def test_an_observer_gets_the_types_and_the_session_that_it_asked_for(bus: HookBus) -> None:
+async def test_subscriber_filters_by_type_and_session(bus: HookBus) -> None:
     exact, several, of_session, base = (Observer() for _ in range(4))
     bus.subscribe(exact, UserMessage)
     bus.subscribe(several, UserMessage, ToolProgress)
@@ -119,7 +119,7 @@ async def test_a_class_stands_for_its_subclasses(bus: HookBus) -> None:
 
 
 @pytest.mark.feature("ASDK-055")
-async def test_an_event_seen_within_256_is_dropped_by_id_or_by_session_and_seq(
+async def test_duplicate_events_are_dropped(
     bus: HookBus,
 ) -> None:
     observer = Observer()
@@ -162,7 +162,7 @@ async def test_duplicates_are_told_apart_per_subscription(bus: HookBus) -> None:
     assert early.ids == late.ids == ["one"]
 
 
-async def test_when_the_queue_is_full_the_oldest_event_is_dropped_and_counted(
+async def test_full_queue_drops_and_counts_oldest_event(
     bus: HookBus,
 ) -> None:
     observer, go_on = Observer(), trio.Event()
@@ -189,7 +189,7 @@ async def test_a_queue_without_room_is_refused(bus: HookBus) -> None:
 
 
 @pytest.mark.parametrize("harm", [fail, leave], ids=["exception", "SystemExit"])
-async def test_a_handler_that_raises_harms_only_itself_and_goes_on(
+async def test_failing_handler_harms_only_itself(
     bus: HookBus, caplog: pytest.LogCaptureFixture, harm: Callable[[Event], Awaitable[None]]
 ) -> None:
     """Clause 5."""
@@ -206,7 +206,7 @@ async def test_a_handler_that_raises_harms_only_itself_and_goes_on(
 
 
 @pytest.mark.feature("ASDK-057")
-async def test_a_handler_that_hangs_is_cancelled_at_its_deadline_for_each_event(
+async def test_hanging_handler_is_cancelled_per_event(
     bus: HookBus, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     hanging, other = Observer(), Observer()
@@ -228,7 +228,7 @@ async def test_a_handler_that_hangs_is_cancelled_at_its_deadline_for_each_event(
     assert "exceeded its timeout of 5 s on notification" in caplog.text
 
 
-async def test_errors_of_a_hanging_handlers_own_nursery_harm_only_itself(
+async def test_nursery_errors_of_hanging_handler_are_contained(
     bus: HookBus, autojump_clock: MockClock
 ) -> None:
     async def crumble(_: Event) -> None:
@@ -251,7 +251,7 @@ async def fail_when_stopped() -> None:
         raise Bug("in finally")
 
 
-async def test_the_end_of_the_actor_ends_handlers_that_crumble_under_it(
+async def test_crashing_handlers_end_with_the_actor(
     nursery: trio.Nursery,
 ) -> None:
     bus = HookBus()
@@ -281,7 +281,7 @@ async def test_the_end_of_the_actor_ends_handlers_that_crumble_under_it(
     await bus.drain()
 
 
-async def test_a_handler_runs_in_the_context_of_its_subscriber(bus: HookBus) -> None:
+async def test_handler_runs_in_subscriber_context(bus: HookBus) -> None:
     """Clause 2."""
     seen: list[str] = []
 
@@ -296,7 +296,7 @@ async def test_a_handler_runs_in_the_context_of_its_subscriber(bus: HookBus) -> 
     assert seen == ["subscriber"]
 
 
-async def test_leaving_the_with_block_unsubscribes_and_delivers_what_is_queued(
+async def test_leaving_unsubscribes_and_delivers_queued_events(
     bus: HookBus,
 ) -> None:
     observer = Observer()
@@ -309,7 +309,7 @@ async def test_leaving_the_with_block_unsubscribes_and_delivers_what_is_queued(
 
 
 @pytest.mark.feature("ASDK-058")
-async def test_draining_delivers_what_is_queued_takes_no_more_and_is_idempotent(
+async def test_drain_delivers_queued_events_and_is_idempotent(
     bus: HookBus, autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
     observer = Observer()
@@ -333,9 +333,7 @@ async def test_draining_delivers_what_is_queued_takes_no_more_and_is_idempotent(
         bus.subscribe(observer)
 
 
-async def test_a_cancelled_drain_may_be_waited_for_again(
-    bus: HookBus, nursery: trio.Nursery
-) -> None:
+async def test_cancelled_drain_can_be_repeated(bus: HookBus, nursery: trio.Nursery) -> None:
     observer, go_on = Observer(), trio.Event()
 
     async def wait(_: Event) -> None:

@@ -80,7 +80,7 @@ def records(first: int, last: int) -> list[str]:
     return [f"r{seq}" for seq in range(first, last + 1)]
 
 
-async def test_a_late_observer_gets_the_log_and_then_what_comes(desk: Desk) -> None:
+async def test_late_subscriber_gets_log_then_live_events(desk: Desk) -> None:
     desk.record(5)
     late = desk.subscribe(after_seq=0, overflow="drop_oldest")
     desk.record(2)
@@ -93,7 +93,7 @@ async def test_a_late_observer_gets_the_log_and_then_what_comes(desk: Desk) -> N
     assert (found.reread, found.delivered, found.dropped, found.duplicates) == (7, 9, 0, 0)
 
 
-async def test_a_replay_begins_after_the_record_that_is_named(desk: Desk) -> None:
+async def test_replay_starts_after_given_record(desk: Desk) -> None:
     desk.record(5)
     desk.subscribe(after_seq=3)
     desk.subscribe(after_seq=9)
@@ -102,7 +102,7 @@ async def test_a_replay_begins_after_the_record_that_is_named(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 7])
-async def test_a_slow_observer_that_rereads_misses_no_record(
+async def test_rereading_subscriber_misses_no_record(
     desk: Desk, capacity: int, autojump_clock: MockClock
 ) -> None:
     desk.slow = 1.0
@@ -123,7 +123,7 @@ async def test_a_slow_observer_that_rereads_misses_no_record(
     assert desk.got[-2:] == ["r61", "at the end"], "it has caught up"
 
 
-async def test_who_asked_for_types_gets_these_from_the_log_too(desk: Desk) -> None:
+async def test_type_filter_applies_to_replayed_records(desk: Desk) -> None:
     desk.record(2, publish=False)
     others = (
         UserMessage(scope_of("s"), "said", 1.0, "x", seq=3),
@@ -138,7 +138,7 @@ async def test_who_asked_for_types_gets_these_from_the_log_too(desk: Desk) -> No
     assert desk.got == ["said", "said"], "what this version does not know is no event"
 
 
-async def test_an_observer_that_ends_on_overflow_tells_why_and_gets_what_waited(
+async def test_overflow_close_reports_reason_and_delivers_rest(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed = desk.subscribe(capacity=2, overflow="close")
@@ -167,7 +167,7 @@ async def test_draining_delivers_what_the_log_owes(desk: Desk) -> None:
     assert (behind.end_reason, desk.got) == ("shutdown", records(1, 4))
 
 
-async def test_a_session_that_began_anew_is_followed_anew(desk: Desk) -> None:
+async def test_restarted_session_is_followed_from_start(desk: Desk) -> None:
     desk.subscribe(after_seq=0)
     desk.record(3)
     await wait_all_tasks_blocked()
@@ -178,7 +178,7 @@ async def test_a_session_that_began_anew_is_followed_anew(desk: Desk) -> None:
     assert desk.got == [*records(1, 3), "r1", "r2"]
 
 
-async def test_what_was_read_of_a_log_that_began_anew_meanwhile_is_not_told(
+async def test_stale_replay_of_restarted_log_is_discarded(
     nursery: trio.Nursery,
 ) -> None:
     go_on = trio.Event()
@@ -196,7 +196,7 @@ async def test_what_was_read_of_a_log_that_began_anew_meanwhile_is_not_told(
     assert owed.statistics().dropped == 3
 
 
-async def test_a_log_that_fails_for_a_moment_is_read_again(
+async def test_transient_log_failure_is_retried(
     autojump_clock: MockClock, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def busy() -> None:
@@ -214,7 +214,7 @@ async def test_a_log_that_fails_for_a_moment_is_read_again(
 
 
 @pytest.mark.parametrize("how", ["raises", "refuses", "hangs"])
-async def test_a_log_that_cannot_be_read_ends_the_subscription_and_no_other(
+async def test_unreadable_log_ends_only_its_subscription(
     how: str,
     autojump_clock: MockClock,
     nursery: trio.Nursery,
@@ -245,7 +245,7 @@ async def test_a_log_that_cannot_be_read_ends_the_subscription_and_no_other(
     assert other.end_reason is None
 
 
-async def test_a_cancelled_bus_is_torn_down_in_the_middle_of_a_reading(
+async def test_cancelled_bus_stops_during_a_read(
     nursery: trio.Nursery,
 ) -> None:
     desk = Desk(Waiting(before=trio.sleep_forever))
@@ -279,7 +279,7 @@ def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message
         make(**options)
 
 
-async def test_a_replay_needs_a_session_and_a_log(nursery: trio.Nursery) -> None:
+async def test_replay_requires_session_and_log(nursery: trio.Nursery) -> None:
     desk = Desk(MemoryStore())
     await nursery.start(desk.bus.owner.serve)
     with pytest.raises(ConfigError, match="after_seq needs a session_id"):
@@ -292,7 +292,7 @@ async def test_a_replay_needs_a_session_and_a_log(nursery: trio.Nursery) -> None
 
 
 @pytest.mark.feature("ASDK-059")
-async def test_what_is_published_after_the_close_is_refused(nursery: trio.Nursery) -> None:
+async def test_publish_after_close_is_refused(nursery: trio.Nursery) -> None:
     desk = Desk(MemoryStore())
     await nursery.start(desk.bus.owner.serve)
     desk.bus.publish(Notification(scope_of("s"), "n", 1.0, "text"))

@@ -44,9 +44,7 @@ RUNS = st.lists(
 
 
 @given(runs=RUNS, seed=SEEDS)
-def test_at_most_one_run_holds_a_session_and_no_lease_is_ever_lost(
-    runs: list[Run], seed: int
-) -> None:
+def test_gate_grants_each_lease_once(runs: list[Run], seed: int) -> None:
     gate = SessionGate(queue_capacity=4)
     holders: dict[str, str] = {}
     ends: dict[str, str] = {}
@@ -126,7 +124,7 @@ class Failed(Exception):
 
 
 @given(asks=ASKS, seed=SEEDS, closing=st.sampled_from([0.0, 1.0, 2.0, 50.0]))
-def test_an_asker_goes_on_only_when_its_worker_has_ended_and_gets_each_value_reached(
+def test_caller_continues_after_its_worker_ended(
     asks: list[Ask], seed: int, closing: float
 ) -> None:
     owner = Owner("tester", capacity=2)
@@ -182,9 +180,7 @@ def test_an_asker_goes_on_only_when_its_worker_has_ended_and_gets_each_value_rea
 
 
 @given(asks=ASKS, seed=SEEDS, crash=st.sampled_from([0.0, 1.0, 2.0, 3.0]))
-def test_a_crash_at_any_time_leaves_no_asker_behind(
-    asks: list[Ask], seed: int, crash: float
-) -> None:
+def test_crash_releases_every_caller(asks: list[Ask], seed: int, crash: float) -> None:
     owner = Owner("tester", capacity=2)
     ended: list[int] = []
     failures: list[Exception] = []

@@ -124,7 +124,7 @@ async def late(nursery: trio.Nursery, play: Play) -> ProviderDeadlineError:
     return missed.value
 
 
-async def test_pieces_go_to_the_sink_as_they_come_and_the_answer_is_returned(
+async def test_deltas_reach_sink_and_response_is_returned(
     nursery: trio.Nursery,
 ) -> None:
     reader = Reader()
@@ -136,7 +136,7 @@ async def test_pieces_go_to_the_sink_as_they_come_and_the_answer_is_returned(
 # Admission.
 
 
-async def test_streams_are_admitted_first_come_first_served_and_within_the_bound(
+async def test_streams_are_admitted_fifo_within_limit(
     nursery: trio.Nursery,
 ) -> None:
     """Clause 2: those that wait hold up neither the loop nor each other."""
@@ -170,7 +170,7 @@ async def test_streams_are_admitted_first_come_first_served_and_within_the_bound
     assert stream.statistics().streams.used == 0
 
 
-async def test_a_cancelled_stream_has_closed_its_connection_when_its_asker_goes_on(
+async def test_cancelled_stream_closes_connection_before_return(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """Clause 4."""
@@ -194,7 +194,7 @@ async def test_a_cancelled_stream_has_closed_its_connection_when_its_asker_goes_
     assert stream.statistics().failures == 0
 
 
-async def test_waiting_to_be_admitted_counts_for_no_deadline(
+async def test_admission_wait_counts_toward_no_deadline(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     stream = await serving(nursery, Played(every(4, TextDelta("x"), times=20)), max_live=1)
@@ -211,7 +211,7 @@ async def test_waiting_to_be_admitted_counts_for_no_deadline(
 # Deadlines.
 
 
-async def test_a_first_token_that_does_not_come_is_a_typed_error_with_its_seconds(
+async def test_missing_first_token_raises_typed_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     error = await late(nursery, hang)
@@ -219,14 +219,14 @@ async def test_a_first_token_that_does_not_come_is_a_typed_error_with_its_second
     assert "first_token_timeout" in str(error)
 
 
-async def test_a_stream_that_falls_silent_is_a_typed_error_with_its_seconds(
+async def test_silent_stream_raises_typed_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     error = await late(nursery, every(math.inf, TextDelta("x")))
     assert (error.kind, error.seconds, trio.current_time()) == ("idle", 5, 5.0)
 
 
-async def test_an_answer_without_end_is_a_typed_error_with_its_seconds(
+async def test_endless_response_raises_typed_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     error = await late(nursery, every(1, TextDelta("x")))
@@ -238,7 +238,7 @@ async def test_an_answer_without_end_is_a_typed_error_with_its_seconds(
     [TextDelta(""), ThinkingDelta(""), ToolCallDelta(index=0)],
     ids=lambda d: type(d).__name__,
 )
-async def test_empty_pieces_do_not_rearm_the_idle_deadline(
+async def test_empty_deltas_keep_idle_deadline(
     nursery: trio.Nursery, autojump_clock: MockClock, empty: ModelDelta
 ) -> None:
     error = await late(nursery, every(1, empty))
@@ -271,7 +271,7 @@ async def test_empty_pieces_are_no_first_token(
     ],
     ids=str,
 )
-async def test_a_piece_with_content_rearms_the_idle_deadline(
+async def test_content_delta_resets_idle_deadline(
     nursery: trio.Nursery, autojump_clock: MockClock, piece: ModelDelta
 ) -> None:
     stream = await serving(nursery, Played(every(4, piece, times=10)))
@@ -279,7 +279,7 @@ async def test_a_piece_with_content_rearms_the_idle_deadline(
     assert trio.current_time() == 40.0
 
 
-async def test_counts_rearm_the_idle_deadline_only_while_they_change(
+async def test_only_changed_usage_resets_idle_deadline(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async def counting(sink: ModelSink) -> None:
@@ -291,7 +291,7 @@ async def test_counts_rearm_the_idle_deadline_only_while_they_change(
     assert (error.kind, trio.current_time()) == ("idle", 21.0)
 
 
-async def test_the_idle_deadline_stands_still_while_the_reader_is_full(
+async def test_full_reader_pauses_idle_deadline(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     reader = Reader()
@@ -318,7 +318,7 @@ async def test_the_idle_deadline_stands_still_while_the_reader_is_full(
     assert seen == [True, False]
 
 
-async def test_a_reader_that_raises_while_it_is_waited_for_ends_the_stream(
+async def test_failing_reader_ends_the_stream(
     nursery: trio.Nursery,
 ) -> None:
     class Stalled(Reader):
@@ -337,7 +337,7 @@ async def test_a_reader_that_raises_while_it_is_waited_for_ends_the_stream(
 # Failures: clause 5.
 
 
-async def test_what_a_sink_raises_ends_its_own_stream_and_no_other(
+async def test_sink_error_ends_only_its_stream(
     nursery: trio.Nursery,
 ) -> None:
     raising, reader = Reader(), Reader()
@@ -350,7 +350,7 @@ async def test_what_a_sink_raises_ends_its_own_stream_and_no_other(
     assert await stream.stream(request_of(), reader, DEADLINES) is DONE
 
 
-async def test_what_the_provider_raises_goes_to_its_asker_and_is_counted(
+async def test_provider_error_reaches_caller_and_is_counted(
     nursery: trio.Nursery,
 ) -> None:
     """Clause 8."""
@@ -371,7 +371,7 @@ async def test_what_the_provider_raises_goes_to_its_asker_and_is_counted(
     assert (found.streams.used, found.streams.peak, found.streams.total) == (0, 1, 1)
 
 
-async def test_the_sweeper_ends_with_the_last_stream_and_keeps_no_clock_busy(
+async def test_sweeper_ends_with_last_stream(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     stream = await serving(nursery, Played(every(1, TextDelta("x"), times=3)))

@@ -13,7 +13,7 @@ def used(*all_slots: FairSlots) -> list[int]:
     return [slots.statistics().used for slots in all_slots]
 
 
-def test_a_run_knows_the_runs_around_it_from_the_inside_out() -> None:
+def test_run_lists_ancestors_from_the_inside() -> None:
     root = RunNode("root session", "root run", runtime=object())
     child = RunNode("child session", "child run", root.runtime, parent=root)
     assert [node.session_id for node in child.lineage()] == ["child session", "root session"]
@@ -21,7 +21,7 @@ def test_a_run_knows_the_runs_around_it_from_the_inside_out() -> None:
     assert current_call.get() is None
 
 
-async def test_slots_are_given_back_in_the_opposite_order_of_taking() -> None:
+async def test_slots_are_returned_in_reverse_order() -> None:
     tool, run = FairSlots(1), FairSlots(1)
     log: list[str] = []
     held = HeldSlots("call")
@@ -38,7 +38,7 @@ async def test_slots_are_given_back_in_the_opposite_order_of_taking() -> None:
     assert used(tool, run) == [0, 0]
 
 
-async def test_a_call_lends_its_slots_for_the_length_of_a_child_run() -> None:
+async def test_call_lends_slots_during_child_run() -> None:
     slots = FairSlots(1)
     held = HeldSlots("call")
     await held.take(slots, "run")
@@ -51,7 +51,7 @@ async def test_a_call_lends_its_slots_for_the_length_of_a_child_run() -> None:
         pass
 
 
-async def test_slots_are_taken_again_before_this_runs_other_waiters(
+async def test_slots_are_reacquired_before_other_waiters(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(1)
@@ -79,7 +79,7 @@ async def release_later(slots: FairSlots) -> None:
     slots.release("child")
 
 
-async def test_children_side_by_side_lend_once_and_the_last_one_takes_again() -> None:
+async def test_parallel_children_lend_slots_once() -> None:
     slots = FairSlots(1)
     held = HeldSlots("call")
     await held.take(slots, "run")
@@ -93,7 +93,7 @@ async def test_children_side_by_side_lend_once_and_the_last_one_takes_again() ->
     assert used(slots) == [1]
 
 
-async def test_a_child_that_begins_while_the_slots_are_taken_again_gets_them(
+async def test_child_started_during_reacquire_gets_slots(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(1)
@@ -113,7 +113,7 @@ async def test_a_child_that_begins_while_the_slots_are_taken_again_gets_them(
     assert used(slots) == [0]
 
 
-async def test_two_children_that_end_at_once_take_the_slots_again_once(
+async def test_children_ending_together_reacquire_once(
     nursery: trio.Nursery,
 ) -> None:
     tool, run = FairSlots(1), FairSlots(1)
@@ -135,7 +135,7 @@ async def test_two_children_that_end_at_once_take_the_slots_again_once(
     assert used(tool, run) == [0, 0]
 
 
-async def test_when_one_taker_is_cancelled_the_other_takes_the_slots(
+async def test_cancelled_reacquire_passes_to_other_child(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(1)
@@ -157,7 +157,7 @@ async def test_when_one_taker_is_cancelled_the_other_takes_the_slots(
     assert used(slots) == [1]
 
 
-async def test_a_cancelled_taking_again_keeps_no_part_and_the_end_gives_back_nothing(
+async def test_cancelled_reacquire_holds_no_slot(
     nursery: trio.Nursery,
 ) -> None:
     tool, run = FairSlots(1), FairSlots(1)
@@ -177,7 +177,7 @@ async def test_a_cancelled_taking_again_keeps_no_part_and_the_end_gives_back_not
     assert used(tool, run) == [0, 1], "the other's slot stays the other's"
 
 
-async def test_the_bodys_own_exception_goes_out_although_taking_again_was_cancelled() -> None:
+async def test_body_exception_survives_cancelled_reacquire() -> None:
     slots = FairSlots(1)
     held = HeldSlots("call")
     await held.take(slots, "run")
@@ -205,7 +205,7 @@ async def test_a_cancelled_block_is_cancelled() -> None:
     assert scope.cancelled_caught
 
 
-def test_nested_calls_under_a_cap_of_one_end_and_hold_nothing_at_any_cancel() -> None:
+def test_nested_calls_under_one_slot_finish() -> None:
     async def call(slots: FairSlots, run: str, depth: int) -> None:
         held = HeldSlots(run)
         try:

@@ -13,7 +13,7 @@ def sessions(logged: Logged) -> list[str]:
 
 
 @pytest.mark.feature("WICK-031")
-async def test_a_session_is_loaded_or_made_on_its_first_use_and_once_only(
+async def test_session_is_loaded_once_on_first_use(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery)
@@ -28,7 +28,7 @@ async def test_a_session_is_loaded_or_made_on_its_first_use_and_once_only(
         assert session.state.last_seq == 1
 
 
-async def test_starting_tells_the_stores_epoch_which_grows_with_every_opening(
+async def test_store_epoch_grows_with_every_opening(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery)
@@ -38,7 +38,7 @@ async def test_starting_tells_the_stores_epoch_which_grows_with_every_opening(
 
 
 @pytest.mark.feature("ASDK-050")
-async def test_the_least_recently_used_session_leaves_when_a_thousand_are_exceeded(
+async def test_least_recently_used_session_is_evicted(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery)
@@ -55,7 +55,7 @@ async def test_the_least_recently_used_session_leaves_when_a_thousand_are_exceed
 
 
 @pytest.mark.feature("ASDK-050")
-async def test_a_session_that_a_run_holds_or_has_open_is_never_evicted(
+async def test_held_or_open_session_is_not_evicted(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery, max_sessions=2)
@@ -76,7 +76,7 @@ async def test_a_session_that_a_run_holds_or_has_open_is_never_evicted(
     assert sessions(logged) == ["y", "z"], "it comes back to its bound"
 
 
-async def test_sessions_in_use_are_passed_over_a_few_at_a_time_until_one_can_go(
+async def test_eviction_skips_sessions_in_use(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery, max_sessions=2)
@@ -107,7 +107,7 @@ async def test_a_closed_session_is_put_back_once(nursery: trio.Nursery) -> None:
 
 
 @pytest.mark.feature("WICK-030")
-async def test_idle_sessions_leave_after_their_hour_at_the_next_look_every_five_minutes(
+async def test_idle_sessions_expire_after_an_hour(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     logged = await serve_log(nursery)
@@ -145,7 +145,7 @@ async def test_a_session_in_use_is_not_swept(
     assert sessions(logged) == []
 
 
-async def test_the_sweeper_ends_when_no_session_is_left_and_starts_with_the_next(
+async def test_sweeper_follows_the_number_of_sessions(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     logged = await serve_log(nursery)

@@ -51,7 +51,7 @@ async def test_an_uncontended_acquire_is_synchronous(gate: SessionGate) -> None:
 
 
 @pytest.mark.feature("ASDK-092")
-async def test_a_second_run_is_rejected_naming_the_session_and_the_running_run(
+async def test_second_run_is_rejected_with_details(
     gate: SessionGate,
 ) -> None:
     with gate.acquire_nowait("chat-7", "run-1"), pytest.raises(SessionBusy) as refused:
@@ -70,9 +70,7 @@ async def test_other_sessions_are_unaffected(gate: SessionGate) -> None:
         assert gate.statistics().held == 2
 
 
-async def test_queued_runs_get_the_session_first_come_first_served(
-    gate: SessionGate, nursery: trio.Nursery
-) -> None:
+async def test_queued_runs_acquire_in_fifo_order(gate: SessionGate, nursery: trio.Nursery) -> None:
     lease = gate.acquire_nowait("s", "holder")
     attempts = await queue_up(nursery, gate, "one", "two", "three")
     assert gate.statistics().waiting == 3
@@ -87,9 +85,7 @@ async def test_queued_runs_get_the_session_first_come_first_served(
     assert not gate.is_busy("s")
 
 
-async def test_nobody_jumps_the_queue_between_a_release_and_the_next_grant(
-    gate: SessionGate, nursery: trio.Nursery
-) -> None:
+async def test_release_keeps_the_queue_order(gate: SessionGate, nursery: trio.Nursery) -> None:
     lease = gate.acquire_nowait("s", "holder")
     (waiting,) = await queue_up(nursery, gate, "waiting")
     lease.release()
@@ -113,9 +109,7 @@ async def test_the_queue_is_bounded_and_says_so(nursery: trio.Nursery) -> None:
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "queue"])
-async def test_a_session_that_an_ancestor_holds_is_busy_under_every_policy(
-    gate: SessionGate, on_busy: OnBusy
-) -> None:
+async def test_session_of_ancestor_is_always_busy(gate: SessionGate, on_busy: OnBusy) -> None:
     """Clause 7."""
     gate.acquire_nowait("s", "parent")
     with pytest.raises(SessionBusy, match="descendant") as refused:
@@ -123,7 +117,7 @@ async def test_a_session_that_an_ancestor_holds_is_busy_under_every_policy(
     assert refused.value.run_id == "parent"
 
 
-async def test_an_ancestors_session_that_is_free_again_may_be_taken(gate: SessionGate) -> None:
+async def test_released_session_of_ancestor_can_be_acquired(gate: SessionGate) -> None:
     with await gate.acquire("s", "child", on_busy="queue", ancestors=("s",)) as lease:
         assert lease.run_id == "child"
 
@@ -131,7 +125,7 @@ async def test_an_ancestors_session_that_is_free_again_may_be_taken(gate: Sessio
 # Clause 4: a lease and a cancel in one tick.
 
 
-async def test_a_lease_granted_in_the_very_tick_of_the_cancel_is_returned(
+async def test_lease_granted_during_cancel_is_returned(
     gate: SessionGate, nursery: trio.Nursery
 ) -> None:
     lease = gate.acquire_nowait("s", "holder")
@@ -144,7 +138,7 @@ async def test_a_lease_granted_in_the_very_tick_of_the_cancel_is_returned(
     gate.acquire_nowait("s", "next").release()
 
 
-async def test_a_lease_granted_just_after_the_cancel_is_passed_on(
+async def test_lease_granted_after_cancel_is_passed_on(
     gate: SessionGate, nursery: trio.Nursery
 ) -> None:
     lease = gate.acquire_nowait("s", "holder")
@@ -176,7 +170,7 @@ async def test_a_cancelled_waiter_leaves_the_queue(
     assert gate.holder("s") == "three"
 
 
-def test_a_cancel_at_any_step_leaves_no_lease_and_no_waiter() -> None:
+def test_cancel_at_any_step_leaves_nothing() -> None:
     @asynccontextmanager
     async def around() -> AsyncGenerator[SessionGate]:
         gate = SessionGate()
@@ -202,7 +196,7 @@ def test_a_cancel_at_any_step_leaves_no_lease_and_no_waiter() -> None:
 # Leases.
 
 
-async def test_fencing_numbers_grow_with_every_lease_of_the_gate(
+async def test_fencing_numbers_increase_with_leases(
     nursery: trio.Nursery,
 ) -> None:
     gate = SessionGate(first_fence=5)
@@ -219,7 +213,7 @@ async def test_fencing_numbers_grow_with_every_lease_of_the_gate(
     assert gate.acquire_nowait("d", "five").fence == 1_001, "never back"
 
 
-async def test_releasing_twice_does_not_take_the_session_from_the_next_holder(
+async def test_double_release_keeps_next_holder(
     gate: SessionGate,
 ) -> None:
     first = gate.acquire_nowait("s", "first")
@@ -230,7 +224,7 @@ async def test_releasing_twice_does_not_take_the_session_from_the_next_holder(
     second.release()
 
 
-async def test_an_entry_without_holder_is_gone_at_once(gate: SessionGate) -> None:
+async def test_entry_without_holder_is_removed(gate: SessionGate) -> None:
     for number in range(100):
         gate.acquire_nowait(f"s{number}", "run").release()
     assert gate.statistics().held == 0
@@ -240,7 +234,7 @@ async def test_an_entry_without_holder_is_gone_at_once(gate: SessionGate) -> Non
 # Clauses 3 and 6: the end of the actor.
 
 
-async def test_waiters_are_told_of_the_gates_end_and_leave_the_queue(
+async def test_waiters_leave_when_gate_closes(
     nursery: trio.Nursery,
 ) -> None:
     gate = SessionGate()
@@ -263,7 +257,7 @@ async def test_a_closed_gate_lets_nobody_wait(gate: SessionGate) -> None:
     assert gate.statistics().waiting == 0
 
 
-async def test_the_gate_counts_what_is_held_what_waits_and_what_was_rejected(
+async def test_statistics_count_leases_waiters_and_rejections(
     gate: SessionGate, nursery: trio.Nursery
 ) -> None:
     """Clause 8."""

@@ -38,7 +38,7 @@ async def opened(logged: Logged, *session_ids: str) -> list[OpenSession]:
 # Records.
 
 
-async def test_records_get_the_numbers_1_2_3_and_make_the_history(logged: Logged) -> None:
+async def test_records_are_numbered_and_form_history(logged: Logged) -> None:
     with logged.lease() as lease, await logged.log.open(lease) as session:
         first = await append(session, "one")
         others = await append(session, "two", "three")
@@ -54,7 +54,7 @@ async def test_records_get_the_numbers_1_2_3_and_make_the_history(logged: Logged
         assert logged.log.peek("unknown") is None
 
 
-async def test_times_never_decrease_within_a_session_though_the_wall_clock_goes_back(
+async def test_timestamps_never_decrease_within_a_session(
     logged: Logged,
 ) -> None:
     with logged.lease() as lease, await logged.log.open(lease) as session:
@@ -66,7 +66,7 @@ async def test_times_never_decrease_within_a_session_though_the_wall_clock_goes_
     assert times == [100.0, 100.0, 120.0]
 
 
-async def test_the_next_run_goes_on_where_the_last_one_ended(logged: Logged) -> None:
+async def test_next_run_continues_the_numbering(logged: Logged) -> None:
     with logged.lease() as lease, await logged.log.open(lease) as session:
         await append(session, "one")
     with logged.lease() as lease, await logged.log.open(lease) as session:
@@ -79,9 +79,7 @@ async def test_the_next_run_goes_on_where_the_last_one_ended(logged: Logged) -> 
 # Group commit.
 
 
-async def test_appends_that_wait_are_committed_as_one_batch(
-    logged: Logged, nursery: trio.Nursery
-) -> None:
+async def test_waiting_appends_commit_as_one_batch(logged: Logged, nursery: trio.Nursery) -> None:
     a, b, c = await opened(logged, "a", "b", "c")
     hook = logged.store.before_commit = Hook()
     first = attempt(nursery, a, "first")
@@ -101,9 +99,7 @@ async def test_appends_that_wait_are_committed_as_one_batch(
     assert (found.commits, found.records, found.failures) == (2, 3, 0)
 
 
-async def test_one_append_of_a_batch_that_is_refused_does_not_harm_the_others(
-    logged: Logged, nursery: trio.Nursery
-) -> None:
+async def test_refused_append_harms_no_other(logged: Logged, nursery: trio.Nursery) -> None:
     a, b, c = await opened(logged, "a", "b", "c")
     hook = logged.store.before_commit = Hook()
     first = attempt(nursery, a, "first")
@@ -121,7 +117,7 @@ async def test_one_append_of_a_batch_that_is_refused_does_not_harm_the_others(
 # Clause 4: a cancelled append.
 
 
-async def test_an_append_in_no_batch_is_withdrawn_by_a_cancel(
+async def test_unbatched_append_is_withdrawn_on_cancel(
     logged: Logged, nursery: trio.Nursery
 ) -> None:
     a, b, c = await opened(logged, "a", "b", "c")
@@ -142,9 +138,7 @@ async def test_an_append_in_no_batch_is_withdrawn_by_a_cancel(
     assert event.seq == 1
 
 
-async def test_a_batch_of_withdrawn_appends_only_is_not_committed(
-    logged: Logged, nursery: trio.Nursery
-) -> None:
+async def test_empty_batch_is_not_committed(logged: Logged, nursery: trio.Nursery) -> None:
     (session,) = await opened(logged, "s")
     withdrawn = attempt(nursery, session, "withdrawn")
     withdrawn.scope.cancel()
@@ -154,9 +148,7 @@ async def test_a_batch_of_withdrawn_appends_only_is_not_committed(
     assert logged.log.statistics().commits == 0
 
 
-async def test_an_append_in_a_batch_is_waited_for_and_returned_despite_a_cancel(
-    logged: Logged, nursery: trio.Nursery
-) -> None:
+async def test_batched_append_survives_cancel(logged: Logged, nursery: trio.Nursery) -> None:
     (session,) = await opened(logged, "s")
     hook = logged.store.before_commit = Hook()
     got: list[Event] = []
@@ -178,7 +170,7 @@ async def test_an_append_in_a_batch_is_waited_for_and_returned_despite_a_cancel(
 # What a store may do.
 
 
-async def test_a_failed_commit_is_a_store_error_and_the_next_run_reads_the_tail_and_goes_on(
+async def test_failed_commit_makes_next_run_reread(
     logged: Logged,
 ) -> None:
     with logged.lease() as lease, await logged.log.open(lease) as session:
@@ -199,7 +191,7 @@ async def test_a_failed_commit_is_a_store_error_and_the_next_run_reads_the_tail_
         assert event.seq == 3
 
 
-async def test_a_commit_that_was_not_written_is_not_in_the_tail(logged: Logged) -> None:
+async def test_unwritten_commit_is_absent_from_tail(logged: Logged) -> None:
     with logged.lease() as lease, await logged.log.open(lease) as session:
         logged.store.before_commit = Hook(OSError("no disk"), once=True)
         with pytest.raises(SessionStoreError):
@@ -210,9 +202,7 @@ async def test_a_commit_that_was_not_written_is_not_in_the_tail(logged: Logged) 
         assert event.seq == 1
 
 
-async def test_a_commit_that_overruns_its_deadline_is_a_store_error(
-    logged: Logged, autojump_clock: MockClock
-) -> None:
+async def test_slow_commit_is_a_store_error(logged: Logged, autojump_clock: MockClock) -> None:
     with logged.lease() as lease, await logged.log.open(lease) as session:
         logged.store.before_commit = Hook(once=True)
         with pytest.raises(SessionStoreError, match="took longer than 10 s"):
@@ -223,7 +213,7 @@ async def test_a_commit_that_overruns_its_deadline_is_a_store_error(
         assert texts(session) == ["one"]
 
 
-async def test_a_writer_whose_lease_has_passed_on_is_fenced(logged: Logged) -> None:
+async def test_stale_lease_is_fenced(logged: Logged) -> None:
     old, new = logged.lease("s"), logged.lease("elsewhere")
     stale = await logged.log.open(old)
     old.release()
@@ -234,7 +224,7 @@ async def test_a_writer_whose_lease_has_passed_on_is_fenced(logged: Logged) -> N
         await append(stale, "by the older")
 
 
-async def test_records_that_cannot_be_read_are_a_store_error_and_nothing_stays_open(
+async def test_unreadable_records_close_the_session(
     logged: Logged, autojump_clock: MockClock
 ) -> None:
     with logged.lease() as lease:
@@ -264,7 +254,7 @@ async def test_a_cancelled_load_leaves_nothing_open(logged: Logged, nursery: tri
     assert logged.log.statistics().sessions == 0
 
 
-async def test_a_store_that_answers_for_too_few_appends_leaves_the_others_unknown(
+async def test_missing_outcomes_stay_unknown(
     nursery: trio.Nursery,
 ) -> None:
     class Forgetful(ToldStore):
@@ -290,7 +280,7 @@ async def crash(logged: Logged) -> None:
     await wait_all_tasks_blocked()
 
 
-async def test_a_crash_resolves_appends_that_wait_are_in_a_batch_or_found_no_room(
+async def test_crash_resolves_every_kind_of_append(
     nursery: trio.Nursery,
 ) -> None:
     ready: list[Logged] = []
@@ -319,9 +309,7 @@ async def test_a_crash_resolves_appends_that_wait_are_in_a_batch_or_found_no_roo
         session.close()  # as the runs do on their way out
 
 
-async def test_an_append_that_is_cancelled_while_it_waits_for_room_is_withdrawn(
-    nursery: trio.Nursery, logged: Logged
-) -> None:
+async def test_append_waiting_for_room_is_withdrawn(nursery: trio.Nursery, logged: Logged) -> None:
     hook = logged.store.before_commit = Hook()
     sessions = await opened(logged, *(f"s{number}" for number in range(1_026)))
     appends = [attempt(nursery, sessions[0], "x")]
@@ -340,7 +328,7 @@ async def test_an_append_that_is_cancelled_while_it_waits_for_room_is_withdrawn(
     assert logged.log.owner.statistics().live == 0
 
 
-async def test_a_closed_log_takes_no_append_and_closes_its_store(logged: Logged) -> None:
+async def test_closed_log_refuses_appends_and_closes_store(logged: Logged) -> None:
     (session,) = await opened(logged, "s")
     logged.log.owner.close()
     await logged.log.owner.ended.wait()
@@ -351,9 +339,7 @@ async def test_a_closed_log_takes_no_append_and_closes_its_store(logged: Logged)
     assert logged.store.closed == 1
 
 
-async def test_closing_waits_for_the_appends_that_are_under_way(
-    logged: Logged, nursery: trio.Nursery
-) -> None:
+async def test_close_waits_for_running_appends(logged: Logged, nursery: trio.Nursery) -> None:
     (session,) = await opened(logged, "s")
     hook = logged.store.before_commit = Hook()
     under_way = attempt(nursery, session, "one")
@@ -366,7 +352,7 @@ async def test_closing_waits_for_the_appends_that_are_under_way(
     assert under_way.outcome == "value"
 
 
-async def test_the_log_counts_sessions_commits_records_and_failures(logged: Logged) -> None:
+async def test_statistics_count_sessions_commits_and_failures(logged: Logged) -> None:
     """Clause 8."""
     (session,) = await opened(logged, "s")
     await append(session, "one", "two")

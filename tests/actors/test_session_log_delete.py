@@ -39,7 +39,7 @@ def told(logged: Logged) -> list[str]:
     return gone
 
 
-async def test_records_that_are_made_already_are_kept_as_they_stand(
+async def test_existing_records_are_kept_unchanged(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery)
@@ -51,7 +51,7 @@ async def test_records_that_are_made_already_are_kept_as_they_stand(
     assert list(await logged.store.export("s")) == [line]
 
 
-async def test_a_deleted_session_is_gone_here_and_there(nursery: trio.Nursery) -> None:
+async def test_deleted_session_is_gone_everywhere(nursery: trio.Nursery) -> None:
     logged = await serve_log(nursery)
     gone = told(logged)
     await write(logged, [note(1)])
@@ -64,7 +64,7 @@ async def test_a_deleted_session_is_gone_here_and_there(nursery: trio.Nursery) -
 
 
 @pytest.mark.parametrize("error", [OSError("no"), SessionStoreError("no", session_id="s")])
-async def test_a_deletion_that_fails_leaves_the_session_to_be_read_again(
+async def test_failed_deletion_makes_session_reread(
     nursery: trio.Nursery, error: Exception
 ) -> None:
     store = Deleting()
@@ -79,7 +79,7 @@ async def test_a_deletion_that_fails_leaves_the_session_to_be_read_again(
         assert session.state.last_seq == 1
 
 
-async def test_a_deletion_is_not_waited_for_for_ever(
+async def test_deletion_is_bounded_in_time(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     store = Deleting()
@@ -90,7 +90,7 @@ async def test_a_deletion_is_not_waited_for_for_ever(
         await logged.log.delete(lease)
 
 
-async def test_a_session_that_is_gone_leaves_the_memory_unless_it_is_held(
+async def test_missing_session_leaves_memory_unless_held(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery)

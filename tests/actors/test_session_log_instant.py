@@ -66,7 +66,7 @@ def texts(session: OpenSession) -> list[str]:
     return [message.content for message in session.history()]
 
 
-async def test_a_log_in_memory_is_opened_and_written_without_a_checkpoint(
+async def test_memory_log_needs_no_checkpoint(
     nursery: trio.Nursery,
 ) -> None:
     log = await serve(nursery, MemoryStore())
@@ -83,7 +83,7 @@ async def test_a_log_in_memory_is_opened_and_written_without_a_checkpoint(
     assert (found.commits, found.records, found.failures, found.appends.peak) == (2, 3, 0, 0)
 
 
-async def test_what_another_opening_wrote_is_read_and_gone_on_from(nursery: trio.Nursery) -> None:
+async def test_records_of_another_opening_are_continued(nursery: trio.Nursery) -> None:
     store = MemoryStore()
     with await (await serve(nursery, store)).open(lease()) as session:
         await append(session, "one")
@@ -105,7 +105,7 @@ async def test_a_cancelled_append_is_written_and_returned(nursery: trio.Nursery)
     assert scope.cancelled_caught
 
 
-async def test_a_writer_whose_lease_has_passed_on_is_fenced(nursery: trio.Nursery) -> None:
+async def test_stale_lease_is_fenced(nursery: trio.Nursery) -> None:
     log, gate = await serve(nursery, MemoryStore()), SessionGate()
     old = lease(gate=gate)
     stale = await log.open(old)
@@ -117,7 +117,7 @@ async def test_a_writer_whose_lease_has_passed_on_is_fenced(nursery: trio.Nurser
     assert log.statistics().failures == 1
 
 
-async def test_a_failed_append_is_of_unknown_outcome_and_the_next_run_reads_the_tail(
+async def test_failed_append_makes_next_run_reread(
     nursery: trio.Nursery,
 ) -> None:
     store = Instant()
@@ -146,7 +146,7 @@ async def test_a_failed_append_is_of_unknown_outcome_and_the_next_run_reads_the_
     assert (found.commits, found.records, found.failures) == (4, 2, 2)
 
 
-async def test_records_that_cannot_be_read_are_a_store_error_and_nothing_stays_open(
+async def test_unreadable_records_close_the_session(
     nursery: trio.Nursery,
 ) -> None:
     store = Instant()
@@ -162,7 +162,7 @@ async def test_records_that_cannot_be_read_are_a_store_error_and_nothing_stays_o
         await append(session, "one")
 
 
-async def test_a_log_that_has_ended_answers_nothing_more(nursery: trio.Nursery) -> None:
+async def test_closed_log_answers_nothing(nursery: trio.Nursery) -> None:
     log = await serve(nursery, MemoryStore())
     session = await log.open(lease())
     log.owner.close()
@@ -213,7 +213,7 @@ class Wrapped:
 
 
 @pytest.mark.parametrize("make", [Appends, Loads, Wrapped])
-async def test_what_a_class_does_of_its_own_is_not_passed_by(
+async def test_overriding_subclass_is_not_bypassed(
     nursery: trio.Nursery, make: type[Appends | Loads | Wrapped]
 ) -> None:
     make.calls = 0

@@ -48,7 +48,7 @@ def streams(nursery: trio.Nursery) -> Streams:
 DEADLINES = Timeouts(first_token=20, idle=5, total=100)
 
 
-async def test_a_stream_that_never_begins_misses_its_first_token(
+async def test_unstarted_stream_misses_first_token_deadline(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     watch = streams.sweeper.watch(DEADLINES)
@@ -56,7 +56,7 @@ async def test_a_stream_that_never_begins_misses_its_first_token(
     assert watch.seconds() == 20
 
 
-async def test_a_stream_that_falls_silent_misses_its_idle_deadline(
+async def test_silent_stream_misses_idle_deadline(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     watch = streams.sweeper.watch(DEADLINES)
@@ -68,7 +68,7 @@ async def test_a_stream_that_falls_silent_misses_its_idle_deadline(
     assert watch.seconds() == 5
 
 
-async def test_a_stream_that_goes_on_for_too_long_misses_its_total_deadline(
+async def test_long_stream_misses_total_deadline(
     streams: Streams, autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
     watch = streams.sweeper.watch(DEADLINES)
@@ -83,7 +83,7 @@ async def test_a_stream_that_goes_on_for_too_long_misses_its_total_deadline(
     assert watch.seconds() == 100
 
 
-async def test_the_idle_deadline_stands_still_while_the_stream_is_paused_and_begins_anew(
+async def test_pause_restarts_the_idle_deadline(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     watch = streams.sweeper.watch(DEADLINES)
@@ -104,7 +104,7 @@ async def test_the_total_deadline_does_not_stand_still(
 
 
 @pytest.mark.parametrize("idle", [math.inf, 1_000.0])
-async def test_a_first_token_is_missed_in_time_also_after_a_pause_before_it(
+async def test_first_token_deadline_survives_a_pause(
     streams: Streams, autojump_clock: MockClock, idle: float
 ) -> None:
     watch = streams.sweeper.watch(Timeouts(first_token=10, idle=idle))
@@ -115,7 +115,7 @@ async def test_a_first_token_is_missed_in_time_also_after_a_pause_before_it(
     assert await streams.expiry(watch) == ("first_token", 23)
 
 
-async def test_an_idle_deadline_shorter_than_the_first_tokens_is_missed_in_time(
+async def test_idle_deadline_shorter_than_first_token_fires(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     watch = streams.sweeper.watch(Timeouts(first_token=1_000, idle=3))
@@ -124,7 +124,7 @@ async def test_an_idle_deadline_shorter_than_the_first_tokens_is_missed_in_time(
     assert await streams.expiry(watch) == ("idle", 403.5)
 
 
-async def test_a_nearer_deadline_of_a_later_stream_wakes_the_sweeper_in_time(
+async def test_nearer_deadline_wakes_the_sweeper(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     slow = streams.sweeper.watch(Timeouts(first_token=1_000, idle=1_000))
@@ -136,7 +136,7 @@ async def test_a_nearer_deadline_of_a_later_stream_wakes_the_sweeper_in_time(
     assert streams.started == 1
 
 
-async def test_a_stream_that_is_late_in_ending_does_not_keep_the_sweeper_busy(
+async def test_slow_ending_stream_does_not_spin_sweeper(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     late = streams.sweeper.watch(Timeouts(first_token=1, idle=1))
@@ -149,7 +149,7 @@ async def test_a_stream_that_is_late_in_ending_does_not_keep_the_sweeper_busy(
     assert streams.live == 0
 
 
-async def test_the_sweeper_ends_when_nothing_is_watched_and_starts_again(
+async def test_sweeper_stops_when_idle_and_restarts(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     first = streams.sweeper.watch(DEADLINES)
@@ -169,7 +169,7 @@ async def test_the_sweeper_ends_when_nothing_is_watched_and_starts_again(
     assert streams.started == 2
 
 
-async def test_a_stream_watched_in_the_tick_in_which_the_last_one_ends_is_swept(
+async def test_stream_added_during_last_removal_is_swept(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     first = streams.sweeper.watch(DEADLINES)
@@ -179,7 +179,7 @@ async def test_a_stream_watched_in_the_tick_in_which_the_last_one_ends_is_swept(
     assert await streams.expiry(second) == ("first_token", 50)
 
 
-async def test_a_stream_that_ends_before_the_sweeper_runs_leaves_it_nothing_to_do(
+async def test_early_end_leaves_sweeper_nothing(
     streams: Streams, autojump_clock: MockClock
 ) -> None:
     streams.sweeper.unwatch(streams.sweeper.watch(DEADLINES))

@@ -171,7 +171,7 @@ Seam.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
 TestSeam = Seam.TestCase
 
 
-def test_a_full_queue_of_a_follower_leaves_a_gap_that_the_log_fills() -> None:
+def test_log_fills_gap_of_full_queue() -> None:
     waiting = backlog(capacity=2)
     log = [record(seq) for seq in range(1, 8)]
     for event in log[:5]:
@@ -184,7 +184,7 @@ def test_a_full_queue_of_a_follower_leaves_a_gap_that_the_log_fills() -> None:
     assert (waiting.duplicates, waiting.dropped) == (1, 0)
 
 
-def test_what_was_queued_before_a_gap_comes_before_it_and_what_came_after_behind() -> None:
+def test_events_around_a_gap_keep_order() -> None:
     waiting = backlog(capacity=2)
     waiting.offer(record(1, "a"))
     waiting.offer(record(1))
@@ -199,7 +199,7 @@ def test_what_was_queued_before_a_gap_comes_before_it_and_what_came_after_behind
     assert waiting.take() == record(2, "a")
 
 
-def test_a_late_subscriber_gets_the_log_and_then_what_is_published() -> None:
+def test_late_subscriber_reads_log_before_live_events() -> None:
     log = [record(seq) for seq in range(1, 6)]
     waiting = backlog(session_id="s", after_seq=2, overflow="drop_oldest")
     waiting.offer(notice("live, too early"))
@@ -213,7 +213,7 @@ def test_a_late_subscriber_gets_the_log_and_then_what_is_published() -> None:
     assert (waiting.duplicates, waiting.dropped) == (1, 1)
 
 
-def test_a_record_whose_publishing_was_lost_comes_from_the_log() -> None:
+def test_unpublished_record_comes_from_the_log() -> None:
     log = [record(seq) for seq in range(1, 6)]
     waiting = backlog(session_id="s", after_seq=0)
     assert drain(waiting, log[:1]) == ["s1"]
@@ -221,7 +221,7 @@ def test_a_record_whose_publishing_was_lost_comes_from_the_log() -> None:
     assert drain(waiting, log) == ["s2", "s3", "s4", "s5"]
 
 
-def test_what_the_log_no_longer_has_is_counted_and_does_not_come() -> None:
+def test_records_missing_from_log_are_counted() -> None:
     waiting = backlog(session_id="s", after_seq=0)
     waiting.offer(record(3))
     assert drain(waiting, []) == []
@@ -244,7 +244,7 @@ def test_reading_may_go_on_where_it_ended() -> None:
 
 
 @pytest.mark.parametrize("read", [False, True], ids=["begun before", "begun while it is read"])
-def test_a_log_that_begins_anew_is_followed_from_its_beginning(read: bool) -> None:
+def test_restarted_log_is_followed_from_start(read: bool) -> None:
     waiting = backlog(session_id="s", after_seq=10)
     waiting.offer(record(12))
     gap = waiting.take() if read else None
@@ -260,7 +260,7 @@ def test_a_log_that_begins_anew_is_followed_from_its_beginning(read: bool) -> No
     assert drain(waiting, []) == ["s1"]
 
 
-def test_a_session_that_left_and_goes_on_leaves_no_gap() -> None:
+def test_evicted_session_leaves_no_gap() -> None:
     log = [record(seq) for seq in range(1, 15)]
     waiting = backlog(session_id="s", after_seq=10)
     waiting.offer(log[11])
@@ -270,7 +270,7 @@ def test_a_session_that_left_and_goes_on_leaves_no_gap() -> None:
     assert drain(waiting, log) == ["s11", "s12", "s13", "s14"]
 
 
-def test_a_session_that_left_is_no_repeat_of_itself() -> None:
+def test_evicted_session_is_no_duplicate() -> None:
     waiting = backlog(overflow="drop_oldest", capacity=9)
     waiting.offer(record(1))
     waiting.offer(record(1, "other"))
@@ -280,7 +280,7 @@ def test_a_session_that_left_is_no_repeat_of_itself() -> None:
     assert drain(waiting, []) == ["s1", "other1", "anew"]
 
 
-def test_seams_of_so_many_sessions_are_remembered_and_no_more(
+def test_remembered_seams_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_backlog, "SEAMS", 2)
@@ -292,7 +292,7 @@ def test_seams_of_so_many_sessions_are_remembered_and_no_more(
     assert drain(waiting, []) == ["a1", "b1", "c1", "a1", "b1", "c1"]
 
 
-def test_a_queue_that_overflows_by_choice_ends_there() -> None:
+def test_close_policy_ends_queue_on_overflow() -> None:
     waiting = backlog(overflow="close", capacity=2)
     for number in range(4):
         waiting.offer(notice(str(number)))
@@ -301,7 +301,7 @@ def test_a_queue_that_overflows_by_choice_ends_there() -> None:
     assert waiting.dropped == 2
 
 
-def test_what_is_live_only_gives_way_to_what_waits() -> None:
+def test_live_deltas_give_way_to_waiting_events() -> None:
     waiting = backlog(capacity=1)
     waiting.offer(record(1))
     waiting.offer(notice("live"))
@@ -309,7 +309,7 @@ def test_what_is_live_only_gives_way_to_what_waits() -> None:
     assert waiting.dropped == 1
 
 
-def test_an_unwanted_record_moves_the_seam_and_takes_no_room() -> None:
+def test_unwanted_record_moves_the_seam() -> None:
     waiting = backlog(types=(UserMessage,), capacity=1)
     for seq in range(1, 5):
         waiting.offer(record(seq))
@@ -319,7 +319,7 @@ def test_an_unwanted_record_moves_the_seam_and_takes_no_room() -> None:
 
 @pytest.mark.feature("ASDK-054")
 @pytest.mark.parametrize(("window", "noticed"), [(0, False), (1, False), (2, True)])
-def test_how_many_ids_are_remembered_is_an_option(window: int, noticed: bool) -> None:
+def test_number_of_remembered_ids_is_configurable(window: int, noticed: bool) -> None:
     waiting = backlog(overflow="drop_oldest", capacity=9, window=window)
     for name in ("one", "two", "one"):
         waiting.offer(notice(name))

@@ -52,7 +52,7 @@ async def small(nursery: trio.Nursery, *, runtime: int, run: int) -> ToolExecuto
 
 
 @pytest.mark.feature("ASDK-035")
-async def test_calls_of_a_run_are_worked_on_together_and_joined_in_the_order_of_calling(
+async def test_calls_of_run_are_parallel_and_joined(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     ends: list[float] = []
@@ -71,9 +71,7 @@ async def test_calls_of_a_run_are_worked_on_together_and_joined_in_the_order_of_
     assert trio.current_time() == 10.0
 
 
-async def test_800_calls_of_one_turn_stay_within_the_cap_of_16_and_all_finish(
-    executor: ToolExecutor, autojump_clock: MockClock
-) -> None:
+async def test_800_calls_respect_the_cap(executor: ToolExecutor, autojump_clock: MockClock) -> None:
     inside = peak = 0
 
     @tool
@@ -95,7 +93,7 @@ async def test_800_calls_of_one_turn_stay_within_the_cap_of_16_and_all_finish(
     assert nothing_is_held(executor)
 
 
-async def test_a_run_whose_tools_are_stuck_takes_its_share_and_another_run_goes_on(
+async def test_stuck_run_leaves_slots_for_others(
     nursery: trio.Nursery,
 ) -> None:
     """Clause 2."""
@@ -111,7 +109,7 @@ async def test_a_run_whose_tools_are_stuck_takes_its_share_and_another_run_goes_
     assert crowd.inside == 16
 
 
-async def test_a_fan_out_of_hundreds_takes_turns_with_the_single_call_of_another_run(
+async def test_large_fan_out_is_fair_to_others(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     executor = await small(nursery, runtime=2, run=2)
@@ -128,7 +126,7 @@ async def test_a_fan_out_of_hundreds_takes_turns_with_the_single_call_of_another
     assert trio.current_time() == 2.0, "it waited for one turn, and not for 200 calls"
 
 
-async def test_max_concurrency_bounds_a_tool_over_all_runs_and_is_shared_in_turns(
+async def test_max_concurrency_spans_runs_fairly(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     inside = peak = 0
@@ -151,7 +149,7 @@ async def test_max_concurrency_bounds_a_tool_over_all_runs_and_is_shared_in_turn
     assert nothing_is_held(executor)
 
 
-async def test_an_exclusive_tool_runs_alone_among_its_runs_calls(
+async def test_exclusive_tool_runs_alone_in_its_run(
     executor: ToolExecutor, nursery: trio.Nursery
 ) -> None:
     before, alone, after = Crowd("before"), Crowd("alone", exclusive=True), Crowd("after")
@@ -179,7 +177,7 @@ async def test_an_exclusive_tool_runs_alone_among_its_runs_calls(
 # Clause 4: a cancelled call.
 
 
-async def test_a_cancelled_call_ends_with_its_tools_finally_and_gives_its_slots_back(
+async def test_cancelled_call_runs_finally_and_frees_slots(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     executor = await small(nursery, runtime=1, run=1)
@@ -207,7 +205,7 @@ async def test_a_cancelled_call_ends_with_its_tools_finally_and_gives_its_slots_
     assert (await run_one(executor, run, call_of(echo))).content == "hello"
 
 
-async def test_a_call_whose_slot_is_granted_in_the_tick_of_its_cancel_does_not_begin(
+async def test_slot_granted_during_cancel_starts_no_call(
     nursery: trio.Nursery,
 ) -> None:
     executor = await small(nursery, runtime=1, run=1)
@@ -229,7 +227,7 @@ async def test_a_call_whose_slot_is_granted_in_the_tick_of_its_cancel_does_not_b
     assert nothing_is_held(executor)
 
 
-async def test_errors_of_a_cancelled_tools_own_nursery_do_not_come_out_of_the_cancel(
+async def test_nursery_errors_of_cancelled_tool_are_contained(
     executor: ToolExecutor,
 ) -> None:
     request = await executor.submit(run_of(crumbling), call_of(crumbling))
@@ -257,7 +255,7 @@ async def crumbling() -> None:
         await trio.sleep_forever()
 
 
-async def test_errors_of_a_late_tools_own_nursery_do_not_come_out_of_its_deadline(
+async def test_nursery_errors_of_late_tool_are_contained(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     found = await run_one(executor, run_of(crumbling, timeout=5), call_of(crumbling))
@@ -265,7 +263,7 @@ async def test_errors_of_a_late_tools_own_nursery_do_not_come_out_of_its_deadlin
     assert found.content == "tool 'crumbling' did not finish within 5 s"
 
 
-def test_a_cancel_at_any_step_leaves_no_slot_taken_and_no_tool_running() -> None:
+def test_cancel_at_any_step_frees_slots() -> None:
     inside = 0
 
     @tool(max_concurrency=1)
@@ -306,7 +304,7 @@ def test_a_cancel_at_any_step_leaves_no_slot_taken_and_no_tool_running() -> None
 # Clause 7: nested calls under one cap.
 
 
-async def test_nested_calls_under_a_cap_of_one_lend_their_slot_and_all_finish(
+async def test_nested_calls_under_one_slot_finish(
     nursery: trio.Nursery,
 ) -> None:
     executor = await small(nursery, runtime=1, run=1)
@@ -332,7 +330,7 @@ async def test_nested_calls_under_a_cap_of_one_lend_their_slot_and_all_finish(
 # Clause 2: the asker's context.
 
 
-async def test_a_tool_sees_the_context_variables_of_whoever_called_it(
+async def test_tool_sees_context_variables_of_caller(
     executor: ToolExecutor, nursery: trio.Nursery
 ) -> None:
     @tool

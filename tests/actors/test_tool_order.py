@@ -41,7 +41,7 @@ def telling(log: list[str], name: str, *, exclusive: bool = False) -> Tool:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_calls_begin_as_the_model_named_them_in_whichever_order_trio_runs_their_tasks(
+def test_calls_begin_in_model_order(
     seed: int,
 ) -> None:
     begun: list[int] = []
@@ -72,7 +72,7 @@ def test_calls_begin_as_the_model_named_them_in_whichever_order_trio_runs_their_
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_an_exclusive_call_in_the_midst_comes_after_those_before_and_before_those_after(
+def test_exclusive_tool_keeps_its_place(
     seed: int,
 ) -> None:
     log: list[str] = []
@@ -93,7 +93,7 @@ def test_an_exclusive_call_in_the_midst_comes_after_those_before_and_before_thos
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_calls_beyond_the_runs_share_take_their_slots_in_their_order(seed: int) -> None:
+def test_queued_calls_take_slots_in_order(seed: int) -> None:
     begun: list[int] = []
 
     @tool
@@ -113,7 +113,7 @@ def test_calls_beyond_the_runs_share_take_their_slots_in_their_order(seed: int) 
     assert [set(begun[at : at + 3]) for at in (3, 6)] == [{3, 4, 5}, {6, 7, 8}]
 
 
-async def test_a_call_that_is_withdrawn_from_the_line_holds_up_nobody_behind_it(
+async def test_withdrawn_call_blocks_no_follower(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -132,7 +132,7 @@ async def test_a_call_that_is_withdrawn_from_the_line_holds_up_nobody_behind_it(
     assert alone.peak == 0
 
 
-async def test_calls_of_one_tick_keep_each_its_own_context(nursery: trio.Nursery) -> None:
+async def test_calls_of_one_tick_keep_contexts(nursery: trio.Nursery) -> None:
     executor = await serving(nursery)
     seen: dict[int, str] = {}
 
@@ -149,7 +149,7 @@ async def test_calls_of_one_tick_keep_each_its_own_context(nursery: trio.Nursery
     assert seen == {0: "first", 1: "first", 2: "second", 3: "third"}
 
 
-async def test_a_call_cancelled_in_the_tick_of_its_submitting_gives_back_what_it_took(
+async def test_call_cancelled_at_submission_frees_slots(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -165,7 +165,7 @@ async def test_a_call_cancelled_in_the_tick_of_its_submitting_gives_back_what_it
     assert (await run_one(executor, run, call_of(crowd.tool))).content == "left"
 
 
-async def test_a_call_that_finds_no_slot_keeps_no_turn_while_it_stands_in_line(
+async def test_queued_call_keeps_no_turn(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery, tools=1)
@@ -185,7 +185,7 @@ async def test_a_call_that_finds_no_slot_keeps_no_turn_while_it_stands_in_line(
     assert nothing_is_held(executor)
 
 
-async def test_calls_that_were_submitted_before_the_actor_serves_are_done_when_it_does(
+async def test_calls_before_serving_end_with_actor(
     nursery: trio.Nursery,
 ) -> None:
     executor = ToolExecutor(Clock())
@@ -197,7 +197,7 @@ async def test_calls_that_were_submitted_before_the_actor_serves_are_done_when_i
     assert [found.content for found in await results(requests)] == ["left"] * 3
 
 
-async def test_a_call_after_the_actors_end_has_taken_nothing(nursery: trio.Nursery) -> None:
+async def test_call_after_actor_end_takes_nothing(nursery: trio.Nursery) -> None:
     executor = ToolExecutor(Clock())
     served = Attempt(nursery, executor.owner.serve)
     await wait_all_tasks_blocked()

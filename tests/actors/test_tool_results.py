@@ -46,7 +46,7 @@ def raises(error: BaseException) -> Callable[[dict[str, JsonValue]], None]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-async def test_what_a_tool_raises_is_an_error_result_and_the_executor_goes_on(
+async def test_tool_exception_becomes_an_error_result(
     executor: ToolExecutor, error: BaseException, told: str, kind: str
 ) -> None:
     """Clause 5: neither its asker nor the actor gets an exception."""
@@ -63,7 +63,7 @@ async def test_what_a_tool_raises_is_an_error_result_and_the_executor_goes_on(
     assert nothing_is_held(executor)
 
 
-async def test_an_unknown_tool_is_an_error_result_that_lists_what_is_on_offer(
+async def test_unknown_tool_error_lists_offered_tools(
     executor: ToolExecutor,
 ) -> None:
     one, two = (
@@ -79,7 +79,7 @@ async def test_an_unknown_tool_is_an_error_result_that_lists_what_is_on_offer(
     assert executor.statistics().calls == 0
 
 
-async def test_bad_arguments_are_an_error_result_that_names_the_field(
+async def test_bad_arguments_error_names_the_field(
     executor: ToolExecutor,
 ) -> None:
     calls: list[str] = []
@@ -104,7 +104,7 @@ async def test_bad_arguments_are_an_error_result_that_names_the_field(
 @pytest.mark.parametrize(
     ("own", "of_run", "late_at"), [(None, 7.0, 7.0), (2.0, 7.0, 2.0), (9.0, 7.0, 9.0)]
 )
-async def test_a_missed_deadline_of_the_tool_or_else_of_the_run_is_an_error_result(
+async def test_missed_deadline_becomes_an_error_result(
     executor: ToolExecutor,
     autojump_clock: MockClock,
     own: float | None,
@@ -122,7 +122,7 @@ async def test_a_missed_deadline_of_the_tool_or_else_of_the_run_is_an_error_resu
     assert nothing_is_held(executor)
 
 
-async def test_a_tool_without_deadline_may_take_for_ever(
+async def test_tool_without_deadline_has_no_limit(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     @tool(timeout=math.inf)
@@ -133,7 +133,7 @@ async def test_a_tool_without_deadline_may_take_for_ever(
     assert (await run_one(executor, run_of(year), call_of(year))).content == "later"
 
 
-async def test_a_late_tool_is_waited_for_while_it_cleans_up(
+async def test_late_tool_is_awaited_during_cleanup(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     log: list[str] = []
@@ -163,7 +163,7 @@ async def test_structured_data_is_kept_beside_the_text(executor: ToolExecutor) -
 
 
 @pytest.mark.feature("ASDK-036")
-async def test_a_handler_gets_a_deep_copy_of_the_arguments_of_its_own(
+async def test_handler_gets_its_own_argument_copy(
     executor: ToolExecutor,
 ) -> None:
     async def spoil(arguments: dict[str, JsonValue]) -> str:
@@ -181,7 +181,7 @@ async def test_a_handler_gets_a_deep_copy_of_the_arguments_of_its_own(
 
 
 @pytest.mark.feature("ASDK-038")
-async def test_a_result_tells_when_it_began_and_ended_and_how_long_it_took(
+async def test_result_carries_start_end_and_duration(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     clock = Clock(100.0)
@@ -200,7 +200,7 @@ async def test_a_result_tells_when_it_began_and_ended_and_how_long_it_took(
     assert (found.started_at, found.completed_at, found.duration) == (102.5, 102.5, 2.5)
 
 
-async def test_a_handler_learns_of_its_run_and_its_call(executor: ToolExecutor) -> None:
+async def test_handler_knows_its_run_and_call(executor: ToolExecutor) -> None:
     seen: list[object] = []
 
     @tool
@@ -222,7 +222,7 @@ async def test_a_handler_learns_of_its_run_and_its_call(executor: ToolExecutor) 
     assert seen == ["session", "run", "request", "call-9", "look", "/somewhere", 1, False]
 
 
-async def test_an_async_handler_reports_progress_at_once_and_as_it_stood(
+async def test_async_progress_is_reported_immediately(
     executor: ToolExecutor,
 ) -> None:
     progress = Progress()
@@ -239,7 +239,7 @@ async def test_an_async_handler_reports_progress_at_once_and_as_it_stood(
     assert progress.told == [("call-0", "steps", ["one"]), ("call-0", "steps", ["one", "two"])]
 
 
-async def test_an_async_handler_sees_that_it_is_cancelled(executor: ToolExecutor) -> None:
+async def test_async_handler_sees_its_cancellation(executor: ToolExecutor) -> None:
     seen: list[bool] = []
 
     @tool

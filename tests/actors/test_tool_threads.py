@@ -71,7 +71,7 @@ async def until_free(executor: ToolExecutor) -> None:
 # Joined.
 
 
-async def test_a_sync_handler_runs_in_a_thread_and_sees_its_callers_context_variables(
+async def test_sync_handler_thread_sees_context_variables(
     nursery: trio.Nursery,
 ) -> None:
     """Clause 2."""
@@ -87,7 +87,7 @@ async def test_a_sync_handler_runs_in_a_thread_and_sees_its_callers_context_vari
     assert nothing_is_held(executor)
 
 
-async def test_a_cancelled_handler_that_is_joined_is_told_and_its_call_ends_with_its_thread(
+async def test_joined_handler_ends_with_its_thread(
     nursery: trio.Nursery,
 ) -> None:
     """Clause 4."""
@@ -119,7 +119,7 @@ async def test_a_cancelled_handler_that_is_joined_is_told_and_its_call_ends_with
     assert nothing_is_held(executor)
 
 
-async def test_a_handler_that_lets_the_cancel_out_of_its_thread_is_cancelled(
+async def test_handler_that_raises_cancelled_is_cancelled(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -142,7 +142,7 @@ async def test_a_handler_that_lets_the_cancel_out_of_its_thread_is_cancelled(
     assert nothing_is_held(executor)
 
 
-async def test_threads_are_bounded_over_all_runs_and_shared_in_turns(
+async def test_threads_are_bounded_and_shared_fairly(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery, threads=2, tools_per_run=1)
@@ -165,7 +165,7 @@ async def test_threads_are_bounded_over_all_runs_and_shared_in_turns(
     assert nothing_is_held(executor)
 
 
-async def test_progress_from_a_thread_comes_in_order_and_before_the_result(
+async def test_thread_progress_is_ordered_before_result(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -185,7 +185,7 @@ async def test_progress_from_a_thread_comes_in_order_and_before_the_result(
     assert [told for _, _, told in progress.told] == [0, 1, 2, "from a thread of its own"]
 
 
-async def test_in_a_thread_that_the_handler_started_itself_no_cancel_is_seen(
+async def test_nested_thread_sees_no_cancel(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -201,7 +201,7 @@ async def test_in_a_thread_that_the_handler_started_itself_no_cancel_is_seen(
     assert seen == [False]
 
 
-async def test_a_handler_may_have_an_event_loop_of_its_own_in_its_thread(
+async def test_handler_may_run_its_own_event_loop(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -232,7 +232,7 @@ async def test_a_handler_may_have_an_event_loop_of_its_own_in_its_thread(
 # Abandoned.
 
 
-async def test_an_abandoned_call_ends_at_once_and_its_thread_is_counted_until_it_returns(
+async def test_abandoned_call_ends_while_thread_is_counted(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -253,7 +253,7 @@ async def test_an_abandoned_call_ends_at_once_and_its_thread_is_counted_until_it
         request.result()
 
 
-async def test_an_abandonable_call_that_is_not_cancelled_gives_its_result(
+async def test_uncancelled_abandonable_call_returns_its_result(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -264,7 +264,7 @@ async def test_an_abandonable_call_that_is_not_cancelled_gives_its_result(
     await until_free(executor)
 
 
-async def test_an_abandonable_call_that_overruns_its_deadline_is_an_error_result(
+async def test_late_abandonable_call_is_an_error(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery)
@@ -277,7 +277,7 @@ async def test_an_abandonable_call_that_overruns_its_deadline_is_an_error_result
     await until_free(executor)
 
 
-async def test_when_too_many_threads_are_abandoned_a_further_call_is_an_error_result(
+async def test_too_many_abandoned_threads_is_an_error(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery, abandoned_threads=2)
@@ -298,7 +298,7 @@ async def test_when_too_many_threads_are_abandoned_a_further_call_is_an_error_re
     await until_free(executor)
 
 
-def test_an_abandoned_thread_may_report_after_the_whole_run_of_trio_has_ended() -> None:
+def test_abandoned_thread_may_outlive_trio() -> None:
     reported = threading.Event()
     go_on = threading.Event()
 
@@ -325,7 +325,7 @@ def test_an_abandoned_thread_may_report_after_the_whole_run_of_trio_has_ended() 
     assert reported.wait(LONG)
 
 
-async def test_a_call_cancelled_before_its_thread_began_runs_no_handler(
+async def test_call_cancelled_before_thread_runs_nothing(
     nursery: trio.Nursery,
 ) -> None:
     executor = await serving(nursery, threads=1)

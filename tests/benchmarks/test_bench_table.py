@@ -26,7 +26,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_table_is_made_of_the_results_alone(results: Path) -> None:
+def test_table_uses_results_only(results: Path) -> None:
     lines = table(results).splitlines()
     assert "| Paced | 5 µs | 0.40 | - | - | - |" in lines  # the median of 0.5, 0.1 and 0.4
     assert "| Turns | 0.5 ms | - | - | - | 1,234 |" in lines
@@ -35,14 +35,14 @@ def test_the_table_is_made_of_the_results_alone(results: Path) -> None:
     assert any(line.endswith("| 1.25 times |") for line in lines)
 
 
-def test_a_table_of_which_nothing_was_measured_is_left_out(tmp_path: Path) -> None:
+def test_unmeasured_table_is_left_out(tmp_path: Path) -> None:
     assert table(tmp_path) == ""
     page = tmp_path / "page.md"
     page.write_text(PAGE, encoding="utf-8")
     assert main(["--check"], page, tmp_path) == 0
 
 
-def test_only_what_stands_between_the_marks_is_written(tmp_path: Path, results: Path) -> None:
+def test_only_marked_part_is_rewritten(tmp_path: Path, results: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE, encoding="utf-8")
     assert main([], page, results) == 0
@@ -53,7 +53,7 @@ def test_only_what_stands_between_the_marks_is_written(tmp_path: Path, results: 
     assert page.read_text(encoding="utf-8") == written
 
 
-def test_the_check_tells_of_a_stale_table_and_writes_nothing(tmp_path: Path, results: Path) -> None:
+def test_check_reports_stale_table_without_writing(tmp_path: Path, results: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE, encoding="utf-8")
     assert main(["--check"], page, results) == 1

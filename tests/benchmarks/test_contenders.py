@@ -19,7 +19,7 @@ def pieces(body: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.integers(min_value=0), max_size=20))
-def test_however_a_body_is_split_the_floors_read_the_same(cuts: list[int]) -> None:
+def test_floors_read_the_same_for_any_split(cuts: list[int]) -> None:
     split = Splitter()
     for piece in pieces(BODY, cuts):
         split.feed(piece)
@@ -27,7 +27,7 @@ def test_however_a_body_is_split_the_floors_read_the_same(cuts: list[int]) -> No
 
 
 @given(st.lists(st.integers(min_value=0), max_size=20))
-def test_the_socket_reads_through_the_framing_and_sees_the_end(cuts: list[int]) -> None:
+def test_socket_floor_sees_the_end(cuts: list[int]) -> None:
     body = b"".join(
         b"%x\r\n%b\r\n" % (len(event) + 2, event + b"\n\n") for event in BODY.split(b"\n\n")[:-1]
     )
@@ -51,6 +51,6 @@ def test_every_contender_reads_every_delta(name: str, served: Endpoint) -> None:
     assert cost.wall > 0
 
 
-def test_the_runtime_runs_the_tools_and_reads_the_answer_after_them(served: Endpoint) -> None:
+def test_runtime_runs_tools_then_reads_response(served: Endpoint) -> None:
     cost = CONTENDERS["runtime"](served.work("tools/8/50", turns=3, at_once=2, deltas=50))
     assert cost.count == 3 * 50

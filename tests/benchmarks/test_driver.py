@@ -61,7 +61,7 @@ def told(
     return found
 
 
-def test_all_turns_are_done_and_their_words_counted_but_not_those_of_the_warm_one(
+def test_all_turns_except_warm_up_are_counted(
     driver: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done: list[object] = []
@@ -76,7 +76,7 @@ def test_all_turns_are_done_and_their_words_counted_but_not_those_of_the_warm_on
     assert done == [WORK["warm"], *[WORK["url"]] * 5]
 
 
-def test_a_turn_that_hangs_is_given_up_and_counted_and_the_others_go_on(
+def test_hanging_turn_is_abandoned_and_counted(
     driver: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def turn(url: str, number: int) -> str:
@@ -88,7 +88,7 @@ def test_a_turn_that_hangs_is_given_up_and_counted_and_the_others_go_on(
     assert (cost["count"], cost["hung"]) == (12, 1)
 
 
-def test_waiting_for_a_turn_that_hangs_is_not_in_the_time_of_the_others(
+def test_hanging_turn_is_excluded_from_times(
     driver: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def turn(url: str, number: int) -> str:
@@ -100,14 +100,14 @@ def test_waiting_for_a_turn_that_hangs_is_not_in_the_time_of_the_others(
     assert (cost["count"], cost["hung"], cost["wall"]) == (0, 1, 0)
 
 
-def test_every_peer_is_pinned_and_has_its_program() -> None:
+def test_every_peer_is_pinned_with_its_program() -> None:
     for peer, needed in requirements().items():
         assert (PEERS / f"use_{peer}.py").is_file()
         assert needed
         assert all(name.count("==") == 1 for name in needed)
 
 
-def test_every_contender_runs_in_the_environment_of_a_peer() -> None:
+def test_every_contender_uses_a_peer_environment() -> None:
     for one in (SDK, *AGENTS):
         *_, python, program = one.command
         assert Path(python).parts[-3] in requirements()

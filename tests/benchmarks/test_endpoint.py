@@ -22,7 +22,7 @@ def texts(body: bytes) -> list[str]:
     return split.texts
 
 
-def test_a_burst_brings_every_delta_and_ends_in_order(served: Endpoint) -> None:
+def test_burst_delivers_every_delta_in_order(served: Endpoint) -> None:
     with client(served, "burst/120/50") as one:
         body = one.post("/chat/completions", json=BODY).content
     assert texts(body) == [f"word{number} " for number in range(120)]
@@ -37,7 +37,7 @@ def test_a_paced_answer_brings_every_delta(served: Endpoint) -> None:
     assert texts(body) == [f"word{number} " for number in range(20)]
 
 
-def test_a_paced_answer_is_one_write_a_delta(served: Endpoint) -> None:
+def test_paced_response_writes_each_delta_separately(served: Endpoint) -> None:
     with (
         client(served, "paced/200/10") as one,
         one.stream("POST", "/chat/completions", json=BODY) as response,
@@ -46,7 +46,7 @@ def test_a_paced_answer_is_one_write_a_delta(served: Endpoint) -> None:
     assert all(len(read) <= 1 for read in reads[:-1])
 
 
-def test_tools_are_called_first_and_the_answer_comes_with_their_results(served: Endpoint) -> None:
+def test_tools_come_before_the_final_response(served: Endpoint) -> None:
     with client(served, "tools/8/50") as one:
         first = one.post("/chat/completions", json=BODY).content
         results = [{"role": "tool", "tool_call_id": "call_0", "content": "done"}]
@@ -62,7 +62,7 @@ def test_tools_are_called_first_and_the_answer_comes_with_their_results(served: 
     assert len(texts(second)) == 50
 
 
-def test_a_request_is_answered_when_it_is_whole_and_the_connection_kept_for_the_next(
+def test_connection_is_kept_for_next_request(
     served: Endpoint,
 ) -> None:
     host, _, port = served.url.removeprefix("http://").partition(":")
@@ -81,7 +81,7 @@ def test_a_request_is_answered_when_it_is_whole_and_the_connection_kept_for_the_
             assert received.count(b"word") == 3
 
 
-def test_it_tells_what_it_has_used_and_was_sent(served: Endpoint) -> None:
+def test_endpoint_reports_its_usage_and_traffic(served: Endpoint) -> None:
     before = served.stats()
     with client(served, "burst/1/1") as one:
         one.post("/chat/completions", content=b"x" * 100_000)
@@ -90,7 +90,7 @@ def test_it_tells_what_it_has_used_and_was_sent(served: Endpoint) -> None:
     assert after["cpu"] > before["cpu"]
 
 
-def test_a_client_that_leaves_in_the_middle_harms_nobody(served: Endpoint) -> None:
+def test_leaving_client_harms_no_other(served: Endpoint) -> None:
     with (
         client(served, "paced/100/1000") as one,
         one.stream("POST", "/chat/completions", json=BODY) as response,

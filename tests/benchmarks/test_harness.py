@@ -29,7 +29,7 @@ def telling(**cost: float) -> Contender:
     return saying(json.dumps(cost))
 
 
-def test_a_contender_is_given_the_work_as_its_last_argument() -> None:
+def test_work_is_passed_as_last_argument() -> None:
     code = (
         "import json, sys; w = json.loads(sys.argv[1]);"
         "print(json.dumps({'cpu': 1, 'wall': 2, 'count': w['turns'] * w['deltas']}))"
@@ -37,17 +37,17 @@ def test_a_contender_is_given_the_work_as_its_last_argument() -> None:
     assert run(Contender("one", (sys.executable, "-c", code)), WORK, Busy()) is not None
 
 
-def test_the_last_line_is_the_cost_and_the_load_is_of_its_wall() -> None:
+def test_cost_comes_from_the_last_line() -> None:
     cost = run(saying("a note", json.dumps({"cpu": 1, "wall": 2, "count": 20})), WORK, Busy())
     assert cost == Cost(1, 2, 20, load=0.25)
 
 
 @pytest.mark.parametrize("count", [0, 19, 21])
-def test_a_contender_that_read_another_count_has_failed(count: int) -> None:
+def test_wrong_delta_count_fails_the_contender(count: int) -> None:
     assert run(telling(cpu=1, wall=2, count=count), WORK, Busy()) is None
 
 
-def test_a_turn_given_up_brings_nothing_and_is_counted() -> None:
+def test_abandoned_turn_is_counted_without_result() -> None:
     assert run(telling(cpu=1, wall=2, count=15, hung=1), WORK, Busy()) is not None
     assert run(telling(cpu=1, wall=2, count=20, hung=1), WORK, Busy()) is None
 
@@ -57,12 +57,12 @@ def test_a_contender_that_breaks_has_failed() -> None:
     assert run(broken, WORK, Busy()) is None
 
 
-def test_a_contender_that_hangs_is_ended_and_has_failed() -> None:
+def test_hanging_contender_is_killed_and_fails() -> None:
     endless = Contender("one", (sys.executable, "-c", "import time; time.sleep(60)"))
     assert run(endless, WORK, Busy(), patience=0.2) is None
 
 
-def test_contenders_take_turns_and_every_round_is_kept() -> None:
+def test_contenders_alternate_and_rounds_are_kept() -> None:
     fast, slow = telling(cpu=1, wall=2, count=20), telling(cpu=3, wall=2, count=20)
     contenders = [attrs.evolve(fast, name="fast"), attrs.evolve(slow, name="slow")]
     table = compete(contenders, WORK, Busy(), rounds=2)
@@ -75,7 +75,7 @@ def test_contenders_take_turns_and_every_round_is_kept() -> None:
     assert table.rows("fast", per="delta")["fast"]["value"] == 50_000  # µs
 
 
-def test_a_table_tells_who_failed_and_what_hung() -> None:
+def test_table_names_failures_and_hangs() -> None:
     costs: dict[str, list[Cost | None]] = {
         "a": [Cost(1, 1, 20), Cost(1, 1, 20)],
         "b": [None, Cost(2, 1, 15, hung=1)],

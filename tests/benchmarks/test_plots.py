@@ -5,7 +5,7 @@ import pytest
 from benchmarks.record import Row, load, report, row
 
 
-def test_a_result_is_drawn_whatever_its_rows_have(tmp_path: Path) -> None:
+def test_any_result_rows_can_be_plotted(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from benchmarks.plots import draw
 

@@ -12,24 +12,24 @@ figures = st.floats(min_value=1e-6, max_value=1e6)
 rounds = st.lists(st.none() | figures, min_size=1, max_size=8)
 
 
-def test_a_ratio_is_the_median_of_the_rounds_ratios_not_the_ratio_of_medians() -> None:
+def test_ratio_is_median_of_round_ratios() -> None:
     assert median_ratio([1, 2, 30], [1, 1, 10]) == 2
     assert median_ratio([1, 2, 30], [10, 1, 1]) == 2
 
 
-def test_a_round_that_one_of_them_failed_takes_part_in_no_ratio() -> None:
+def test_failed_round_joins_no_ratio() -> None:
     assert median_ratio([1, None, 3], [1, 1, 1]) == 2
     assert median_ratio([1, 2, 3], [None, None, 1]) == 3
     assert median_ratio([None], [1]) is None
 
 
-def test_rounds_that_do_not_pair_are_an_error() -> None:
+def test_unpaired_rounds_are_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
         median_ratio([1, 2], [1])
 
 
 @given(rounds)
-def test_a_row_tells_every_round_and_lies_within_its_spread(costs: list[float | None]) -> None:
+def test_row_lists_rounds_within_their_spread(costs: list[float | None]) -> None:
     made = row(costs, costs)
     known = [cost for cost in costs if cost is not None]
     assert made["rounds"] == [cost and float(f"{cost:.5g}") for cost in costs]
@@ -50,7 +50,7 @@ def test_a_row_tells_every_round_and_lies_within_its_spread(costs: list[float | 
         assert made["ratio"] is None
 
 
-def test_contenders_alternate_and_are_compared_with_the_first() -> None:
+def test_contenders_alternate_against_the_first() -> None:
     order: list[str] = []
 
     def one(name: str, figure: float | None) -> float | None:
@@ -87,18 +87,18 @@ def test_what_is_written_is_read_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert "failed" in printed
 
 
-def test_a_result_tells_what_it_was_measured_on(tmp_path: Path) -> None:
+def test_result_names_its_environment(tmp_path: Path) -> None:
     report("some", "Some thing", "µs", {"a": row([1.0])}, folder=tmp_path)
     told = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
     assert told["machine"].keys() == {"processor", "cores", "system", "python", "load_average"}
     assert told["versions"]["trio"]
 
 
-def test_no_result_has_a_number_that_json_has_not(tmp_path: Path) -> None:
+def test_result_contains_only_json_numbers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         report("some", "Some thing", "µs", {"a": {"value": math.nan}}, folder=tmp_path)
     assert load("some", tmp_path) is None
 
 
-def test_a_claim_that_was_not_measured_has_no_result(tmp_path: Path) -> None:
+def test_unmeasured_claim_has_no_result(tmp_path: Path) -> None:
     assert load("some", tmp_path) is None

@@ -19,7 +19,7 @@ def test_flat_samples_have_no_fault() -> None:
     assert faults_of(FLAT) == []
 
 
-def test_the_first_sample_may_differ_since_not_all_is_loaded_then() -> None:
+def test_first_sample_may_differ() -> None:
     first = attrs.evolve(FLAT[0], memory=10, descriptors=1, tasks=1)
     assert faults_of([first, *FLAT[1:]]) == []
     # Nor does it hide what grows: a peak in it is no measure for the second half.
@@ -28,13 +28,13 @@ def test_the_first_sample_may_differ_since_not_all_is_loaded_then() -> None:
 
 
 @pytest.mark.parametrize("name", ["descriptors", "tasks"])
-def test_one_more_descriptor_or_task_is_a_fault(name: str) -> None:
+def test_extra_descriptor_or_task_fails(name: str) -> None:
     last = attrs.evolve(FLAT[-1], **{name: getattr(FLAT[-1], name) + 1})
     [fault] = faults_of([*FLAT[:-1], last])
     assert fault.startswith(f"{name} grew")
 
 
-def test_memory_that_grows_a_little_with_every_run_is_a_fault() -> None:
+def test_steady_memory_growth_fails() -> None:
     leaking = [attrs.evolve(one, memory=one.memory + 100 * one.runs) for one in FLAT]
     [fault] = faults_of(leaking)
     assert fault.startswith("memory grew")
@@ -48,7 +48,7 @@ def test_what_the_allocator_takes_beside_is_none() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
-def test_a_short_soak_samples_itself_and_leaves_no_descriptor_and_no_task(tmp_path: Path) -> None:
+def test_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.soak", "--runs", "200"],
         cwd=ROOT,

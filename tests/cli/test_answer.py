@@ -40,7 +40,7 @@ async def show(
         return await complete(lambda: answer("Hi", options, shown))
 
 
-async def test_thoughts_and_usage_go_to_stderr_on_request(
+async def test_thinking_and_usage_go_to_stderr(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     tokens = usage(12, 34, cache_read_tokens=5, reasoning_tokens=6)
@@ -55,7 +55,7 @@ async def test_thoughts_and_usage_go_to_stderr_on_request(
     assert capfd.readouterr() == ("Yes or no\n", "")
 
 
-async def test_tokens_that_the_endpoint_does_not_tell_are_said_to_be_estimated(
+async def test_estimated_tokens_are_marked_as_estimated(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert await show([reply("12345678", transform=without_usage)]) == 0
@@ -74,7 +74,7 @@ async def test_thoughts_after_text_begin_a_line(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr() == ("One\ntwo\n", "Hm\n")
 
 
-async def test_thoughts_and_text_do_not_share_a_line(
+async def test_thinking_and_text_use_separate_lines(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     both = tmp_path / "both"
@@ -94,7 +94,7 @@ async def test_thoughts_are_dim_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -
         assert shown() == "\x1b[2mHm\x1b[0m\r\n"
 
 
-async def test_an_answer_that_was_cut_off_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_truncated_response_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
     assert await show([reply(say("Once upon"), finish("length"))], OutputOptions()) == 0
     assert capfd.readouterr() == ("Once upon\n", "note: the response is incomplete: length\n")
 
@@ -121,7 +121,7 @@ async def test_an_answer_that_begins_anew_says_so(capfd: pytest.CaptureFixture[s
         ([reply(say("Hel"), hang())], "Hel\n", "did not finish within 0.2 s"),
     ],
 )
-async def test_a_failure_is_one_line_after_what_was_shown(
+async def test_failure_is_one_line_after_output(
     script: EndpointScript, out: str, told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert await show(script, run_timeout=0.2) == 1
@@ -133,7 +133,7 @@ async def test_a_failure_is_one_line_after_what_was_shown(
     assert captured.err.count("\n") == 1
 
 
-async def test_the_last_event_of_a_failed_run_is_its_error(
+async def test_failed_run_ends_with_error_event(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert await show([status(400, "on fire")], OutputOptions(as_json=True)) == 1

@@ -48,7 +48,7 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
         (["demo", "--base-url", "http://x"], "--base-url requires --model"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line_and_status_2(
+def test_wrong_usage_is_one_line_status_2(
     arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -113,7 +113,7 @@ def test_run_passes_every_option_on(asked: list[Asked]) -> None:
     assert one.place == SessionLocation("s", "kept")
 
 
-def test_run_takes_the_endpoint_from_the_environment_and_options_win(
+def test_options_override_environment_variables_in_run(
     asked: list[Asked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("BASE_URL", "MODEL", "API_KEY"):
@@ -141,7 +141,7 @@ def test_run_finds_the_endpoint_of_a_provider(
     assert (resolved.profile.name, resolved.api_key) == ("anthropic", "sk-1")
 
 
-def test_the_arguments_are_those_of_the_process_unless_given(
+def test_arguments_default_to_those_of_process(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["agent-actors", "--version"])
@@ -151,7 +151,7 @@ def test_the_arguments_are_those_of_the_process_unless_given(
 
 
 @pytest.mark.parametrize("missing", ["cyclopts", "rich.live"])
-def test_a_missing_extra_is_told_in_one_line(
+def test_missing_extra_is_one_line(
     missing: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("app", "display"):
@@ -189,7 +189,7 @@ def test_a_demo_ends_with_a_table(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_demo_shows_how_it_goes_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_shows_progress_on_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
 
     def terminal() -> Console:
@@ -204,7 +204,7 @@ def test_a_demo_shows_how_it_goes_on_a_terminal_only(monkeypatch: pytest.MonkeyP
     assert "tools running" not in shown.getvalue()
 
 
-def test_a_demo_whose_runs_fail_says_so_and_ends_with_status_1(
+def test_demo_with_failed_runs_exits_1(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with socket.socket() as refusing:
@@ -247,7 +247,7 @@ def test_what_nobody_reads_any_more_ends_silently(
     assert capfd.readouterr() == ("", "")
 
 
-def test_ctrl_c_before_a_command_has_begun_ends_in_one_line(
+def test_early_ctrl_c_ends_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(arguments: object) -> None:

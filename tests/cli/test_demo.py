@@ -18,7 +18,7 @@ from tests.cli.helpers import PATIENCE
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-async def test_every_session_streams_calls_its_tools_and_leaves_nothing() -> None:
+async def test_sessions_run_tools_and_leave_nothing() -> None:
     demo = Demo(DemoPlan(sessions=12, tools=5, turns=2))
 
     assert await demo.drive() == 0
@@ -33,7 +33,7 @@ async def test_every_session_streams_calls_its_tools_and_leaves_nothing() -> Non
     assert not demo.faults()
 
 
-async def test_the_tools_measure_how_many_of_them_run_at_once(
+async def test_tools_measure_their_parallelism(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     all_run = trio.Event()
@@ -76,7 +76,7 @@ async def test_its_snapshot_tells_how_it_stands() -> None:
     assert demo.finished
 
 
-async def test_a_real_endpoint_is_found_by_its_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_provider_name_finds_real_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedEndpoint(["Hello."]) as endpoint:
         monkeypatch.setenv("VLLM_BASE_URL", endpoint.base_url)
         demo = Demo(DemoPlan(sessions=1, tools=0, provider="vllm", model="m"))
@@ -85,7 +85,7 @@ async def test_a_real_endpoint_is_found_by_its_provider(monkeypatch: pytest.Monk
     assert [request.model for request in endpoint.requests] == ["m"]
 
 
-async def test_a_real_endpoint_may_call_what_it_likes() -> None:
+async def test_real_endpoint_may_call_any_tool() -> None:
     script = [reply(call("get_price", {"item": "?"})), reply("Done.")]
     async with ScriptedEndpoint(script) as endpoint:
         demo = Demo(DemoPlan(sessions=1, tools=8, base_url=endpoint.base_url, model="real"))
@@ -98,7 +98,7 @@ async def test_a_real_endpoint_may_call_what_it_likes() -> None:
     assert "with 8 tool calls in one reply" in asked.last_content
 
 
-async def test_a_session_whose_run_fails_asks_no_more_and_the_others_go_on() -> None:
+async def test_failed_session_leaves_others_running() -> None:
     script: list[ReplyTurn] = [status(400, "on fire"), "one", "two"]
     async with ScriptedEndpoint(script) as endpoint:
         plan = DemoPlan(sessions=2, tools=0, turns=2, base_url=endpoint.base_url, model="m")
@@ -110,7 +110,7 @@ async def test_a_session_whose_run_fails_asks_no_more_and_the_others_go_on() -> 
     assert fault.startswith("2 of 4 runs did not finish; the first failure: http://")
 
 
-async def test_a_second_run_that_is_let_in_is_a_fault() -> None:
+async def test_overlapping_run_in_session_is_a_failure() -> None:
     demo = Demo(DemoPlan(sessions=1, tools=0))
     async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
         options = AgentOptions(model="m", base_url=endpoint.base_url)
@@ -170,7 +170,7 @@ async def test_tasks_that_outlive_the_runtime_are_counted(
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 5000, None),
     ],
 )
-def test_descriptors_are_allowed_as_far_as_the_system_lets_it(
+def test_descriptor_limit_is_raised(
     limits: tuple[int, int],
     wanted: int,
     becomes: tuple[int, int] | None,
@@ -191,7 +191,7 @@ def test_descriptors_are_allowed_as_far_as_the_system_lets_it(
     assert set_to == ([] if becomes is None else [becomes])
 
 
-def test_where_descriptors_have_no_folder_no_socket_is_seen(
+def test_sockets_are_unknown_without_proc(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(demo_module, "_DESCRIPTORS", demo_module._DESCRIPTORS / "none")
@@ -200,7 +200,7 @@ def test_where_descriptors_have_no_folder_no_socket_is_seen(
 
 
 @pytest.mark.parametrize("name", ["get_price", "get_stock", "get_rating", "get_delivery"])
-async def test_a_tool_of_the_demo_always_says_the_same_and_counts_itself(name: str) -> None:
+async def test_demo_tool_is_deterministic_and_counted(name: str) -> None:
     gauge = ToolGauge()
     (one,) = (one for one in demo_tools(gauge) if one.name == name)
 

@@ -33,7 +33,7 @@ def test_progress_counts_failed_sessions_as_done() -> None:
     ]
 
 
-def test_the_table_tells_what_a_real_model_called() -> None:
+def test_table_shows_calls_of_real_model() -> None:
     tally = Tally(ToolGauge(calls=20, peak=5), sessions=4, runs=4, tool_errors=2)
     text = drawn(table(PLAN, tally, report_of(tally)))
 
@@ -42,5 +42,5 @@ def test_the_table_tells_what_a_real_model_called() -> None:
     assert "none received" in text
 
 
-def test_the_table_can_be_drawn_in_any_encoding() -> None:
+def test_table_renders_in_any_encoding() -> None:
     assert "+--" in drawn(table(PLAN, Tally(), report_of(Tally())), encoding="ascii")

@@ -22,7 +22,7 @@ from agent_actors.errors import ConfigError
         (OSError("odd"), 1, "error: odd\n"),
     ],
 )
-async def test_an_error_becomes_a_status_and_at_most_one_line(
+async def test_error_becomes_status_and_one_line(
     error: Exception, status: int, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def work() -> int:
@@ -58,7 +58,7 @@ async def test_work_ends_what_runs_beside_it() -> None:
     assert ended == ["work", "beside"]
 
 
-async def test_ctrl_c_cancels_the_work_and_waits_for_its_end(
+async def test_ctrl_c_cancels_work_and_waits(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     before = signal.getsignal(signal.SIGINT)
@@ -83,7 +83,7 @@ def test_a_message_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err == "error: red [31m alarm now\n"
 
 
-def test_on_a_terminal_the_word_begins_a_line_of_its_own(
+def test_interrupt_message_starts_its_own_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

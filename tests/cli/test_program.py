@@ -23,7 +23,7 @@ async def test_help_names_the_program_and_its_commands() -> None:
 
 
 @pytest.mark.feature("OAGS-001")
-async def test_it_runs_without_a_path_to_its_modules_and_tells_its_version() -> None:
+async def test_program_runs_anywhere_and_prints_version() -> None:
     (folder,) = environment()["PYTHONPATH"].split(os.pathsep)
     assert not (Path(folder) / "agent_actors").exists()
     assert await agent_actors("--version") == Ended(0, f"{__version__}\n", "")
@@ -59,7 +59,7 @@ async def test_a_demo_prints_one_json_object() -> None:
     assert 0 < report["ttft_ms_p50"] <= report["ttft_ms_p99"]
 
 
-async def test_a_demo_on_a_terminal_shows_how_it_goes_and_then_a_table() -> None:
+async def test_demo_shows_progress_then_table() -> None:
     ours, theirs = pty.openpty()
     try:
         with trio.fail_after(PATIENCE):

@@ -54,7 +54,7 @@ async def test_events_are_written_as_lines_of_json() -> None:
 
 
 @pytest.mark.parametrize("code", [401, 501])
-async def test_a_refusal_of_the_endpoint_is_one_line_and_status_1(code: int) -> None:
+async def test_endpoint_refusal_is_one_line_status_1(code: int) -> None:
     async with ScriptedEndpoint([status(code, "no\nway")]) as endpoint:
         ended = await agent_actors("run", "Hi", *at(endpoint))
 
@@ -71,7 +71,7 @@ async def test_a_refused_connection_names_the_endpoint() -> None:
     assert ended.err.count("\n") == 1
 
 
-async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
+async def test_ctrl_c_closes_connection_with_status_130() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint([reply(say("One "), hang())]) as endpoint,
@@ -85,7 +85,7 @@ async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
     assert (ended.status, ended.err) == (130, "interrupted\n")
 
 
-async def test_ctrl_c_ends_the_wait_for_a_prompt() -> None:
+async def test_ctrl_c_ends_wait_for_prompt() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint(["Never asked."]) as endpoint,
@@ -101,7 +101,7 @@ async def test_ctrl_c_ends_the_wait_for_a_prompt() -> None:
     assert not endpoint.requests
 
 
-async def test_it_ends_silently_when_nobody_reads_its_answer() -> None:
+async def test_closed_stdout_ends_run_silently() -> None:
     closed = trio.Event()
     with trio.fail_after(PATIENCE):
         async with (
@@ -117,7 +117,7 @@ async def test_it_ends_silently_when_nobody_reads_its_answer() -> None:
     assert (ended.status, ended.err) == (141, "")
 
 
-async def test_ctrl_c_works_while_nobody_takes_the_answer() -> None:
+async def test_ctrl_c_works_while_stdout_is_blocked() -> None:
     # More than a pipe holds, so that the program has to wait until somebody reads.
     much = reply(say("x" * 200_000), hang())
     with trio.fail_after(PATIENCE):

@@ -123,7 +123,7 @@ def test_a_session_is_shown_whole(talked: Kept) -> None:
     assert (gone.status, gone.err) == (1, f"error: session 'nobody': {GONE}\n")
 
 
-def test_the_last_records_are_shown_a_line_each(talked: Kept) -> None:
+def test_last_records_are_printed_per_line(talked: Kept) -> None:
     ended = talked.ask("tail", "s", "-n", "3")
     lines = ended.out.splitlines()
     assert [line.split()[3] for line in lines] == ["assistant.message", "usage", "result"]
@@ -198,14 +198,14 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
         (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
     ],
 )
-def test_a_store_that_is_not_there_is_not_made(
+def test_missing_store_is_not_created(
     arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sessions", *arguments]) == 2
     assert capfd.readouterr() == ("", f"error: {told}\n")
 
 
-def test_a_file_that_is_no_store_is_told_of_in_a_line(
+def test_foreign_file_is_reported_in_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "text"

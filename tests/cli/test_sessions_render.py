@@ -77,7 +77,7 @@ def test_a_long_record_is_cut() -> None:
     assert line.endswith("y" * 100 + "…")
 
 
-def test_a_session_tells_what_it_keeps_and_what_it_waits_for() -> None:
+def test_session_shows_contents_and_open_questions() -> None:
     info = SessionInfo("s", 1.0, 2.0, 9, {"title": "a\nb"})
     snapshot = SessionSnapshot(
         session_id="s",

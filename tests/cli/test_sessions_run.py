@@ -31,7 +31,7 @@ def place(kind: str, tmp_path: Path) -> Path:
 
 
 @on_disk
-async def test_a_session_goes_on_after_the_program_was_killed(kind: str, tmp_path: Path) -> None:
+async def test_session_continues_after_kill(kind: str, tmp_path: Path) -> None:
     path = place(kind, tmp_path)
     script = [reply(say("One.")), reply(say("Two "), hang()), reply(say("Three."))]
     on = ("--session", "s1", "--store", str(path))
@@ -57,7 +57,7 @@ async def test_a_session_goes_on_after_the_program_was_killed(kind: str, tmp_pat
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
 
 
-async def test_a_run_without_a_session_tells_how_to_go_on(tmp_path: Path) -> None:
+async def test_run_without_session_shows_resume_command(tmp_path: Path) -> None:
     path = place("SqliteStore", tmp_path)
     on = ("--store", str(path))
     async with ScriptedEndpoint(["One.", "Two."]) as endpoint:

@@ -13,7 +13,7 @@ from tests.cli.helpers import pipe, terminal
 MUCH = 300_000
 
 
-async def test_text_of_any_length_passes_a_pipe_whole() -> None:
+async def test_text_of_any_length_passes_a_pipe() -> None:
     text = "xé😀" * (MUCH // 3)
     read: list[str] = []
 
@@ -32,7 +32,7 @@ async def test_text_of_any_length_passes_a_pipe_whole() -> None:
     assert read == [text]
 
 
-async def test_a_write_that_nobody_takes_can_be_cancelled() -> None:
+async def test_blocked_write_can_be_cancelled() -> None:
     with pipe() as (_source, target), trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Output(target).write, "x" * MUCH)
@@ -42,7 +42,7 @@ async def test_a_write_that_nobody_takes_can_be_cancelled() -> None:
     assert scope.cancelled_caught
 
 
-async def test_a_read_to_which_nothing_comes_can_be_cancelled() -> None:
+async def test_blocked_read_can_be_cancelled() -> None:
     with pipe() as (source, _target), trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read_all, source)
@@ -52,14 +52,14 @@ async def test_a_read_to_which_nothing_comes_can_be_cancelled() -> None:
     assert scope.cancelled_caught
 
 
-async def test_a_reader_that_has_gone_breaks_the_pipe() -> None:
+async def test_closed_reader_breaks_the_pipe() -> None:
     with pipe() as (source, target):
         source.close()
         with pytest.raises(BrokenPipeError):
             await Output(target).write("Hello")
 
 
-async def test_what_an_encoding_lacks_is_replaced_both_ways() -> None:
+async def test_unencodable_characters_are_replaced_both_ways() -> None:
     with pipe(encoding="latin-1") as (source, target):
         await Output(target).write("é😀\udc80")
         target.close()
@@ -70,7 +70,7 @@ async def test_what_an_encoding_lacks_is_replaced_both_ways() -> None:
         assert await read_all(source) == "a\N{REPLACEMENT CHARACTER}"
 
 
-async def test_a_file_is_read_and_written_in_order_with_what_was_buffered() -> None:
+async def test_file_writes_follow_buffered_text() -> None:
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         file.write("first ")
         output = Output(file)
@@ -100,7 +100,7 @@ async def test_a_terminal_is_shown_no_control_characters() -> None:
         assert shown().split() == ["a\ufffd[31m\ufffd", "b"]
 
 
-async def test_lines_are_read_one_by_one_and_the_last_needs_no_end() -> None:
+async def test_last_line_needs_no_newline() -> None:
     with pipe() as (source, target):
         lines = Input(source)
         target.write("one\r\n\nthr")

@@ -8,7 +8,7 @@ from agent_actors import AgentError
 from agent_actors.cli.tally import DemoReport, Tally, ToolGauge, faults_of, percentile, report_of
 
 
-def test_the_gauge_knows_how_many_ran_at_once() -> None:
+def test_gauge_counts_parallel_calls() -> None:
     gauge = ToolGauge()
     with gauge.ran():
         with gauge.ran(), gauge.ran():
@@ -19,7 +19,7 @@ def test_the_gauge_knows_how_many_ran_at_once() -> None:
     assert (gauge.running, gauge.peak, gauge.calls) == (0, 3, 4)
 
 
-def test_a_tool_that_fails_no_longer_runs_and_is_no_call() -> None:
+def test_failed_tool_is_neither_running_nor_counted() -> None:
     gauge = ToolGauge()
     with pytest.raises(ZeroDivisionError), gauge.ran():
         raise ZeroDivisionError
@@ -43,9 +43,7 @@ def test_a_report_is_rounded() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 100))
-def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
-    values: list[float], percent: float
-) -> None:
+def test_percentile_is_smallest_sufficient_value(values: list[float], percent: float) -> None:
     found = percentile(values, percent)
 
     assert found in values

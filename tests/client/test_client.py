@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.feature("OAS-005", "OAS-006", "OAS-007")
-def test_tools_are_the_callers_by_default_for_five_rounds_and_any_number_of_turns() -> None:
+def test_manual_mode_is_default_with_limits() -> None:
     options, _ = agent("x")
     assert (options.auto_execute_tools, options.max_tool_iterations) == (False, 5)
     assert options.max_turns is None
@@ -49,13 +49,13 @@ def test_a_limit_that_cannot_be_is_refused() -> None:
 
 
 @pytest.mark.feature("OAS-034")
-def test_two_tools_of_one_name_are_refused_by_it() -> None:
+def test_duplicate_tool_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="'add'"):
         AgentOptions(model="m", provider=object(), tools=[add, add])
 
 
 @pytest.mark.feature("OAS-040", "OAS-041", "OAS-044", "OAS-068", "OAS-053", "OAS-054")
-async def test_a_call_is_handed_out_answered_and_told_to_the_model() -> None:
+async def test_call_is_yielded_and_result_sent() -> None:
     options, model = agent(ONE_SUM, "It is 3.")
     async with Client(options) as client:
         blocks = await ask(client, "1 + 2?")
@@ -72,7 +72,7 @@ async def test_a_call_is_handed_out_answered_and_told_to_the_model() -> None:
 
 @pytest.mark.feature("OAS-042")
 @pytest.mark.parametrize("go_on", ["query", "continue_turn"])
-async def test_an_empty_prompt_goes_on_without_a_word(go_on: str) -> None:
+async def test_empty_prompt_continues_the_conversation(go_on: str) -> None:
     options, model = agent(ONE_SUM, "It is 3.")
     async with Client(options) as client:
         (use,) = calls_of(await ask(client, "1 + 2?"))
@@ -101,7 +101,7 @@ async def test_an_empty_prompt_goes_on_without_a_word(go_on: str) -> None:
         (ToolOutput("said", data={"kept": 1}), "said"),
     ],
 )
-async def test_what_a_tool_returned_is_told_as_text_or_json(content: object, told: str) -> None:
+async def test_tool_return_value_becomes_text_or_json(content: object, told: str) -> None:
     options, _ = agent(ONE_SUM)
     async with Client(options) as client:
         (use,) = calls_of(await ask(client, "1 + 2?"))
@@ -114,7 +114,7 @@ async def test_what_a_tool_returned_is_told_as_text_or_json(content: object, tol
         }
 
 
-async def test_a_result_that_is_no_json_is_refused_and_the_call_stays_open() -> None:
+async def test_non_json_result_keeps_call_open() -> None:
     options, _ = agent(ONE_SUM)
     async with Client(options) as client:
         (use,) = calls_of(await ask(client, "1 + 2?"))
@@ -125,7 +125,7 @@ async def test_a_result_that_is_no_json_is_refused_and_the_call_stays_open() -> 
     assert store[-1]["content"] == "mended"
 
 
-async def test_a_second_result_an_unknown_call_and_anothers_name_are_errors() -> None:
+async def test_wrong_results_are_errors() -> None:
     options, _ = agent([call("add", {"a": 1, "b": 2}, id="one"), call("add", {"a": 1, "b": 3})])
     async with Client(options) as client:
         await ask(client, "1 + 2?")
@@ -142,7 +142,7 @@ async def test_a_second_result_an_unknown_call_and_anothers_name_are_errors() ->
         assert [m["content"] for m in client.history if m["role"] == "tool"] == ["3", "4"]
 
 
-async def test_to_go_on_needs_a_result_for_every_call() -> None:
+async def test_resume_requires_every_result() -> None:
     options, model = agent(ONE_SUM, "Never mind.")
     async with Client(options) as client:
         (use,) = calls_of(await ask(client, "1 + 2?"))
@@ -154,7 +154,7 @@ async def test_to_go_on_needs_a_result_for_every_call() -> None:
         await read(client)
 
 
-async def test_there_is_nothing_to_go_on_with_before_the_first_prompt() -> None:
+async def test_nothing_to_resume_before_first_prompt() -> None:
     async with Client(agent("x")[0]) as client:
         with pytest.raises(ClientError, match="nothing to continue"):
             await client.query("")
@@ -164,7 +164,7 @@ async def test_there_is_nothing_to_go_on_with_before_the_first_prompt() -> None:
             await client.query("  ")
 
 
-async def test_a_new_prompt_closes_open_calls_on_record() -> None:
+async def test_new_prompt_closes_open_calls() -> None:
     options, model = agent(ONE_SUM, "Fine.")
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
@@ -182,7 +182,7 @@ async def test_a_new_prompt_closes_open_calls_on_record() -> None:
     check_history(model.requests[1].messages)
 
 
-async def test_what_cannot_be_carried_out_is_an_error_that_the_model_is_told_at_once() -> None:
+async def test_impossible_call_is_an_immediate_error() -> None:
     options, model = agent(
         [call("add", "{broken"), call("nope", {}), call("add", {"a": "x", "b": 1})], "Sorry."
     )
@@ -195,7 +195,7 @@ async def test_what_cannot_be_carried_out_is_an_error_that_the_model_is_told_at_
     assert roles(model.requests[1]) == ["user", "assistant", "tool", "tool", "tool"]
 
 
-async def test_a_broken_call_beside_a_whole_one_does_not_hold_that_up() -> None:
+async def test_broken_call_does_not_delay_complete_call() -> None:
     options, model = agent([call("nope", {}), call("add", {"a": 1, "b": 2})], "It is 3.")
     async with Client(options) as client:
         blocks = await ask(client, "1 + 2?")
@@ -209,7 +209,7 @@ async def test_a_broken_call_beside_a_whole_one_does_not_hold_that_up() -> None:
     check_history(model.requests[1].messages)
 
 
-async def test_thoughts_come_as_they_stream_and_before_the_text() -> None:
+async def test_thinking_streams_before_text() -> None:
     options, _ = agent([think("Hmm, well.", chunks=2), say("Yes.")])
     async with Client(options) as client:
         assert shown(await ask(client, "?")) == ["thinks Hmm, ", "thinks well.", "text Yes."]
@@ -228,7 +228,7 @@ async def test_turns_are_counted_as_they_are_read() -> None:
 
 
 @pytest.mark.feature("OAS-051", "OAS-007")
-async def test_max_turns_ends_the_client_with_an_error_that_says_so() -> None:
+async def test_max_turns_ends_with_clear_error() -> None:
     options, model = agent("One.", "Two.", max_turns=1)
     async with Client(options) as client:
         await ask(client, "?")
@@ -254,7 +254,7 @@ async def test_the_history_is_a_copy() -> None:
 
 
 @pytest.mark.feature("OAS-056")
-async def test_a_history_that_is_set_is_what_is_sent_and_kept() -> None:
+async def test_assigned_history_is_sent_and_kept() -> None:
     options, model = agent("One.", "Two.", "Three.")
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
@@ -276,7 +276,7 @@ async def test_a_history_that_is_set_is_what_is_sent_and_kept() -> None:
         assert [m.content for m in history] == ["Third?", "Three."]
 
 
-async def test_what_stands_in_a_history_that_is_set_is_not_shown_again() -> None:
+async def test_assigned_history_is_not_shown_again() -> None:
     options, _ = agent(ONE_SUM, "3.", "Two.", "Three.", auto_execute_tools=True)
     async with Client(options) as client:
         first = await ask(client, "1 + 2?")
@@ -288,7 +288,7 @@ async def test_what_stands_in_a_history_that_is_set_is_not_shown_again() -> None
         assert shown(await read(client)) == ["text Three."]
 
 
-async def test_messages_of_a_history_that_is_set_as_they_were_keep_what_dicts_cannot_hold() -> None:
+async def test_unchanged_messages_keep_their_hidden_fields() -> None:
     use: Turn = [think("Hm.", signature="seal"), call("add", {"a": 1, "b": 2})]
     options, model = agent(use, "3.", "Two.", auto_execute_tools=True)
     async with Client(options) as client:
@@ -301,7 +301,7 @@ async def test_messages_of_a_history_that_is_set_as_they_were_keep_what_dicts_ca
     assert sent[1].blocks[0] == ThinkingBlock("Hm.", "seal")
 
 
-async def test_calls_of_a_history_that_is_set_can_be_answered() -> None:
+async def test_calls_of_assigned_history_can_be_answered() -> None:
     options, model = agent("It is 3.")
     asked = {
         "id": "c1",
@@ -322,7 +322,7 @@ async def test_calls_of_a_history_that_is_set_can_be_answered() -> None:
 
 
 @pytest.mark.feature("OAS-057")
-async def test_a_system_message_at_the_head_takes_the_place_of_the_options_prompt() -> None:
+async def test_leading_system_message_replaces_prompt() -> None:
     options, model = agent("One.", "Two.", "Three.", system_prompt="Be brief.")
     async with Client(options) as client:
         await ask(client, "?")
@@ -347,7 +347,7 @@ async def test_a_system_message_at_the_head_takes_the_place_of_the_options_promp
         {"role": "user", "content": 7},
     ],
 )
-async def test_a_history_that_no_session_can_hold_is_refused_and_changes_nothing(
+async def test_invalid_history_is_refused_without_change(
     message: dict[str, object],
 ) -> None:
     async with Client(agent("One.")[0]) as client:
@@ -359,7 +359,7 @@ async def test_a_history_that_no_session_can_hold_is_refused_and_changes_nothing
         assert client.history == before
 
 
-async def test_after_an_error_the_turn_can_be_tried_again() -> None:
+async def test_turn_can_be_retried_after_error() -> None:
     broke = ProviderConnectError("it broke", endpoint="scripted")
     options, model = agent([say("Hel"), fail(broke)], "Hello.")
     async with Client(options) as client:
@@ -374,7 +374,7 @@ async def test_after_an_error_the_turn_can_be_tried_again() -> None:
 
 
 @pytest.mark.feature("OAGS-092")
-async def test_a_session_is_resumed_with_its_history_and_its_open_calls() -> None:
+async def test_resumed_session_has_history_and_calls() -> None:
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
         options, model = agent(ONE_SUM, "It is 3.")
@@ -389,7 +389,7 @@ async def test_a_session_is_resumed_with_its_history_and_its_open_calls() -> Non
         assert roles(model.requests[1]) == ["user", "assistant", "tool"]
 
 
-async def test_a_client_that_resumes_sees_which_calls_wait_for_it() -> None:
+async def test_resuming_client_lists_waiting_calls() -> None:
     options, model = agent([call("add", {"a": 1, "b": 2}), call("add", {"a": 3, "b": 4})], "Done.")
     async with open_runtime() as runtime:
         async with Client(options, runtime=runtime, session_id="s") as first:
@@ -413,7 +413,7 @@ async def test_a_client_that_resumes_sees_which_calls_wait_for_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "x" * 300])
-def test_what_names_no_session_is_refused_where_it_is_said(name: str) -> None:
+def test_invalid_session_id_is_refused_early(name: str) -> None:
     options, _ = agent("x")
     with pytest.raises(ConfigError, match="a session id"):
         Client(options, session_id=name)
@@ -421,7 +421,7 @@ def test_what_names_no_session_is_refused_where_it_is_said(name: str) -> None:
         Client(options, resume=name)
 
 
-async def test_what_cannot_be_resumed_is_told_where_the_client_is_entered() -> None:
+async def test_unresumable_session_fails_on_entry() -> None:
     options, _ = agent("x")
     async with open_runtime() as runtime:
         with pytest.raises(SessionError, match="'s': there is nothing to resume"):
@@ -435,7 +435,7 @@ async def test_what_cannot_be_resumed_is_told_where_the_client_is_entered() -> N
     Client(options, resume="a", session_id="a")
 
 
-async def test_a_client_is_used_between_its_entering_and_its_leaving() -> None:
+async def test_client_works_only_while_entered() -> None:
     client = Client(agent("One.")[0])
     with pytest.raises(ClientError, match="enter the client first"):
         await client.query("?")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.feature("OAS-045", "OAS-044")
-async def test_tools_run_until_the_model_answers_without_a_call() -> None:
+async def test_tools_run_until_response_without_call() -> None:
     options, model = agent(ONE_SUM, call("add", {"a": 3, "b": 4}), "7.", auto_execute_tools=True)
     async with Client(options) as client:
         blocks = await ask(client, "1 + 2 + 4?")
@@ -37,7 +37,7 @@ async def test_tools_run_until_the_model_answers_without_a_call() -> None:
     assert len(model.requests) == 3
 
 
-async def test_text_streams_while_tools_of_one_turn_run_at_once(autojump_clock: MockClock) -> None:
+async def test_text_streams_while_tools_run(autojump_clock: MockClock) -> None:
     @tool
     async def slow(seconds: float) -> str:
         """Takes its time."""
@@ -62,7 +62,7 @@ async def test_text_streams_while_tools_of_one_turn_run_at_once(autojump_clock: 
         ("add", {"a": 1}, "field b: required, but missing"),
     ],
 )
-async def test_a_call_that_fails_is_shown_told_and_gone_on_with(
+async def test_failed_call_is_shown_and_reported(
     name: str, arguments: dict[str, int], told: str
 ) -> None:
     after: list[object] = []
@@ -87,14 +87,14 @@ async def test_a_call_that_fails_is_shown_told_and_gone_on_with(
     assert sent == result
 
 
-async def test_a_call_that_fails_without_hooks_is_told_the_same_way() -> None:
+async def test_failed_call_without_hooks_is_reported() -> None:
     options, model = agent(call("broken", {}), "Sorry.", auto_execute_tools=True)
     async with Client(options) as client:
         await ask(client, "?")
     assert '"tool": "broken"' in model.requests[1].messages[-1].content
 
 
-async def test_a_tools_own_error_object_is_kept_and_named() -> None:
+async def test_error_object_of_tool_is_kept() -> None:
     @tool
     async def picky() -> dict[str, object]:
         """Says no."""
@@ -109,7 +109,7 @@ async def test_a_tools_own_error_object_is_kept_and_named() -> None:
 
 @pytest.mark.feature("OAS-049")
 @pytest.mark.parametrize("rounds", [0, 1, 2])
-async def test_n_rounds_of_tools_are_n_plus_one_answers_and_the_last_is_read(rounds: int) -> None:
+async def test_n_rounds_make_n_plus_one_responses(rounds: int) -> None:
     ran: list[int] = []
 
     @tool
@@ -146,7 +146,7 @@ async def test_n_rounds_of_tools_are_n_plus_one_answers_and_the_last_is_read(rou
     assert roles(model.requests[rounds + 1])[-3:] == ["assistant", "tool", "user"]
 
 
-async def test_no_round_is_left_to_a_broken_call_either() -> None:
+async def test_broken_calls_use_up_rounds() -> None:
     options, model = agent(*[call("nope", {})] * 4, auto_execute_tools=True, max_tool_iterations=2)
     async with Client(options) as client:
         await ask(client, "?")

@@ -43,7 +43,7 @@ ALL = {"user_prompt_submit": [prompted], "pre_tool_use": [before], "post_tool_us
 
 
 @pytest.mark.feature("OAS-059", "OAS-043")
-async def test_hooks_fire_before_a_call_is_yielded_and_with_its_result() -> None:
+async def test_hooks_fire_around_yielded_call() -> None:
     options, _ = agent(ONE_SUM, "It is 3.", hooks=ALL)
     async with Client(options) as client:
         await client.query("1 + 2?")
@@ -58,7 +58,7 @@ async def test_hooks_fire_before_a_call_is_yielded_and_with_its_result() -> None
 
 
 @pytest.mark.feature("OAS-103")
-async def test_a_prompt_that_is_refused_raises_where_it_is_said_with_the_reason() -> None:
+async def test_refused_prompt_raises_its_reason() -> None:
     async def guard(event: UserPromptSubmitEvent) -> HookDecision | None:
         return HookDecision(continue_=False, reason="not here") if "rm" in event.prompt else None
 
@@ -74,7 +74,7 @@ async def test_a_prompt_that_is_refused_raises_where_it_is_said_with_the_reason(
         assert shown(await ask(client, "Hi.")) == ["text Hello."]
 
 
-async def test_a_refusal_without_a_reason_names_the_hook_and_the_phase() -> None:
+async def test_missing_reason_names_hook_and_phase() -> None:
     async def guard(event: UserPromptSubmitEvent) -> HookDecision:
         return HookDecision(continue_=False)
 
@@ -98,7 +98,7 @@ async def test_a_refused_prompt_leaves_open_calls_open() -> None:
 
 
 @pytest.mark.parametrize("phase", ["before_agent", "before_model", "session_start"])
-async def test_a_refusal_later_than_the_prompt_is_raised_too(phase: str) -> None:
+async def test_later_denial_is_raised_too(phase: str) -> None:
     async def guard(event: object) -> HookDecision:
         return HookDecision(continue_=False, reason="closed")
 
@@ -109,7 +109,7 @@ async def test_a_refusal_later_than_the_prompt_is_raised_too(phase: str) -> None
         assert model.requests == []
 
 
-async def test_a_prompt_that_is_rewritten_is_sent_and_kept_so() -> None:
+async def test_rewritten_prompt_is_sent_and_kept() -> None:
     async def mend(event: UserPromptSubmitEvent) -> HookDecision:
         return HookDecision(modified_prompt=event.prompt.upper())
 
@@ -120,7 +120,7 @@ async def test_a_prompt_that_is_rewritten_is_sent_and_kept_so() -> None:
     assert model.requests[0].messages[0].content == "HI"
 
 
-async def test_a_refused_call_is_a_typed_block_and_the_model_goes_on_from_the_reason() -> None:
+async def test_denied_call_is_a_typed_block() -> None:
     async def guard(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(continue_=False, reason="not on my watch")
 
@@ -134,7 +134,7 @@ async def test_a_refused_call_is_a_typed_block_and_the_model_goes_on_from_the_re
     assert "not on my watch" in model.requests[1].messages[-1].content
 
 
-async def test_a_refused_call_beside_another_leaves_that_to_the_caller() -> None:
+async def test_denied_call_leaves_others_to_caller() -> None:
     async def guard(event: PreToolUseEvent) -> HookDecision | None:
         return HookDecision(continue_=False, reason="odd") if event.tool_input["a"] == 1 else None
 
@@ -153,7 +153,7 @@ async def test_a_refused_call_beside_another_leaves_that_to_the_caller() -> None
     check_history(model.requests[1].messages)
 
 
-async def test_a_call_is_handed_out_and_told_of_as_hooks_rewrote_it() -> None:
+async def test_rewritten_call_is_yielded() -> None:
     async def sandbox(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(modified_input={"a": 10, "b": 20})
 
@@ -172,7 +172,7 @@ async def test_a_call_is_handed_out_and_told_of_as_hooks_rewrote_it() -> None:
         assert client.history[-1]["content"] == "thirty"
 
 
-async def test_what_a_hook_keeps_of_a_run_is_there_when_the_result_comes() -> None:
+async def test_hook_state_survives_until_the_result() -> None:
     async def start(event: PreToolUseEvent, context: HookContext) -> None:
         context.state[event.tool_use_id] = "begun"
 
@@ -188,7 +188,7 @@ async def test_what_a_hook_keeps_of_a_run_is_there_when_the_result_comes() -> No
     assert found == ["begun"]
 
 
-async def test_hooks_see_the_result_of_a_call_that_another_client_left_open() -> None:
+async def test_hooks_see_results_from_another_client() -> None:
     options, _ = agent(ONE_SUM, hooks=ALL)
     async with open_runtime() as runtime:
         async with Client(options, runtime=runtime, session_id="s") as client:
@@ -199,7 +199,7 @@ async def test_hooks_see_the_result_of_a_call_that_another_client_left_open() ->
     assert seen == ["after add 3"]
 
 
-async def test_a_hook_that_fails_on_a_result_leaves_the_call_open() -> None:
+async def test_failing_result_hook_keeps_call_open() -> None:
     failing = True
 
     async def look(event: PostToolUseEvent) -> None:
@@ -218,7 +218,7 @@ async def test_a_hook_that_fails_on_a_result_leaves_the_call_open() -> None:
         await read(client)
 
 
-async def test_a_hook_that_stops_at_a_result_leaves_it_on_record_and_says_so() -> None:
+async def test_result_stop_stays_recorded_and_reported() -> None:
     async def look(event: PostToolUseEvent) -> HookDecision:
         return HookDecision(stop=True, reason="that will do")
 
@@ -230,7 +230,7 @@ async def test_a_hook_that_stops_at_a_result_leaves_it_on_record_and_says_so() -
         assert client.history[-1]["content"] == "three"
 
 
-async def test_a_hook_that_stops_before_a_call_closes_every_call_of_the_answer() -> None:
+async def test_call_stop_closes_every_call() -> None:
     async def guard(event: PreToolUseEvent) -> HookDecision | None:
         return HookDecision(stop=True, reason="enough") if event.tool_input["a"] == 2 else None
 
@@ -251,7 +251,7 @@ async def test_a_hook_that_stops_before_a_call_closes_every_call_of_the_answer()
     assert [(one.is_error, "enough" in str(one.content)) for one in told] == [(True, True)] * 2
 
 
-async def test_a_call_that_waits_for_another_is_closed_with_a_reason_if_the_turn_ends(
+async def test_dependent_call_is_closed_with_reason(
     autojump_clock: MockClock,
 ) -> None:
     async def slow(event: PreToolUseEvent) -> None:
@@ -271,7 +271,7 @@ async def test_a_call_that_waits_for_another_is_closed_with_a_reason_if_the_turn
         assert ["interrupt" in one for one in told] == [True, True]
 
 
-async def test_results_are_recorded_with_what_hooks_did_under_the_run_that_asked() -> None:
+async def test_result_records_belong_to_asking_run() -> None:
     async def look(event: PostToolUseEvent) -> HookDecision:
         return HookDecision(modified_output="changed", reason="tidy")
 

@@ -38,7 +38,7 @@ async def leave_unread(client: Client, error: Exception | None = None) -> None:
             raise error
 
 
-async def test_two_tasks_that_meet_in_a_client_are_told_and_mix_nothing(
+async def test_concurrent_tasks_are_refused(
     autojump_clock: MockClock,
 ) -> None:
     options, model = agent([say("One."), pause(5), say("More.")], "Two.")
@@ -63,7 +63,7 @@ async def test_two_tasks_that_meet_in_a_client_are_told_and_mix_nothing(
     assert [m["content"] for m in client.history] == ["First?", "One.More."]
 
 
-async def test_a_turn_that_begins_while_another_is_read_is_the_next_to_be_read() -> None:
+async def test_next_turn_waits_for_earlier_reading() -> None:
     options, model = agent(call("add", {"a": 1, "b": 2}), "It is 3.")
     async with Client(options) as client:
         await client.query("1 + 2?")
@@ -78,7 +78,7 @@ async def test_a_turn_that_begins_while_another_is_read_is_the_next_to_be_read()
     assert roles(model.requests[1]) == ["user", "assistant", "tool"]
 
 
-async def test_a_turn_that_nobody_has_read_is_not_another_tasks_to_end(
+async def test_unread_turn_belongs_to_its_task(
     autojump_clock: MockClock,
 ) -> None:
     options, _ = agent("One.", "Two.")
@@ -124,7 +124,7 @@ async def test_a_query_while_another_begins_is_refused(autojump_clock: MockClock
             await client.query("Second?")
 
 
-async def test_a_new_query_ends_an_unread_turn_as_leaving_early_does(
+async def test_new_query_ends_an_unread_turn(
     autojump_clock: MockClock,
 ) -> None:
     options, model = agent([say("One."), hang()], "Two.")
@@ -141,7 +141,7 @@ async def test_a_new_query_ends_an_unread_turn_as_leaving_early_does(
     assert roles(model.requests[1]) == ["user", "user"]
 
 
-async def test_a_turn_that_failed_unread_is_told_where_it_is_left(
+async def test_unread_failure_is_raised_on_exit(
     autojump_clock: MockClock,
 ) -> None:
     broke = ProviderConnectError("it broke", endpoint="scripted")
@@ -158,7 +158,7 @@ async def test_a_turn_that_failed_unread_is_told_where_it_is_left(
     assert caught.value is broke
 
 
-async def test_the_bodys_error_passes_bare_and_the_turns_is_its_note(
+async def test_body_error_carries_turn_error_as_note(
     autojump_clock: MockClock,
 ) -> None:
     error = ValueError("mine")
@@ -169,7 +169,7 @@ async def test_the_bodys_error_passes_bare_and_the_turns_is_its_note(
     assert error.__notes__ == ["and the run failed: ProviderConnectError: e: it broke"]
 
 
-async def test_leaving_the_client_ends_the_turn_and_the_runtime_of_its_own(
+async def test_exit_ends_turn_and_own_runtime(
     autojump_clock: MockClock,
 ) -> None:
     options, model = agent([say("One."), hang()])
@@ -182,7 +182,7 @@ async def test_leaving_the_client_ends_the_turn_and_the_runtime_of_its_own(
     assert client.history[0] == {"role": "user", "content": "?"}
 
 
-async def test_a_runtime_that_closed_under_a_client_says_so() -> None:
+async def test_closed_runtime_is_reported_by_client() -> None:
     options, _ = agent("One.")
     async with open_runtime() as runtime, Client(options, runtime=runtime) as client:
         await runtime.aclose()
@@ -193,7 +193,7 @@ async def test_a_runtime_that_closed_under_a_client_says_so() -> None:
             pass
 
 
-async def test_a_session_that_somebody_else_runs_is_busy(autojump_clock: MockClock) -> None:
+async def test_session_of_another_run_is_busy(autojump_clock: MockClock) -> None:
     options, _ = agent(ONE_SUM, [pause(5), say("Later.")])
     async with (
         open_runtime() as runtime,
@@ -210,7 +210,7 @@ async def test_a_session_that_somebody_else_runs_is_busy(autojump_clock: MockClo
 # Interrupting.
 
 
-async def test_an_interrupt_ends_the_turn_and_what_is_left_is_valid(
+async def test_interrupt_leaves_valid_history(
     autojump_clock: MockClock,
 ) -> None:
     options, model = agent([say("One."), hang()], "Two.")
@@ -231,7 +231,7 @@ async def test_an_interrupt_ends_the_turn_and_what_is_left_is_valid(
         assert shown(await ask(client, "Again.")) == ["text Two."]
 
 
-async def test_an_interrupt_from_inside_the_loop_ends_it(autojump_clock: MockClock) -> None:
+async def test_interrupt_inside_loop_ends_it(autojump_clock: MockClock) -> None:
     options, _ = agent([say("One."), say("Two."), hang()])
     async with Client(options) as client:
         await client.query("?")
@@ -242,7 +242,7 @@ async def test_an_interrupt_from_inside_the_loop_ends_it(autojump_clock: MockClo
         assert count == 1
 
 
-async def test_an_interrupt_while_tools_run_leaves_no_call_without_a_result(
+async def test_interrupt_during_tools_leaves_results(
     autojump_clock: MockClock,
 ) -> None:
     ended: list[str] = []
@@ -265,7 +265,7 @@ async def test_an_interrupt_while_tools_run_leaves_no_call_without_a_result(
         assert [m["role"] for m in client.history] == ["user", "assistant", "tool", "tool"]
 
 
-async def test_an_interrupt_between_turns_closes_open_calls_and_is_else_nothing() -> None:
+async def test_interrupt_between_turns_closes_open_calls() -> None:
     options, _ = agent(ONE_SUM, "Fine.")
     async with Client(options) as client:
         await client.interrupt()
@@ -279,7 +279,7 @@ async def test_an_interrupt_between_turns_closes_open_calls_and_is_else_nothing(
         await client.interrupt()
 
 
-async def test_an_interrupt_closes_the_open_calls_of_a_history_that_was_set() -> None:
+async def test_interrupt_closes_calls_of_assigned_history() -> None:
     options, model = agent(ONE_SUM, "Fine.", "Fine.")
     async with Client(options) as client:
         await ask(client, "?")
@@ -291,7 +291,7 @@ async def test_an_interrupt_closes_the_open_calls_of_a_history_that_was_set() ->
     assert roles(model.requests[1]) == ["user", "assistant", "tool"]
 
 
-async def test_an_interrupt_of_a_turn_that_has_ended_leaves_it_to_be_read(
+async def test_interrupt_after_turn_keeps_it_readable(
     autojump_clock: MockClock,
 ) -> None:
     options, _ = agent("One.")
@@ -302,7 +302,7 @@ async def test_an_interrupt_of_a_turn_that_has_ended_leaves_it_to_be_read(
         assert shown(await read(client)) == ["text One."]
 
 
-async def test_an_interrupt_of_a_prompt_that_a_hook_still_looks_at(
+async def test_interrupt_during_prompt_hook(
     autojump_clock: MockClock,
 ) -> None:
     async def slow(event: object) -> None:
@@ -423,7 +423,7 @@ async def check(step: int, outcome: StepOutcome[_Around]) -> None:
         check_history(client.result.messages)
 
 
-def test_a_conversation_that_is_cancelled_at_any_step_leaves_nothing_and_goes_on() -> None:
+def test_cancel_at_any_step_keeps_conversation() -> None:
     assert cancel_at_every_step(talk, around=around, check=check, may_stay=is_service) > 20
 
 
@@ -436,7 +436,7 @@ async def alone() -> None:
         await read(client)
 
 
-def test_a_client_of_its_own_that_is_cancelled_at_any_step_leaves_no_task() -> None:
+def test_cancel_at_any_step_leaves_no_task() -> None:
     assert cancel_at_every_step(alone) > 20
 
 
@@ -455,7 +455,7 @@ async def check_interrupted(step: int, outcome: StepOutcome[_Around]) -> None:
         check_history(history)
 
 
-def test_an_interrupt_that_is_cancelled_at_any_step_leaves_nothing() -> None:
+def test_cancelled_interrupt_leaves_nothing() -> None:
     cancel_at_every_step(interrupted, around=around, check=check_interrupted, may_stay=is_service)
 
 

@@ -22,7 +22,7 @@ from tests.run.helpers import check_history, check_quiet
 TWO = [call("add", {"a": 1, "b": 2}), call("broken", {})]
 
 
-async def test_a_call_that_the_policy_denies_is_not_handed_out() -> None:
+async def test_denied_call_is_not_yielded() -> None:
     options, _ = agent(TWO, "Fine.", permissions=PermissionPolicy(allow=["add"], deny=["broken"]))
     async with Client(options) as client:
         blocks = await ask(client, "?")
@@ -31,7 +31,7 @@ async def test_a_call_that_the_policy_denies_is_not_handed_out() -> None:
         assert "'broken'" in blocks[0].error
 
 
-async def test_a_call_is_handed_out_when_somebody_has_allowed_it(
+async def test_approved_call_is_yielded(
     autojump_clock: MockClock,
 ) -> None:
     options, _ = agent(TWO, "Fine.", permissions=PermissionPolicy(ask=["add"], allow=["broken"]))
@@ -44,7 +44,7 @@ async def test_a_call_is_handed_out_when_somebody_has_allowed_it(
         check_quiet(runtime)
 
 
-async def test_a_question_at_the_end_of_a_turn_is_denied_by_the_next_prompt_if_that_may() -> None:
+async def test_next_prompt_denies_open_question() -> None:
     store = MemoryStore()
     options, model = agent(
         TWO,
@@ -71,7 +71,7 @@ async def test_a_question_at_the_end_of_a_turn_is_denied_by_the_next_prompt_if_t
     check_history(model.requests[1].messages)
 
 
-async def test_a_turn_that_ends_with_a_question_is_else_told_of() -> None:
+async def test_open_question_at_end_is_reported() -> None:
     options, _ = agent(
         ONE_SUM, "Fine.", permissions=PermissionPolicy(ask=["add"]), on_ask="suspend"
     )

@@ -34,7 +34,7 @@ def said_by(request: EndpointRequest) -> list[JsonValue]:
 
 
 @each_protocol
-async def test_a_conversation_with_a_call_of_ones_own(
+async def test_conversation_with_manual_call_over_sockets(
     protocol: Literal["openai", "anthropic"],
 ) -> None:
     script = [
@@ -60,7 +60,7 @@ async def test_a_conversation_with_a_call_of_ones_own(
 
 
 @each_protocol
-async def test_a_stream_that_breaks_off_is_told_and_can_be_tried_again(protocol: str) -> None:
+async def test_broken_stream_is_reported_and_retryable(protocol: str) -> None:
     script = [reply(say("It i"), disconnect()), reply(say("It is."))]
     async with ScriptedEndpoint(script) as endpoint, Client(options(endpoint, protocol)) as client:
         await client.query("Is it?")

@@ -54,7 +54,7 @@ def shown(events: Iterable[Event], *, client_side_tools: bool = False) -> list[S
     return [block for event in events for block in reader.take(event)]
 
 
-def test_what_was_streamed_is_not_shown_again_with_the_answer() -> None:
+def test_streamed_content_is_not_repeated() -> None:
     events = [
         thinking("Hm."),
         delta("Yes"),
@@ -64,14 +64,14 @@ def test_what_was_streamed_is_not_shown_again_with_the_answer() -> None:
     assert shown(events) == [ThinkingBlock("Hm."), TextBlock("Yes"), TextBlock(".")]
 
 
-def test_what_was_not_streamed_is_shown_with_the_answer() -> None:
+def test_unstreamed_content_comes_with_response() -> None:
     whole = (ThinkingBlock("Hm."), ThinkingBlock("", "sealed"), TextBlock("Yes."))
     assert shown([answer(*whole)]) == [whole[0], whole[2]]
     two_answers = [delta("One."), answer(TextBlock("One.")), answer(TextBlock("Two."))]
     assert shown(two_answers) == [TextBlock("One."), TextBlock("Two.")]
 
 
-def test_an_answer_that_comes_again_says_so_first() -> None:
+def test_restarted_response_announces_itself() -> None:
     events = [delta("Hel"), AttemptRestarted(SCOPE, "", 0.0, 2, "it broke"), delta("Hello.")]
     assert shown([*events, answer(TextBlock("Hello."))]) == [
         TextBlock("Hel"),
@@ -81,12 +81,12 @@ def test_an_answer_that_comes_again_says_so_first() -> None:
 
 
 @pytest.mark.parametrize("client_side_tools", [False, True])
-def test_a_broken_call_is_one_error_and_its_result_nothing_more(client_side_tools: bool) -> None:
+def test_broken_call_is_one_error(client_side_tools: bool) -> None:
     events = [answer(BROKEN), result("b", is_error=True)]
     assert shown(events, client_side_tools=client_side_tools) == [BROKEN]
 
 
-def test_a_call_that_runs_by_itself_is_followed_by_its_result() -> None:
+def test_automatic_call_is_followed_by_result() -> None:
     assert shown([answer(USE), result("a")]) == [USE, ToolResultBlock("a", "told", name="add")]
     failed = shown([answer(USE), result("a", is_error=True)])
     assert failed[1:] == [
@@ -95,7 +95,7 @@ def test_a_call_that_runs_by_itself_is_followed_by_its_result() -> None:
     ]
 
 
-def test_of_a_call_that_is_handed_out_only_a_refusal_is_shown_from_here() -> None:
+def test_yielded_call_shows_only_denials() -> None:
     assert shown([answer(USE)], client_side_tools=True) == []
     assert shown([answer(USE), result("a")], client_side_tools=True) == []
     refused = shown([answer(USE), result("a", is_error=True)], client_side_tools=True)
@@ -123,7 +123,7 @@ def test_what_went_wrong_is_told_in_words(content: object, text: str) -> None:
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))
-def test_the_text_of_an_answer_is_shown_once_however_it_is_cut(pieces: list[str]) -> None:
+def test_text_is_shown_once_for_any_split(pieces: list[str]) -> None:
     whole = "".join(pieces)
     blocks = shown([*map(delta, pieces), answer(TextBlock(whole))])
     assert "".join(block.text for block in blocks if isinstance(block, TextBlock)) == whole

@@ -37,7 +37,7 @@ async def told(messages: AsyncIterable[QueryMessage]) -> list[str]:
 
 
 @pytest.mark.feature("OAS-017", "OAS-035", "OAS-037", "OAS-038")
-async def test_a_message_for_each_delta_then_for_each_call_then_the_end() -> None:
+async def test_messages_are_deltas_calls_and_end() -> None:
     options, model = agent([say("Hello.", chunks=2), call("add", {"a": 1, "b": 2})])
     async with query("Hi.", options) as messages:
         found = [message async for message in messages]
@@ -55,7 +55,7 @@ async def test_a_message_for_each_delta_then_for_each_call_then_the_end() -> Non
 
 
 @pytest.mark.feature("OAS-036")
-async def test_inside_an_open_runtime_a_bare_loop_runs_in_it() -> None:
+async def test_bare_loop_works_inside_runtime() -> None:
     options, _ = agent("Hello.")
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
@@ -70,7 +70,7 @@ async def test_inside_an_open_runtime_a_bare_loop_runs_in_it() -> None:
 
 
 @pytest.mark.feature("OAS-036")
-async def test_outside_a_bare_loop_shows_the_two_lines_to_write() -> None:
+async def test_bare_loop_outside_explains_usage() -> None:
     asked = query("Hi.", agent("Hello.")[0])
     with pytest.raises(TypeError, match=r"async with query\(\.\.\.\) as messages:\n +async for"):
         await told(asked)
@@ -89,7 +89,7 @@ async def test_a_runtime_that_has_closed_is_none() -> None:
             await told(query("Hi.", agent("Hello.")[0]))
 
 
-async def test_an_iterator_that_is_dropped_cancels_its_run_and_the_runtime_ends_it(
+async def test_dropped_iterator_cancels_its_run(
     autojump_clock: MockClock,
 ) -> None:
     options, model = agent([say("One."), hang()])
@@ -102,7 +102,7 @@ async def test_an_iterator_that_is_dropped_cancels_its_run_and_the_runtime_ends_
         check_quiet(runtime)
 
 
-async def test_an_iterator_that_is_dropped_in_a_thread_cancels_its_run_too(
+async def test_iterator_dropped_in_thread_cancels_run(
     autojump_clock: MockClock,
 ) -> None:
     options, model = agent([say("One."), hang()])
@@ -115,7 +115,7 @@ async def test_an_iterator_that_is_dropped_in_a_thread_cancels_its_run_too(
         check_quiet(runtime)
 
 
-def test_an_iterator_that_outlives_its_trio_run_is_dropped_in_peace() -> None:
+def test_iterator_may_outlive_its_trio_run() -> None:
     held: list[object] = []
 
     async def main() -> None:
@@ -157,7 +157,7 @@ async def test_a_query_is_one_run() -> None:
         await asked.__aenter__()
 
 
-async def test_a_query_that_cannot_begin_leaves_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_start_leaves_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(turn: ClientTurn, *, admitted: bool) -> None:
         raise ProviderConnectError("no", endpoint="e")
 
@@ -169,7 +169,7 @@ async def test_a_query_that_cannot_begin_leaves_no_runtime(monkeypatch: pytest.M
     assert not asked._owned.is_open
 
 
-async def test_tools_run_by_themselves_if_the_agent_says_so() -> None:
+async def test_automatic_agent_runs_its_tools() -> None:
     options, _ = agent(ONE_SUM, "It is 3.", auto_execute_tools=True)
     async with query("1 + 2?", options) as messages:
         found = await told(messages)
@@ -208,7 +208,7 @@ async def test_a_refused_prompt_raises_with_the_reason() -> None:
     assert model.requests == []
 
 
-def test_a_prompt_that_says_nothing_is_refused_where_it_is_made() -> None:
+def test_empty_prompt_is_refused_early() -> None:
     with pytest.raises(ConfigError, match="blank"):
         query(" ", agent("x")[0])
 
@@ -218,21 +218,21 @@ async def ask_alone() -> None:
         await told(messages)
 
 
-def test_a_query_that_is_cancelled_at_any_step_leaves_no_task() -> None:
+def test_cancel_at_any_step_leaves_no_task() -> None:
     assert cancel_at_every_step(ask_alone) > 5
 
 
 # run() and run_sync().
 
 
-async def test_run_gives_one_answer_with_tools_carried_out() -> None:
+async def test_run_returns_response_after_tools() -> None:
     options, _ = agent(ONE_SUM, "It is 3.")
     result = await run("1 + 2?", options)
     assert (result.text, result.stop_reason) == ("It is 3.", StopReason.COMPLETED)
     assert [one.name for one in result.tool_calls] == ["add"]
 
 
-async def test_run_uses_the_runtime_around_it_also_from_a_tool() -> None:
+async def test_run_uses_the_surrounding_runtime() -> None:
     inner, _ = agent("Inner.")
     store = MemoryStore()
 
@@ -261,12 +261,12 @@ def test_run_sync_passes_errors_bare() -> None:
     assert caught.value is broke
 
 
-async def test_run_sync_inside_of_trio_says_what_to_write() -> None:
+async def test_run_sync_inside_trio_explains_usage() -> None:
     with pytest.raises(RuntimeError, match=r"inside trio.*await run"):
         run_sync("Hi.", agent("x")[0])
 
 
-def test_run_sync_inside_of_asyncio_says_what_to_write() -> None:
+def test_run_sync_inside_asyncio_explains_usage() -> None:
     async def main() -> str:
         with pytest.raises(RuntimeError, match=r"inside asyncio.*to_thread"):
             run_sync("Hi.", agent("x")[0])
@@ -275,7 +275,7 @@ def test_run_sync_inside_of_asyncio_says_what_to_write() -> None:
     assert asyncio.run(main()) == "Hello."
 
 
-async def test_run_sync_in_a_thread_of_a_trio_run_is_a_run_of_its_own() -> None:
+async def test_run_sync_works_in_worker_thread() -> None:
     async with open_runtime() as runtime:
         result = await trio.to_thread.run_sync(run_sync, "Hi.", agent("Hello.")[0])
         assert runtime.statistics().runs_started == 0

@@ -18,7 +18,7 @@ def test_a_block_survives_its_dict_form(block: ContentBlock) -> None:
     assert load_block(dumped) == block
 
 
-def test_what_stands_at_its_default_is_left_out() -> None:
+def test_default_values_are_left_out() -> None:
     assert dump_block(TextBlock("a")) == {"type": "text", "text": "a"}
     assert dump_block(ToolUseBlock("1", "n", {}, extra={"k": 1})) == {
         "type": "tool_use",

@@ -70,7 +70,7 @@ def test_every_event_carries_the_header(event: Event) -> None:
         assert (name in flat) == (getattr(event, name) is not None)
 
 
-def test_no_event_has_a_field_that_the_header_hides() -> None:
+def test_no_field_collides_with_the_header() -> None:
     header = {*attrs.fields_dict(EventScope), *attrs.fields_dict(Event), "type", "version"}
     for cls in EVENT_TYPES.values():
         own = set(attrs.fields_dict(cls)) - set(attrs.fields_dict(Event))
@@ -78,14 +78,14 @@ def test_no_event_has_a_field_that_the_header_hides() -> None:
 
 
 @pytest.mark.feature("OAGS-010")
-def test_the_first_event_tells_session_directory_and_version() -> None:
+def test_first_event_has_directory_and_version() -> None:
     flat = read(SystemInit(SCOPE, "e1", 1.0, cwd="/srv", sdk_version="0.1.0"))
     assert (flat["type"], flat["session_id"]) == ("system.init", "s1")
     assert (flat["cwd"], flat["sdk_version"]) == ("/srv", "0.1.0")
 
 
 @pytest.mark.feature("OAGS-012")
-def test_a_user_message_tells_whose_child_it_is_where_it_is_one() -> None:
+def test_user_message_names_its_parent_call() -> None:
     child = attrs.evolve(SCOPE, parent_tool_use_id="c1", agent_name="scout")
     flat = read(UserMessage(child, "e1", 1.0, text="hi", blocks=(TextBlock("hi"),)))
     assert (flat["text"], flat["parent_tool_use_id"], flat["agent_name"]) == ("hi", "c1", "scout")
@@ -94,7 +94,7 @@ def test_a_user_message_tells_whose_child_it_is_where_it_is_one() -> None:
 
 
 @pytest.mark.feature("OAGS-048")
-def test_deltas_messages_and_results_are_told_apart_by_type() -> None:
+def test_deltas_messages_and_results_differ_by_type() -> None:
     delta = AssistantDelta(SCOPE, "e1", 1.0, text="hel")
     blocks = (TextBlock("hello"), ToolUseBlock("c1", "t", {"a": 1}))
     message = AssistantMessage(SCOPE, "e2", 1.0, blocks=blocks)
@@ -126,7 +126,7 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 @pytest.mark.feature("OAGS-004")
-def test_an_event_of_an_unknown_type_is_kept_whole() -> None:
+def test_unknown_event_type_survives() -> None:
     raw: Any = {"type": "dream.began", "seq": 7, "ts": 2.5, "depth": {"a": 1}}
     event = loads_event(json.dumps(raw))
     assert event == UnknownEvent(raw)
@@ -136,7 +136,7 @@ def test_an_event_of_an_unknown_type_is_kept_whole() -> None:
 
 
 @pytest.mark.feature("OAGS-004")
-def test_strict_reading_refuses_an_unknown_type_by_name() -> None:
+def test_strict_reading_refuses_unknown_type() -> None:
     with pytest.raises(UnknownEventTypeError, match=r"unknown event type 'dream\.began'") as caught:
         loads_event('{"type":"dream.began"}', strict=True)
     assert caught.value.type == "dream.began"
@@ -182,9 +182,7 @@ DEEPEST = json.loads("[" * 256 + "]" * 256)
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_is_no_event_is_refused_with_the_reason(
-    text: str | bytes, said: str, strict: bool
-) -> None:
+def test_invalid_event_is_refused_with_reason(text: str | bytes, said: str, strict: bool) -> None:
     with pytest.raises(InvalidEventError, match=said):
         loads_event(text, strict=strict)
 
@@ -219,7 +217,7 @@ def test_whatever_text_comes_only_event_errors_leave(text: str | bytes, strict: 
 
 @pytest.mark.feature("OAGS-005")
 @given(events, st.data())
-def test_an_event_with_one_field_replaced_is_read_or_refused(event: Event, data: Any) -> None:
+def test_mutated_event_is_read_or_refused(event: Event, data: Any) -> None:
     flat = read(event)
     flat[data.draw(st.sampled_from(sorted(flat)))] = data.draw(json_values)
     with contextlib.suppress(EventError):
@@ -229,7 +227,7 @@ def test_an_event_with_one_field_replaced_is_read_or_refused(event: Event, data:
 # --- what text can hold ---------------------------------------------------------------------------
 
 
-def test_text_that_no_json_could_carry_is_mended() -> None:
+def test_invalid_text_is_repaired() -> None:
     event = ToolResult(
         SCOPE, "e1", 1.0, tool_use_id="c1", name="t", content={"\ud83d": ["a\udc00"]}
     )
@@ -244,12 +242,12 @@ def test_integers_beyond_64_bits_stay_exact() -> None:
 
 
 @given(st.lists(events, max_size=8))
-def test_a_sequence_of_lines_is_read_as_each_of_them(some: list[Event]) -> None:
+def test_lines_are_read_one_by_one(some: list[Event]) -> None:
     lines = [encode_event(event) for event in some]
     assert loads_events(lines) == [loads_event(line) for line in lines] == some
 
 
-def test_neighbours_share_their_scope_and_others_do_not() -> None:
+def test_neighbouring_events_share_their_scope() -> None:
     scopes = [EventScope("s", "r1", "q"), EventScope("s", "r1", "q"), EventScope("s", "r2", "q")]
     some = [Notification(scope, "e", 1.0, "x") for scope in scopes]
     one, two, three = loads_events([encode_event(event) for event in some])
@@ -268,7 +266,7 @@ def test_lines_of_other_kinds_keep_their_places() -> None:
     assert read_back[2] == UnreadableEvent("s", 7, reason, b"{}")
 
 
-def test_a_suspended_run_from_before_there_were_external_calls_is_read() -> None:
+def test_old_suspended_run_is_read() -> None:
     text = dumps_event(RunSuspended(SCOPE, "e", 1.0, ("q",)))
     old = text.replace(',"external_calls":{}', "")
     assert old != text

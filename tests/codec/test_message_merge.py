@@ -36,11 +36,11 @@ def handed_out(messages: Messages) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", copy.deepcopy(messages_to_openai(messages)))
 
 
-def test_what_comes_back_as_it_was_is_what_it_was() -> None:
+def test_unchanged_messages_round_trip() -> None:
     assert messages_rewritten(TALK, handed_out(TALK)) == TALK
 
 
-def test_what_was_written_anew_is_read_and_the_rest_stays() -> None:
+def test_changed_message_is_read_alone() -> None:
     dicts = handed_out(TALK)
     dicts[0]["content"] = "Look again."
     dicts.insert(0, {"role": "system", "content": "Be brief."})
@@ -50,20 +50,20 @@ def test_what_was_written_anew_is_read_and_the_rest_stays() -> None:
     assert list(rewritten[2:]) == [SEALED, BOTH]
 
 
-def test_one_of_several_results_written_anew_is_read_beside_the_others() -> None:
+def test_one_changed_result_leaves_others_alone() -> None:
     dicts = handed_out(TALK)
     dicts[3]["content"] = "cut"
     results = [block for message in messages_rewritten(TALK, dicts)[2:] for block in message.blocks]
     assert results == [ToolResultBlock("c1", "one"), ToolResultBlock("c2", "cut")]
 
 
-def test_messages_that_look_alike_come_back_in_their_order_and_the_last_of_them_again() -> None:
+def test_identical_looking_messages_keep_their_order() -> None:
     alike = [Message("assistant", (ThinkingBlock(name), TextBlock("Yes."))) for name in "ab"]
     dicts = handed_out(Messages(alike))
     assert list(messages_rewritten(Messages(alike), [*dicts, dicts[0]])) == [*alike, alike[1]]
 
 
-def test_what_is_no_json_or_no_message_is_told_or_read_as_it_is() -> None:
+def test_invalid_json_is_reported_or_read_literally() -> None:
     odd = "\ud800"
     talk = Messages([Message("user", (TextBlock(odd),)), Message("tool", ())])
     assert messages_rewritten(talk, [{"role": "user", "content": odd}])[0].content == odd
@@ -72,7 +72,7 @@ def test_what_is_no_json_or_no_message_is_told_or_read_as_it_is() -> None:
 
 
 @given(st.data())
-def test_any_choice_of_messages_comes_back_as_those_messages(data: st.DataObject) -> None:
+def test_any_subset_of_messages_round_trips(data: st.DataObject) -> None:
     said = st.sampled_from(["a", "b"])
     talk = [
         Message("assistant", (ThinkingBlock(str(number), "seal"), TextBlock(data.draw(said))))

@@ -39,7 +39,7 @@ TALK = (
 
 
 @pytest.mark.feature("OAS-032", "WICK-081")
-def test_the_system_prompt_stands_first_and_the_order_stays() -> None:
+def test_system_prompt_comes_first() -> None:
     assert messages_to_openai(TALK, "Be brief.") == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Weather in Paris?"},
@@ -60,7 +60,7 @@ def test_the_system_prompt_stands_first_and_the_order_stays() -> None:
     assert [sent["role"] for sent in messages_to_openai(TALK)][:2] == ["user", "assistant"]
 
 
-def test_every_result_of_a_tool_message_is_a_dict_of_its_own() -> None:
+def test_each_tool_result_becomes_a_message() -> None:
     results = (ToolResultBlock("c1", {"n": 1}), ToolResultBlock("c2", [1], extra={"k": 2}))
     assert message_to_openai(Message("tool", results)) == [
         {"role": "tool", "content": '{"n": 1}', "tool_call_id": "c1"},
@@ -68,7 +68,7 @@ def test_every_result_of_a_tool_message_is_a_dict_of_its_own() -> None:
     ]
 
 
-def test_blocks_in_a_result_are_sent_as_parts() -> None:
+def test_result_blocks_are_sent_as_parts() -> None:
     text: JsonObject = {"type": "text", "text": "look"}
     image: JsonObject = {"type": "image", "source": "https://example.org/a.png"}
     call: JsonObject = {"type": "tool_use", "id": "c", "name": "n", "input": {}}
@@ -87,7 +87,7 @@ def test_blocks_in_a_result_are_sent_as_parts() -> None:
     assert sent([]) == "[]"
 
 
-def test_images_make_the_content_a_list_of_parts() -> None:
+def test_images_turn_content_into_parts() -> None:
     (sent,) = message_to_openai(Message("user", (TextBlock("see"), ImageBlock("data:,x"))))
     assert sent["content"] == [
         {"type": "text", "text": "see"},
@@ -95,7 +95,7 @@ def test_images_make_the_content_a_list_of_parts() -> None:
     ]
 
 
-def test_extras_go_back_to_where_they_came_from() -> None:
+def test_extras_return_to_their_source() -> None:
     blocks: tuple[ContentBlock, ...] = (
         ThinkingBlock("hm", extra={"reasoning_content": "hm"}),
         ToolUseBlock("c1", "t", {}, extra={"extra_content": {"seal": 1}}),
@@ -116,7 +116,7 @@ def test_extras_go_back_to_where_they_came_from() -> None:
     }
 
 
-def test_an_answer_of_thinking_alone_has_empty_content() -> None:
+def test_thinking_alone_has_empty_content() -> None:
     (sent,) = message_to_openai(Message("assistant", (ThinkingBlock("hm"),)))
     assert sent == {"role": "assistant", "content": ""}
 
@@ -132,15 +132,13 @@ def test_an_answer_of_thinking_alone_has_empty_content() -> None:
         ('{"a":' * 5000, '{"b": "ü"}'),
     ],
 )
-def test_arguments_are_sent_as_they_came_but_only_if_they_are_an_object(
-    raw: str, arguments: str
-) -> None:
+def test_only_object_arguments_are_sent_verbatim(raw: str, arguments: str) -> None:
     call = ToolUseBlock("c1", "t", {"b": "ü"}, raw)
     (sent,) = message_to_openai(Message("assistant", (call,)))
     assert sent["tool_calls"][0]["function"]["arguments"] == arguments  # pyright: ignore[reportTypedDictNotRequiredAccess]
 
 
-def test_a_call_that_could_not_be_carried_out_is_sent_with_empty_arguments() -> None:
+def test_tool_use_error_sends_empty_arguments() -> None:
     (sent,) = message_to_openai(Message("assistant", (ToolUseError("bad", '{"a"', "c1", "t"),)))
     assert sent.get("tool_calls") == [
         {"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}}
@@ -201,9 +199,7 @@ def test_a_conversation_survives_the_wire(messages: list[Message]) -> None:
         ({"name": "t", "arguments": ""}, {}, ""),
     ],
 )
-def test_args_and_arguments_text_and_object_are_all_read(
-    call: JsonObject, arguments: JsonObject, raw: str
-) -> None:
+def test_all_argument_spellings_are_read(call: JsonObject, arguments: JsonObject, raw: str) -> None:
     (message,) = messages_from_openai(
         [{"role": "assistant", "content": None, "tool_calls": [{"id": "c1", **call}]}]
     )
@@ -245,7 +241,7 @@ def test_newer_roles_parts_and_nulls_are_read() -> None:
         ({"role": "tool", "tool_call_id": []}, "message 1: tool_call_id must be text"),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_place(item: JsonObject, said: str) -> None:
+def test_invalid_message_is_refused_by_position(item: JsonObject, said: str) -> None:
     with pytest.raises(MessageError, match=said) as caught:
         messages_from_openai([{"role": "user", "content": "hi"}, item])
     assert caught.value.index == 1

@@ -62,20 +62,20 @@ def test_blocks_are_parts_and_parts_blocks(
         assert messages == Messages().user([TextBlock("Look:"), block])
 
 
-def test_a_tool_gave_back_what_comes_back_as_blocks_in_dict_form() -> None:
+def test_tool_blocks_round_trip_as_dicts() -> None:
     part = {"type": "image_url", "image_url": {"url": "data:,x"}}
     wire = {"role": "tool", "tool_call_id": "a", "content": [part]}
     (message,) = messages_from_openai([wire])
     assert message.blocks == (ToolResultBlock("a", [{"type": "image", "source": "data:,x"}]),)
 
 
-def test_the_bare_base64_of_a_file_becomes_a_url() -> None:
+def test_bare_base64_becomes_a_data_url() -> None:
     wire = {"role": "user", "content": [{"type": "file", "file": {"file_data": "aGk="}}]}
     (message,) = messages_from_openai([wire])
     assert message.blocks == (FileBlock("data:;base64,aGk="),)
 
 
-def test_odd_fields_beside_an_image_and_a_file_are_passed_over() -> None:
+def test_unknown_fields_of_media_are_ignored() -> None:
     parts = [
         {"type": "image_url", "image_url": {"url": "data:,x", "detail": 1}},
         {"type": "file", "file": {"file_data": "data:,x", "filename": None}},
@@ -92,7 +92,7 @@ def test_other_parts_are_refused_by_their_type(part: dict[str, Any]) -> None:
         messages_from_openai([{"role": "user", "content": [part]}])
 
 
-def test_opaque_blocks_of_other_providers_are_left_out() -> None:
+def test_foreign_opaque_blocks_are_left_out() -> None:
     blocks = (TextBlock("Hi"), OpaqueBlock({"type": "x"}, "anthropic"))
     assert message_to_openai(Message("user", blocks)) == [{"role": "user", "content": "Hi"}]
 

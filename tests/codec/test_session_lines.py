@@ -13,7 +13,7 @@ from agent_actors.errors import InvalidEventError
 from tests.codec.events import events
 
 
-def test_all_but_the_session_stays_as_it_was_written() -> None:
+def test_only_the_session_field_is_rewritten() -> None:
     line = (
         b'{"session_id":"a","x":1.50,"y":12345678901234567890123,"z":{"b" : [1e3]},"e":"\xc3\xa9"}'
     )
@@ -22,7 +22,7 @@ def test_all_but_the_session_stays_as_it_was_written() -> None:
 
 
 @given(events, st.text(max_size=5))
-def test_a_moved_record_differs_in_its_session_only(event: AnyEvent, session_id: str) -> None:
+def test_moved_record_differs_only_in_session(event: AnyEvent, session_id: str) -> None:
     line = encode_event(event)
     moved = moved_line(line, session_id)
     assert session_of(moved) == session_id

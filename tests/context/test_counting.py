@@ -65,20 +65,20 @@ def tiktoken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
 
 
 @pytest.mark.feature("OAS-080", "OAS-081")
-def test_with_tiktoken_its_tokens_are_counted_and_four_a_message(tiktoken: Fake) -> None:
+def test_tiktoken_count_adds_four_per_message(tiktoken: Fake) -> None:
     assert estimate_tokens(SAID) == 2 + 2 + 1 + 3 * 4
     assert estimate_tokens(DICTS, "gpt-4") == 2 + 2 + 1 + 3 * 4
     assert estimate_tokens([]) == 0
     assert tiktoken.asked == ["cl100k_base"]  # loaded once
 
 
-def test_a_model_that_tiktoken_does_not_know_counts_as_the_default(tiktoken: Fake) -> None:
+def test_unknown_model_uses_default_encoding(tiktoken: Fake) -> None:
     assert estimate_tokens(SAID, model="qwen3-32b") == 17
     assert tiktoken.asked == ["cl100k_base"]
 
 
 @pytest.mark.feature("OAS-082", "OAS-093")
-def test_without_tiktoken_the_characters_are_divided_by_four(
+def test_fallback_is_characters_divided_by_four(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
@@ -87,14 +87,14 @@ def test_without_tiktoken_the_characters_are_divided_by_four(
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "davinci"])
-def test_an_encoding_that_cannot_be_had_is_none(tiktoken: Fake, model: str) -> None:
+def test_unavailable_encoding_is_none(tiktoken: Fake, model: str) -> None:
     assert tiktoken_counter(model) is None
     assert estimate_tokens(SAID, model) == 6
 
 
 @pytest.mark.feature("OAS-080")
 @pytest.mark.parametrize("case", ["absent", "other data", "a folder", "no cache"])
-def test_without_its_data_on_disk_tiktoken_is_not_asked(
+def test_tiktoken_without_data_is_not_called(
     tiktoken: Fake, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / NAME
@@ -147,7 +147,7 @@ def test_a_long_text_is_counted_in_pieces(tiktoken: Fake) -> None:
 # With tiktoken itself, where it is installed.
 
 
-def test_the_data_is_what_tiktoken_itself_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_matches_what_tiktoken_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tiktoken")
     public = importlib.import_module("tiktoken_ext.openai_public")
 

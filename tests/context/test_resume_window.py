@@ -37,7 +37,7 @@ def contents(messages: Messages) -> list[str]:
     return [message.content or "calls" for message in messages]
 
 
-def test_what_is_within_the_limits_is_sent_as_it_is() -> None:
+def test_short_history_is_sent_unchanged() -> None:
     messages = talk("ua2u")
     assert sent(messages, events=len(messages), size=sum(map(size_of, messages))) is messages
     assert sent(messages) is messages
@@ -45,7 +45,7 @@ def test_what_is_within_the_limits_is_sent_as_it_is() -> None:
 
 
 @pytest.mark.feature("OAGS-095")
-def test_the_newest_messages_are_kept_up_to_their_number() -> None:
+def test_newest_messages_fit_message_limit() -> None:
     assert ResumeWindow().max_events == 1000
     assert contents(sent(talk("uauauau"), events=5)) == ["u2", "a3", "u4", "a5", "u6"]
     long = talk("ua" * 700 + "u")
@@ -53,7 +53,7 @@ def test_the_newest_messages_are_kept_up_to_their_number() -> None:
 
 
 @pytest.mark.feature("OAGS-096")
-def test_the_newest_messages_are_kept_up_to_their_bytes_which_are_never_exceeded() -> None:
+def test_newest_messages_fit_byte_limit() -> None:
     assert ResumeWindow().max_bytes == 2_000_000
     messages = talk("uauauau")
     room = sum(map(size_of, messages[2:]))
@@ -61,27 +61,27 @@ def test_the_newest_messages_are_kept_up_to_their_bytes_which_are_never_exceeded
     assert sent(messages, size=room - 1) == messages[4:]
 
 
-def test_the_last_word_and_what_followed_it_are_always_sent() -> None:
+def test_last_user_turn_is_always_sent() -> None:
     messages = talk("uau2")
     assert sent(messages, events=1) == messages[2:]
     assert sent(messages, size=1) == messages[2:]
 
 
-def test_a_tool_use_is_never_parted_from_its_result() -> None:
+def test_call_and_result_stay_together() -> None:
     messages = talk("u3u")
     for events in range(1, 6):
         assert sent(messages, events=events) == messages[-1:]
     assert sent(messages, events=6) is messages
 
 
-def test_a_long_chain_of_tools_keeps_the_word_that_began_it() -> None:
+def test_long_tool_chain_keeps_its_prompt() -> None:
     messages = talk("uau1111u")
     kept = sent(messages, events=6)
     assert kept == Messages([messages[2], *messages[-5:]])
     assert contents(kept)[0] == "u2"
 
 
-def test_a_conversation_that_no_word_began_is_cut_all_the_same() -> None:
+def test_history_without_prompt_is_cut_too() -> None:
     messages = talk("aaa")
     assert sent(messages, events=2) == messages[1:]
     assert sent(messages, size=1) == Messages()
@@ -107,9 +107,7 @@ def the_most(messages: Messages, events: float, size: float) -> Messages:
     st.integers(1, 40) | st.just(math.inf),
     st.integers(1, 1500) | st.just(math.inf),
 )
-def test_what_is_sent_is_valid_within_the_limits_and_the_most_that_is(
-    shape: str, events: float, size: float
-) -> None:
+def test_window_is_valid_and_maximal(shape: str, events: float, size: float) -> None:
     messages = talk(shape)
     kept = sent(messages, events=events, size=size)
     word = max((at for at, one in enumerate(messages) if one.role == "user"), default=len(messages))
@@ -143,7 +141,7 @@ def test_whatever_the_limit_the_most_is_sent(shape: str) -> None:
         assert sent(messages, events=events) == the_most(messages, events, math.inf)
 
 
-def test_what_was_measured_is_kept_while_the_conversation_grows() -> None:
+def test_measured_sizes_are_reused() -> None:
     memo, recall = EncodedMessageCache(), ResumeWindow(10, 10_000)
     messages = talk("uau")
     recall.apply(messages, memo)

@@ -63,7 +63,7 @@ def test_keeping_none_leaves_the_system_message_alone() -> None:
 
 
 @pytest.mark.feature("OAS-087")
-def test_the_list_is_a_new_one_of_the_same_objects() -> None:
+def test_trimmed_list_contains_same_objects() -> None:
     before = copy.deepcopy(TOOLS)
     kept = truncate_messages(TOOLS, keep=10)
     assert kept is not TOOLS
@@ -75,13 +75,13 @@ def test_the_list_is_a_new_one_of_the_same_objects() -> None:
 
 @pytest.mark.feature("OAS-088")
 @pytest.mark.parametrize(("keep", "left"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 5)])
-def test_a_tool_use_is_never_split_from_its_results(keep: int, left: int) -> None:
+def test_call_and_results_stay_together(keep: int, left: int) -> None:
     assert truncate_messages(TOOLS, keep) == TOOLS[-left:]
 
 
 @pytest.mark.feature("OAS-088")
 @given(strategies.messages(), st.integers(0, 12), st.booleans())
-def test_what_was_valid_stays_valid_in_either_form(
+def test_valid_input_gives_valid_output(
     messages: Messages, keep: int, preserve_system: bool
 ) -> None:
     # One message a result, so that both forms have the same positions.
@@ -114,7 +114,7 @@ def test_a_count_that_is_none_is_refused(keep: object, words: str) -> None:
         ([{"role": "user", "content": [1]}], 0, "content must be a list"),
     ],
 )
-def test_what_is_no_message_is_named_by_its_position(
+def test_invalid_message_is_named_by_position(
     messages: list[object], index: int, words: str
 ) -> None:
     for use in (truncate, trim, estimate):
@@ -132,7 +132,7 @@ FIVE = 5
 
 
 @pytest.mark.feature("ASDK-046")
-def test_a_trimmer_walks_back_until_the_budget_is_spent() -> None:
+def test_trimmer_fills_budget_from_the_end() -> None:
     trimmer = Trimmer(3 * FIVE + 4, one_each)
     assert trimmer.trim(CHAT) == CHAT[-3:]
     assert trimmer.trim(tuple(CHAT)) == CHAT[-3:]
@@ -140,7 +140,7 @@ def test_a_trimmer_walks_back_until_the_budget_is_spent() -> None:
     assert Trimmer(FIVE - 1, one_each).trim(CHAT) == []
 
 
-def test_a_trimmer_that_keeps_the_systems_message_pays_for_it_first() -> None:
+def test_trimmer_pays_for_system_messages_first() -> None:
     assert Trimmer(3 * FIVE, one_each, preserve_system=True).trim(CHAT) == [CHAT[0], *CHAT[-2:]]
     assert Trimmer(FIVE, one_each, preserve_system=True).trim(CHAT) == CHAT[:1]
     assert Trimmer(FIVE - 1, one_each, preserve_system=True).trim(CHAT) == []
@@ -154,7 +154,7 @@ def test_a_trimmer_without_a_budget_keeps_nothing(max_tokens: int) -> None:
     assert Trimmer(max_tokens).trim(Messages().user("Hi")) == Messages()
 
 
-def test_a_trimmer_keeps_a_tool_use_with_its_results_or_neither() -> None:
+def test_trimmer_keeps_call_with_its_result() -> None:
     # The last message is 5, a result 5, the calls 4 and two texts for each of two.
     assert Trimmer(22, one_each).trim(TOOLS) == TOOLS[-1:]
     assert Trimmer(23, one_each).trim(TOOLS) == TOOLS[1:]
@@ -162,7 +162,7 @@ def test_a_trimmer_keeps_a_tool_use_with_its_results_or_neither() -> None:
 
 @pytest.mark.feature("ASDK-045")
 @given(strategies.messages(), st.integers(-5, 400), st.booleans())
-def test_what_a_trimmer_keeps_is_never_over_its_budget(
+def test_trimmed_messages_never_exceed_budget(
     messages: Messages, budget: int, preserve_system: bool
 ) -> None:
     counters: list[TokenCounter | None] = [None, one_each, len]
@@ -176,13 +176,13 @@ def test_what_a_trimmer_keeps_is_never_over_its_budget(
         assert trimmer.trim(kept) == kept
 
 
-def test_a_counter_that_cannot_be_called_is_refused_where_the_trimmer_is_made() -> None:
+def test_uncallable_counter_is_refused_early() -> None:
     with pytest.raises(ConfigError, match="counter must be a function from a text"):
         Trimmer(5, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("max_tokens", [1.5, "100", None, False])
-def test_a_budget_that_is_no_whole_number_is_refused(max_tokens: object) -> None:
+def test_non_integer_budget_is_refused(max_tokens: object) -> None:
     with pytest.raises(ConfigError, match="max_tokens must be a whole number"):
         make_trimmer(max_tokens)
 

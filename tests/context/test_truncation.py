@@ -55,38 +55,38 @@ any_messages = st.lists(
 conversations = st.one_of(strategies.messages().map(list), any_messages)
 
 
-def test_a_cut_falls_anywhere_but_between_a_call_and_its_results() -> None:
+def test_cut_never_separates_call_and_result() -> None:
     messages = [USER, call("a", "b"), result("a"), result("b"), USER]
     assert whole_from(messages) == [True, True, False, False, True, True]
     assert whole_from([]) == [True]
 
 
-def test_an_id_that_comes_again_belongs_to_the_nearest_call_before() -> None:
+def test_repeated_id_belongs_to_nearest_call() -> None:
     messages = [call("a"), result("a"), USER, call("a"), result("a")]
     assert whole_from(messages) == [True, False, True, True, False, True]
 
 
-def test_a_result_that_comes_late_holds_all_that_stands_between() -> None:
+def test_late_result_holds_messages_between() -> None:
     assert whole_from([call("a"), USER, result("a")]) == [True, False, False, True]
 
 
-def test_a_result_without_a_call_is_no_reason_to_keep_more() -> None:
+def test_orphan_result_needs_no_call() -> None:
     assert whole_from([USER, result("a"), USER]) == [True] * 4
 
 
-def test_a_call_that_could_not_be_read_has_its_result_too() -> None:
+def test_unreadable_call_keeps_its_result() -> None:
     broken = Message("assistant", (ToolUseError("no JSON", id="a"),))
     assert whole_from([broken, result("a")]) == [True, False, True]
 
 
-def test_the_head_is_the_system_messages_before_anyone_else() -> None:
+def test_head_is_the_leading_system_messages() -> None:
     assert head_of([]) == 0
     assert head_of([SYSTEM, SYSTEM, USER, SYSTEM]) == 2
     assert head_of([SYSTEM]) == 1
 
 
 @given(conversations, st.integers(0, 14), st.booleans())
-def test_the_last_messages_stay_with_what_they_need_and_no_more(
+def test_last_messages_keep_what_they_need(
     messages: list[Message], keep: int, preserve_system: bool
 ) -> None:
     kept = last_messages(messages, keep, preserve_system=preserve_system)
@@ -103,7 +103,7 @@ def test_the_last_messages_stay_with_what_they_need_and_no_more(
 
 
 @given(conversations, st.integers(-3, 60), st.booleans(), st.data())
-def test_what_is_kept_fits_the_budget_and_is_the_longest_that_does(
+def test_kept_messages_are_longest_that_fit(
     messages: list[Message], budget: int, preserve_system: bool, data: st.DataObject
 ) -> None:
     costs = data.draw(st.lists(st.integers(0, 9), min_size=len(messages), max_size=len(messages)))
@@ -133,7 +133,7 @@ def test_what_is_kept_fits_the_budget_and_is_the_longest_that_does(
         assert not whole[longer] or paid + sum(map(cost, messages[longer:])) > budget
 
 
-def test_the_cost_of_what_is_far_back_is_not_asked() -> None:
+def test_old_messages_are_not_measured() -> None:
     asked: list[str] = []
 
     def cost(message: Message) -> int:

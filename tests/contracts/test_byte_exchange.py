@@ -104,7 +104,7 @@ def to(
     return HttpRequest(f"{endpoint.base_url}/chat/completions", headers, content)
 
 
-async def test_what_is_asked_without_a_body_is_answered(open_exchange: Open) -> None:
+async def test_request_without_body_is_answered(open_exchange: Open) -> None:
     async with ScriptedEndpoint([], models=["one"]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector()
         await exchange.exchange(HttpRequest(f"{endpoint.base_url}/models", {}, b"", "GET"), sink)
@@ -138,7 +138,7 @@ async def failure(
     return caught.value
 
 
-async def test_the_answer_comes_with_status_headers_and_body(open_exchange: Open) -> None:
+async def test_response_has_status_headers_and_body(open_exchange: Open) -> None:
     async with (
         ScriptedEndpoint([status(418, b"teapot", headers={"X-Kind": "Tea"})]) as endpoint,
         open_exchange() as exchange,
@@ -158,7 +158,7 @@ async def test_the_request_is_sent_as_it_is(open_exchange: Open) -> None:
     assert seen.headers["accept-encoding"] == "identity"
 
 
-async def test_a_compressed_answer_is_decoded_all_the_same(open_exchange: Open) -> None:
+async def test_compressed_response_is_decoded(open_exchange: Open) -> None:
     packed = body(gzip.compress(b"data: x\n\n"), headers={"content-encoding": "gzip"}, split=[3])
     async with ScriptedEndpoint([packed]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector()
@@ -166,7 +166,7 @@ async def test_a_compressed_answer_is_decoded_all_the_same(open_exchange: Open) 
     assert sink.body == b"data: x\n\n"
 
 
-async def test_an_answer_wrongly_called_compressed_is_a_protocol_error(open_exchange: Open) -> None:
+async def test_falsely_compressed_response_is_protocol_error(open_exchange: Open) -> None:
     error = await failure(
         open_exchange, body(b"plain", headers={"content-encoding": "gzip"}), broken=None
     )
@@ -174,7 +174,7 @@ async def test_an_answer_wrongly_called_compressed_is_a_protocol_error(open_exch
     assert "could not be decoded" in str(error)
 
 
-async def test_an_answer_compressed_in_an_unknown_way_is_a_protocol_error(
+async def test_unknown_compression_is_protocol_error(
     open_exchange: Open,
 ) -> None:
     error = await failure(
@@ -207,7 +207,7 @@ async def test_connections_are_used_again(open_exchange: Open) -> None:
         assert counts(exchange) == (0, 4)
 
 
-async def test_exchanges_run_side_by_side_each_on_a_connection_of_its_own(
+async def test_exchanges_run_in_parallel(
     open_exchange: Open,
 ) -> None:
     async with (
@@ -238,7 +238,7 @@ async def test_a_full_sink_stops_the_reading(open_exchange: Open) -> None:
         assert is_whole(sink.body)
 
 
-async def test_what_comes_after_the_end_is_cut_off_where_it_is_much(open_exchange: Open) -> None:
+async def test_large_trailing_data_is_cut_off(open_exchange: Open) -> None:
     much = body(b"x" * 1_000_000, split=[1000])
     async with ScriptedEndpoint([much, "Hello"]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector(bool)
@@ -249,14 +249,14 @@ async def test_what_comes_after_the_end_is_cut_off_where_it_is_much(open_exchang
         assert endpoint.connections == 2
 
 
-async def test_what_never_ends_after_the_end_is_cut_off(open_exchange: Open) -> None:
+async def test_endless_trailing_data_is_cut_off(open_exchange: Open) -> None:
     turn = reply("Hello", hang())
     async with ScriptedEndpoint([turn]) as endpoint, open_exchange() as exchange:
         await exchange.exchange(to(endpoint), ByteCollector(bool))
         await endpoint.wait_closed()
 
 
-async def test_a_break_after_the_end_is_no_failure(open_exchange: Open) -> None:
+async def test_disconnect_after_end_is_no_failure(open_exchange: Open) -> None:
     turn = reply("Hello", disconnect(reset=True))
     async with ScriptedEndpoint([turn]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector(bool)
@@ -268,7 +268,7 @@ async def test_a_break_after_the_end_is_no_failure(open_exchange: Open) -> None:
 
 
 @pytest.mark.feature("OAS-073")
-async def test_a_refused_connection_is_a_connect_error_that_says_why(open_exchange: Open) -> None:
+async def test_refused_connection_is_a_connect_error(open_exchange: Open) -> None:
     async with ScriptedEndpoint([], listening=False) as endpoint, open_exchange() as exchange:
         with pytest.raises(ProviderConnectError, match=r"could not connect: .*refused"):
             await exchange.exchange(to(endpoint), ByteCollector())
@@ -284,13 +284,13 @@ async def test_an_unknown_host_is_a_connect_error(open_exchange: Open) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://[x/", "x", "http://x:y/"])
-async def test_a_url_that_cannot_be_asked_is_a_connect_error(open_exchange: Open, url: str) -> None:
+async def test_unusable_url_is_a_connect_error(open_exchange: Open, url: str) -> None:
     async with open_exchange() as exchange:
         with pytest.raises(ProviderConnectError, match=r"cannot be sent|could not connect"):
             await exchange.exchange(HttpRequest(url, {}, b""), ByteCollector())
 
 
-async def test_a_header_that_cannot_be_sent_is_a_connect_error(open_exchange: Open) -> None:
+async def test_unusable_header_is_a_connect_error(open_exchange: Open) -> None:
     async with ScriptedEndpoint([]) as endpoint, open_exchange() as exchange:
         with pytest.raises(ProviderConnectError, match="cannot be sent"):
             await exchange.exchange(to(endpoint, b"", bad="a\nb"), ByteCollector())
@@ -298,9 +298,7 @@ async def test_a_header_that_cannot_be_sent_is_a_connect_error(open_exchange: Op
 
 @pytest.mark.feature("OAS-073")
 @pytest.mark.parametrize("reset", [False, True])
-async def test_hanging_up_without_an_answer_is_a_connect_error(
-    open_exchange: Open, *, reset: bool
-) -> None:
+async def test_hang_up_without_response_is_error(open_exchange: Open, *, reset: bool) -> None:
     error = await failure(open_exchange, hang_up(reset=reset))
     assert isinstance(error, ProviderConnectError)
     assert "the connection broke before the response was complete" in str(error)
@@ -308,20 +306,20 @@ async def test_hanging_up_without_an_answer_is_a_connect_error(
 
 @pytest.mark.parametrize("size", [5, 120, 250])
 @pytest.mark.parametrize("reset", [False, True])
-async def test_a_break_amid_the_answer_is_a_connect_error(
+async def test_broken_response_is_a_connect_error(
     open_exchange: Open, size: int, *, reset: bool
 ) -> None:
     error = await failure(open_exchange, disconnect_after(size, reply("Hello " * 9), reset=reset))
     assert isinstance(error, ProviderConnectError)
 
 
-async def test_what_is_not_http_is_a_protocol_error(open_exchange: Open) -> None:
+async def test_non_http_response_is_protocol_error(open_exchange: Open) -> None:
     error = await failure(open_exchange, not_http(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"))
     assert isinstance(error, ProviderProtocolError)
     assert "the response is not valid HTTP" in str(error)
 
 
-async def test_no_connection_in_time_is_a_deadline_error(open_exchange: Open) -> None:
+async def test_slow_connection_is_a_deadline_error(open_exchange: Open) -> None:
     # A TLS handshake that nobody answers: the connect deadline covers it.
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
@@ -334,7 +332,7 @@ async def test_no_connection_in_time_is_a_deadline_error(open_exchange: Open) ->
     assert caught.value.endpoint == f"https://127.0.0.1:{port}/v1"
 
 
-async def test_what_the_sink_raises_comes_out_bare_and_the_connection_is_closed(
+async def test_sink_error_is_raised_and_connection_closed(
     open_exchange: Open,
 ) -> None:
     class Refused(Exception):
@@ -365,7 +363,7 @@ async def test_cancelling_closes_the_connection(open_exchange: Open, turn: Reply
         assert exchange.statistics().live == 0
 
 
-async def test_cancelling_while_the_sink_is_full_closes_the_connection(open_exchange: Open) -> None:
+async def test_cancel_with_full_sink_closes_connection(open_exchange: Open) -> None:
     turn = reply(say("a"), hang())
     async with ScriptedEndpoint([turn]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector()
@@ -379,7 +377,7 @@ async def test_cancelling_while_the_sink_is_full_closes_the_connection(open_exch
         await endpoint.wait_closed()
 
 
-async def test_cancelling_amid_a_tls_handshake_closes_the_connection(open_exchange: Open) -> None:
+async def test_cancel_during_tls_handshake_closes_connection(open_exchange: Open) -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     request = HttpRequest(f"https://127.0.0.1:{port}/", {}, b"")
@@ -402,7 +400,7 @@ async def test_closing_twice_is_closing_once(open_exchange: Open) -> None:
             await exchange.exchange(HttpRequest("http://x/", {}, b""), ByteCollector())
 
 
-async def test_closing_amid_an_exchange_ends_it_with_a_connect_error() -> None:
+async def test_close_during_exchange_ends_it() -> None:
     turn = reply(say("a"), hang())
     async with ScriptedEndpoint([turn]) as endpoint, own_clients() as exchange:
         sink = ByteCollector()

@@ -135,7 +135,7 @@ def open_provider(request: pytest.FixtureRequest) -> Open:
     return opener
 
 
-async def test_it_is_a_model_provider_with_a_name(open_provider: Open) -> None:
+async def test_provider_has_a_name(open_provider: Open) -> None:
     async with open_provider() as provider:
         assert isinstance(provider, ModelProvider)
         assert provider.name
@@ -147,7 +147,7 @@ async def test_complete_returns_the_whole_answer(open_provider: Open) -> None:
     assert (answer.blocks, answer.finish_reason) == (BLOCKS, "tool_calls")
 
 
-async def test_stream_returns_the_same_answer_and_shows_all_of_it(open_provider: Open) -> None:
+async def test_stream_returns_what_it_shows(open_provider: Open) -> None:
     sink = CollectingSink.roomy()
     async with open_provider() as provider:
         answer = await provider.stream(REQUEST, sink)
@@ -182,7 +182,7 @@ async def test_it_waits_while_the_sink_is_full(open_provider: Open) -> None:
         assert sink.batches
 
 
-async def test_it_can_be_cancelled_while_the_sink_is_full(open_provider: Open) -> None:
+async def test_full_sink_can_be_cancelled(open_provider: Open) -> None:
     sink = CollectingSink()
     async with open_provider() as provider:
         async with trio.open_nursery() as nursery:

@@ -72,7 +72,7 @@ async def test_closing_twice_is_closing_once(unopened: SessionStore) -> None:
 
 
 @pytest.mark.feature("WICK-028")
-async def test_records_come_back_in_order_and_from_where_they_are_asked(
+async def test_records_are_read_in_order_from_offset(
     store: SessionStore,
 ) -> None:
     assert list(await store.load("s")) == []
@@ -88,9 +88,7 @@ async def test_records_come_back_in_order_and_from_where_they_are_asked(
     [append(0, "x"), append(2, "x"), append(1, "x", fence=4)],
     ids=["old", "ahead", "fence"],
 )
-async def test_a_stale_append_is_refused_and_leaves_nothing(
-    store: SessionStore, stale: LogAppend
-) -> None:
+async def test_stale_append_is_refused_completely(store: SessionStore, stale: LogAppend) -> None:
     await store.append([append(0, "a", fence=5)])
     [outcome] = await store.append([stale])
     assert isinstance(outcome, SessionFenced)
@@ -98,7 +96,7 @@ async def test_a_stale_append_is_refused_and_leaves_nothing(
     assert tuple(await store.load("s")) == notes(1, "a")
 
 
-async def test_appends_of_one_batch_stand_or_fall_alone(store: SessionStore) -> None:
+async def test_appends_of_batch_are_independent(store: SessionStore) -> None:
     outcomes = await store.append(
         [append(0, "a"), append(9, "x", session="t"), append(1, "b"), append(0, "u", session="u")]
     )
@@ -124,9 +122,7 @@ async def test_an_append_of_nothing_is_refused(store: SessionStore) -> None:
 @pytest.mark.parametrize(
     "lines", [(b"{}", b"{}"), (), (b'{"a":\n1}',)], ids=["more", "fewer", "break"]
 )
-async def test_lines_that_are_not_one_an_event_are_refused(
-    store: SessionStore, lines: tuple[bytes, ...]
-) -> None:
+async def test_non_event_lines_are_refused(store: SessionStore, lines: tuple[bytes, ...]) -> None:
     [outcome] = await store.append([LogAppend("s", 0, 1, notes(1, "a"), lines=lines)])
     assert isinstance(outcome, SessionStoreError)
     assert "one line of JSON per event" in str(outcome)
@@ -136,7 +132,7 @@ async def test_lines_that_are_not_one_an_event_are_refused(
 # Metadata and listings.
 
 
-async def test_what_is_known_of_a_session_follows_its_records(store: SessionStore) -> None:
+async def test_session_info_follows_its_records(store: SessionStore) -> None:
     assert await store.info("s") is None
     await store.append([append(0, "a", ts=5.0, metadata={"cwd": "/srv", "tools": ["a"]})])
     await store.append([append(1, "b", "c", ts=7.5)])
@@ -146,7 +142,7 @@ async def test_what_is_known_of_a_session_follows_its_records(store: SessionStor
     assert await store.info("s") == SessionInfo("s", 5.0, 8.0, 4, {"tools": ["a"], "model": "m"})
 
 
-async def test_metadata_is_noted_of_sessions_that_are_there(store: SessionStore) -> None:
+async def test_metadata_is_kept_for_existing_sessions(store: SessionStore) -> None:
     assert not await store.annotate("s", {"title": "x"})
     await store.append([append(0, "a", metadata={"cwd": "/srv"})])
     assert await store.annotate("s", {"title": "Ä", "cwd": None, "deep": {"n": [1, 2.5, None]}})
@@ -155,7 +151,7 @@ async def test_metadata_is_noted_of_sessions_that_are_there(store: SessionStore)
     assert info.metadata == {"title": "Ä", "deep": {"n": [1, 2.5, None]}}
 
 
-async def test_metadata_of_a_refused_append_is_not_noted(store: SessionStore) -> None:
+async def test_refused_append_notes_no_metadata(store: SessionStore) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
     await store.append([append(0, "a", metadata={"n": 2})])
     info = await store.info("s")
@@ -163,7 +159,7 @@ async def test_metadata_of_a_refused_append_is_not_noted(store: SessionStore) ->
     assert info.metadata == {"n": 1}
 
 
-async def test_metadata_that_is_no_json_is_refused_and_leaves_nothing(store: SessionStore) -> None:
+async def test_non_json_metadata_is_refused(store: SessionStore) -> None:
     bad: Mapping[str, JsonValue] = {"n": float("nan")}
     [outcome, other] = await store.append(
         [append(0, "a", metadata=bad), append(0, "b", session="t", metadata={"n": 1})]
@@ -206,14 +202,14 @@ async def test_pages_hold_the_newest_first(store: SessionStore) -> None:
     assert await listed(store, limit=5) == [["e", "d", "c", "b", "a"]]
 
 
-async def test_sessions_of_one_moment_are_told_apart_by_their_ids(store: SessionStore) -> None:
+async def test_ids_order_sessions_of_one_moment(store: SessionStore) -> None:
     names = ["a", "b", "Z", "ä", "\U0001f600", "\uffee"]
     await store.append([append(0, "x", session=name) for name in names])
     pages = await listed(store, limit=1)
     assert pages == [[name] for name in sorted(names, reverse=True)]
 
 
-async def test_a_session_that_is_made_or_deleted_between_two_pages_changes_nothing_else(
+async def test_changes_between_pages_affect_nothing_else(
     store: SessionStore,
 ) -> None:
     for position, name in enumerate("abcd"):
@@ -302,7 +298,7 @@ async def test_lines_are_kept_as_they_stand(store: SessionStore) -> None:
 
 
 @pytest.mark.feature("WICK-033")
-async def test_a_deleted_session_is_gone_and_deleting_it_again_is_nothing(
+async def test_delete_is_idempotent(
     store: SessionStore,
 ) -> None:
     await store.append([append(0, "a", "b", metadata={"n": 1})])
@@ -318,7 +314,7 @@ async def test_a_deleted_session_is_gone_and_deleting_it_again_is_nothing(
 
 
 @pytest.mark.feature("ASDK-048")
-async def test_old_sessions_are_pruned_but_for_those_in_use(store: SessionStore) -> None:
+async def test_pruning_spares_sessions_in_use(store: SessionStore) -> None:
     for name, ts in (("old", 1.0), ("used", 1.0), ("new", 10.0)):
         await store.append([append(0, "x", session=name, ts=ts)])
         if name != "used":
@@ -334,7 +330,7 @@ async def test_old_sessions_are_pruned_but_for_those_in_use(store: SessionStore)
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "\ud800", "x" * 257, "\x85"])
-async def test_what_is_no_session_id_is_refused_everywhere(store: SessionStore, name: str) -> None:
+async def test_invalid_session_ids_are_refused_everywhere(store: SessionStore, name: str) -> None:
     [outcome, other] = await store.append([append(0, "a", session=name), append(0, "a")])
     assert isinstance(outcome, SessionStoreError)
     assert "session id" in str(outcome)

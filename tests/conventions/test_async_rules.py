@@ -8,14 +8,14 @@ import pytest
 from scripts.async_rules import OFF, OFF_OUTSIDE_THE_LIBRARY, OPTIONAL, arguments, main
 
 
-def test_every_rule_that_is_on_or_off_gives_its_reason() -> None:
+def test_every_rule_choice_has_a_reason() -> None:
     for rules in (OFF, OFF_OUTSIDE_THE_LIBRARY, OPTIONAL):
         for rule, reason in rules.items():
             assert rule.startswith("ASYNC")
             assert reason
 
 
-def test_optional_rules_are_on_in_the_library_and_fewer_outside_it() -> None:
+def test_optional_rules_are_stricter_in_library() -> None:
     inside, off_inside = arguments([], library=True)
     outside, off_outside = arguments([], library=False)
     assert "ASYNC900" in inside
@@ -24,9 +24,7 @@ def test_optional_rules_are_on_in_the_library_and_fewer_outside_it() -> None:
     assert "ASYNC124" in off_outside
 
 
-def test_a_mistake_with_trio_fails_and_is_told(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_trio_mistake_fails_with_message(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     source = """
         import trio
         async def f() -> None:

@@ -36,19 +36,19 @@ def test_missing_lines_are_joined_and_branches_named() -> None:
     assert missing(gap) == "3-5, 9, 1->7, 2->exit"
 
 
-def test_a_gap_in_a_pure_room_fails_at_any_size() -> None:
+def test_gap_in_pure_package_fails() -> None:
     gaps, broken = verdict(report(999, 1000, protocol__sse=file(7, covered=999)))
     assert gaps == [" 99.9 %  agent_actors/protocol/sse.py: 7"]
     assert broken == ["agent_actors/protocol/sse.py is in a pure package: 100 % expected"]
 
 
-def test_a_missing_branch_alone_fails_a_pure_file() -> None:
+def test_missing_branch_fails_pure_file() -> None:
     gaps, broken = verdict(report(1000, 1000, errors=file(branches=((3, 5),))))
     assert gaps == ["100.0 %  agent_actors/errors.py: 3->5"]
     assert broken == ["agent_actors/errors.py is in a pure package: 100 % expected"]
 
 
-def test_elsewhere_a_gap_is_told_and_fails_only_the_overall_bound() -> None:
+def test_other_gap_counts_toward_overall_bound() -> None:
     gap = file(1, covered=9)
     gaps, broken = verdict(report(95, 100, actors__x=gap))
     assert gaps
@@ -58,7 +58,7 @@ def test_elsewhere_a_gap_is_told_and_fails_only_the_overall_bound() -> None:
 
 
 @pytest.mark.parametrize(("covered", "status", "word"), [(100, 0, "Coverage"), (10, 1, "FAILED")])
-def test_the_exit_status_and_the_text_tell_the_verdict(
+def test_exit_status_and_text_agree(
     covered: int, status: int, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "coverage.json"

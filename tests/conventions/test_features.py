@@ -30,7 +30,7 @@ PLANNED: Final = frozenset(
 )
 
 
-def test_every_row_of_a_finished_group_has_a_test_and_every_id_a_row() -> None:
+def test_every_finished_row_has_a_test() -> None:
     tests = {
         path: marks(path, read(path))
         for path in python_files()
@@ -45,7 +45,7 @@ def test_every_row_of_a_finished_group_has_a_test_and_every_id_a_row() -> None:
     assert len(shortfalls(planned, {}, FINISHED_GROUPS)) == len(PLANNED)
 
 
-def test_the_table_knows_the_groups_of_the_design_and_no_others() -> None:
+def test_table_knows_only_designed_groups() -> None:
     rows = parse_rows(read("tests/features.tsv"))
     assert {group for row in rows for group in row.groups} == GROUPS
     assert FINISHED_GROUPS <= GROUPS
@@ -114,7 +114,7 @@ def test_a_test_that_never_passes_shows_nothing(mark: str) -> None:
         ("@pytest.mark.feature(*IDS)\ndef test_x(): ...", "written out as strings"),
     ],
 )
-def test_a_mark_that_cannot_be_trusted_is_a_problem(source: str, problem: str) -> None:
+def test_untrustworthy_mark_is_a_problem(source: str, problem: str) -> None:
     (found,) = of(source).problems
     assert found.startswith("t.py:1:")
     assert problem in found
@@ -127,7 +127,7 @@ ROWS: Final = [
 ]
 
 
-def test_a_row_counts_for_each_finished_group_that_it_is_in() -> None:
+def test_row_counts_for_each_finished_group() -> None:
     tests = {"t.py": Marks(frozenset({"A-1"}), ())}
     assert shortfalls(ROWS, tests, frozenset({"a"})) == ["A-2 has no test: two"]
     assert shortfalls(ROWS, tests, frozenset({"b"})) == [
@@ -137,7 +137,7 @@ def test_a_row_counts_for_each_finished_group_that_it_is_in() -> None:
     assert shortfalls(ROWS, tests, frozenset()) == []
 
 
-def test_an_unknown_id_in_a_test_is_named() -> None:
+def test_unknown_id_in_test_is_named() -> None:
     tests = {"t.py": Marks(frozenset({"A-9"}), ("t.py:1: a problem",))}
     assert shortfalls(ROWS, tests, frozenset()) == [
         "t.py:1: a problem",

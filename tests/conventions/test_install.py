@@ -26,7 +26,7 @@ def python(code: str, cwd: Path) -> str:
 
 
 @pytest.mark.feature("OAGS-001")
-def test_the_package_is_found_without_a_path_from_any_folder(tmp_path: Path) -> None:
+def test_package_imports_from_any_folder(tmp_path: Path) -> None:
     where = python("import agent_actors; print(agent_actors.__file__)", tmp_path)
     assert Path(where.strip()).samefile(agent_actors.__file__)
 
@@ -40,7 +40,7 @@ def test_importing_the_package_imports_no_extra(tmp_path: Path) -> None:
     assert python(code, tmp_path).strip() == "[]"
 
 
-def test_every_public_name_is_there_and_told_of() -> None:
+def test_every_public_name_is_documented() -> None:
     for name in agent_actors.__all__:
         value = getattr(agent_actors, name)
         assert name == "__version__" or value.__doc__, name

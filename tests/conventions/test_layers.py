@@ -74,7 +74,7 @@ def test_a_bad_import_is_found(path: str, source: str, reason: str) -> None:
     assert found.startswith(f"agent_actors/{path}:")
 
 
-def test_an_import_for_types_alone_counts_as_one() -> None:
+def test_type_checking_import_counts() -> None:
     (found,) = of(
         "domain/x.py",
         """

@@ -16,7 +16,7 @@ def test_nothing_new_is_nothing_left() -> None:
     assert Snapshot.take().left_behind() == []
 
 
-def test_an_open_socket_is_named_until_it_is_closed() -> None:
+def test_open_socket_is_named_until_closed() -> None:
     before = Snapshot.take()
     with socket.socket():
         (left,) = before.left_behind(grace=0)
@@ -24,7 +24,7 @@ def test_an_open_socket_is_named_until_it_is_closed() -> None:
     assert before.left_behind() == []
 
 
-def test_one_socket_closed_does_not_hide_another_one_left() -> None:
+def test_closed_socket_does_not_hide_another() -> None:
     with contextlib.ExitStack() as stack:
         closed = socket.socket()
         before = Snapshot.take()
@@ -33,7 +33,7 @@ def test_one_socket_closed_does_not_hide_another_one_left() -> None:
         assert len(before.left_behind(grace=0)) == 1
 
 
-def test_a_running_thread_is_named_until_it_has_ended() -> None:
+def test_running_thread_is_named_until_ended() -> None:
     before = Snapshot.take()
     go_on = threading.Event()
     thread = threading.Thread(target=go_on.wait, name="straggler")
@@ -46,13 +46,13 @@ def test_a_running_thread_is_named_until_it_has_ended() -> None:
     assert before.left_behind(grace=0) == []
 
 
-def test_what_is_about_to_end_is_given_the_time() -> None:
+def test_ending_resources_get_some_time() -> None:
     before = Snapshot.take()
     threading.Timer(0.01, int).start()
     assert before.left_behind() == []
 
 
-def test_a_child_process_is_named_until_it_is_reaped() -> None:
+def test_child_process_is_named_until_reaped() -> None:
     before = Snapshot.take()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert before.left_behind(grace=0) == [f"child process {child.pid}"]
@@ -62,7 +62,7 @@ def test_a_child_process_is_named_until_it_is_reaped() -> None:
     assert before.left_behind() == []
 
 
-async def test_a_thread_abandoned_in_trio_is_named_while_it_runs() -> None:
+async def test_thread_abandoned_in_trio_is_named() -> None:
     before = Snapshot.take()
     started, go_on = threading.Event(), threading.Event()
 

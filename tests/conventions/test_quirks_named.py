@@ -15,7 +15,7 @@ def named(text: str) -> set[int]:
     return {int(number) for number in NAMED.findall(text)}
 
 
-def test_every_quirk_has_a_test_that_bears_its_number() -> None:
+def test_every_quirk_has_a_numbered_test() -> None:
     found: set[int] = set()
     for name in files():
         if name.endswith(".py") and name.startswith(ROOMS):

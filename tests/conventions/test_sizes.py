@@ -14,7 +14,7 @@ def function(lines: int, *, head: str = "def f() -> None:", docstring: str = "")
     return "\n".join([head, *body]) + "\n"
 
 
-def test_a_function_may_have_the_limit_and_not_a_line_more() -> None:
+def test_function_at_the_limit_is_accepted() -> None:
     assert oversized("x.py", function(FUNCTION_LINES)) == []
     (found,) = oversized("x.py", function(FUNCTION_LINES + 1))
     assert found == f"x.py:1: f has {FUNCTION_LINES + 1} lines; at most {FUNCTION_LINES}"
@@ -33,7 +33,7 @@ def test_a_docstring_is_not_counted() -> None:
     assert len(oversized("x.py", function(FUNCTION_LINES + 1, docstring=docstring))) == 1
 
 
-def test_a_function_with_a_reason_may_be_longer() -> None:
+def test_function_with_a_reason_may_be_longer() -> None:
     long = FUNCTION_LINES + 1
     assert oversized("x.py", function(long, head="def f() -> None:  # size: one table")) == []
     assert len(oversized("x.py", function(long, head="def f() -> None:  # size:"))) == 1

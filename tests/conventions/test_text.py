@@ -32,7 +32,7 @@ def texts() -> Iterator[tuple[str, str]]:
             continue
 
 
-def test_no_file_puts_work_off_or_names_a_machine() -> None:
+def test_no_file_contains_todos_or_machine_paths() -> None:
     bad = [problem for name, text in texts() for problem in problems(name, text)]
     assert not bad, "\n".join(bad)
 

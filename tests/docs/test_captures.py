@@ -27,7 +27,7 @@ def texts_of(svg: str) -> list[tuple[str, float, float]]:
     ]
 
 
-def test_a_character_keeps_the_pen_that_it_was_written_with() -> None:
+def test_character_keeps_its_style() -> None:
     (first, *_) = rows_of("a\x1b[1;31mb\x1b[3mc\x1b[0md\x1b[me")
     assert first[:6] == [("a", ""), ("b", "1;31"), ("c", "1;31;3"), ("d", ""), ("e", ""), (" ", "")]
 
@@ -46,11 +46,11 @@ def test_a_character_keeps_the_pen_that_it_was_written_with() -> None:
         ("4;48", Pen()),
     ],
 )
-def test_a_pen_is_read_from_what_the_terminal_was_told(told: str, pen: Pen) -> None:
+def test_style_is_read_from_escape_sequences(told: str, pen: Pen) -> None:
     assert pen_of(told) == pen
 
 
-def test_words_stand_in_their_places_and_blanks_hold() -> None:
+def test_words_and_blanks_keep_their_columns() -> None:
     svg = picture(rows_of("one  <two>\n    & \x1b[1mthree\x1b[0m"), "about <it>")
     assert [text for text, _, _ in texts_of(svg)] == ["one  <two>", "&", "three"]
     (_, left, top), (_, second, below), (_, third, _) = texts_of(svg)
@@ -67,7 +67,7 @@ def test_boxes_are_drawn_and_not_written() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Co", "Cn"]), max_size=30))
-def test_whatever_is_written_the_picture_is_well_formed_and_fetches_nothing(text: str) -> None:
+def test_picture_is_well_formed_and_offline(text: str) -> None:
     svg = picture(rows_of(text), text)
     root = ET.fromstring(svg)
     assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {
@@ -81,7 +81,7 @@ def test_whatever_is_written_the_picture_is_well_formed_and_fetches_nothing(text
     assert not {name for one in root.iter() for name in one.attrib} & {"href", "style", "src"}
 
 
-def test_the_demos_picture_is_drawn_from_its_capture() -> None:
+def test_demo_picture_matches_its_capture() -> None:
     capture = docs_demo.CAPTURE.read_text("utf-8")
     assert docs_demo.PICTURE.read_text("utf-8") == docs_demo.drawn(capture)
 
@@ -98,7 +98,7 @@ def test_the_demos_picture_is_drawn_from_its_capture() -> None:
         ("│ seconds", "│ minutes", False),
     ],
 )
-def test_a_capture_has_the_same_shape_whatever_its_figures(old: str, new: str, alike: bool) -> None:
+def test_capture_shape_is_independent_of_figures(old: str, new: str, alike: bool) -> None:
     capture = docs_demo.CAPTURE.read_text("utf-8")
     assert old in capture
     assert (docs_demo.shape(capture.replace(old, new)) == docs_demo.shape(capture)) is alike

@@ -43,7 +43,7 @@ async def test_stateless_agents_send_one_message_each() -> None:
 
 
 @pytest.mark.feature("OAS-090", "OAS-120")
-async def test_truncation_at_breakpoints_sends_no_more_than_a_chapter_and_a_summary() -> None:
+async def test_truncation_sends_chapter_and_summary_only() -> None:
     requests, printed = await requests_of("context_truncation.py", lambda _: reply("So it is."))
     assert lengths(requests) == [1, 3, 5, 3, 5, 7, 3, 5, 7]
     assert printed.splitlines() == [
@@ -54,7 +54,7 @@ async def test_truncation_at_breakpoints_sends_no_more_than_a_chapter_and_a_summ
 
 
 @pytest.mark.feature("OAS-091", "OAS-120")
-async def test_a_budget_bounds_what_is_sent_and_loses_nothing_of_what_is_kept() -> None:
+async def test_budget_bounds_request_not_history() -> None:
     requests, printed = await requests_of(
         "context_budget.py", lambda _: reply(say("It is a fact that " * 15))
     )
@@ -83,7 +83,7 @@ async def test_what_stands_elsewhere_is_looked_up() -> None:
 
 
 @pytest.mark.feature("OAS-083")
-def test_the_margin_to_leave_is_told_by_the_family_of_the_model() -> None:
+def test_margin_depends_on_model_family() -> None:
     page = (EXAMPLES.parent / "how-to/context.md").read_text(encoding="utf-8")
     told = estimate_tokens.__doc__ or ""
     for family in ("GPT", "Llama 3", "Qwen", "Mistral", "Claude", "Gemini"):

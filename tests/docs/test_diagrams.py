@@ -41,7 +41,7 @@ def test_an_arrow_goes_from_border_to_border() -> None:
     assert root.findtext(f"{SVG}title") == "a & b"
 
 
-def test_an_arrow_goes_by_its_way_and_two_stand_side_by_side() -> None:
+def test_opposite_arrows_are_drawn_in_parallel() -> None:
     there, back = Way(shift=10), Way(shift=10, via=(), label=(3, 4), anchor="end")
     ways = {("a", "b"): there, ("b", "a"): back, ("a", "c"): Way(via=((100, 250),))}
     root = drawn({("a", "b"): [], ("b", "a"): ["back"], ("a", "c"): []}, ways)
@@ -61,7 +61,7 @@ def test_what_has_no_place_is_told() -> None:
         drawn({("a", "b"): []}, {("b", "c"): Way()})
 
 
-def test_the_turn_machine_is_drawn_with_an_arrow_for_each_way_that_its_table_allows() -> None:
+def test_turn_machine_has_arrow_per_transition() -> None:
     root = ET.fromstring(docs_turn.drawn())
     allowed = {(state, to) for state, row in TABLE.items() for one in row.values() for to in one.to}
     assert len(ways_of(root)) == len(allowed) + 2
@@ -76,7 +76,7 @@ def test_every_phase_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("text", [docs_turn.drawn(), docs_phases.drawn()])
-def test_no_box_stands_on_another_or_leaves_the_picture(text: str) -> None:
+def test_boxes_stay_apart_and_inside(text: str) -> None:
     root = ET.fromstring(text)
     middles: list[tuple[float, float]] = []
     for one in root.iter(f"{SVG}polygon"):
@@ -100,7 +100,7 @@ def test_the_page_shows_its_picture(page: Path, picture: Path) -> None:
     assert f"](../assets/{picture.name})" in page.read_text("utf-8")
 
 
-def test_what_is_made_is_written_and_what_is_stale_is_told(
+def test_generator_writes_or_reports_stale_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = {tmp_path / "new" / "a.md": "a", tmp_path / "b.svg": "b"}

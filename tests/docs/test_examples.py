@@ -52,9 +52,7 @@ def run(example: Path, base_url: str) -> str:
 
 
 @pytest.mark.feature("OAS-119")
-def test_the_first_agent_runs_as_printed_but_for_its_endpoint(
-    endpoint_url: str, tmp_path: Path
-) -> None:
+def test_first_agent_runs_against_scripted_endpoint(endpoint_url: str, tmp_path: Path) -> None:
     printed = (ROOT / "docs/examples/first_agent.py").read_text(encoding="utf-8")
     assert printed.count(FIRST_AGENT_URL) == 1
     agent = tmp_path / "first_agent.py"
@@ -68,7 +66,7 @@ def test_every_example_runs(example: Path, endpoint_url: str) -> None:
     assert run(example, endpoint_url).strip()
 
 
-def test_the_first_agent_of_the_readme_is_the_file_and_fits_fifteen_lines() -> None:
+def test_readme_agent_is_the_example_file() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     source = (ROOT / "docs/examples/first_agent.py").read_text(encoding="utf-8")
     marked = re.search(
@@ -79,7 +77,7 @@ def test_the_first_agent_of_the_readme_is_the_file_and_fits_fifteen_lines() -> N
     assert len(source.splitlines()) == 15
 
 
-def test_every_file_that_readme_and_architecture_name_is_there() -> None:
+def test_named_files_exist() -> None:
     for page in (ROOT / "README.md", ROOT / "docs/architecture.md"):
         text = page.read_text(encoding="utf-8")
         links = re.findall(r"\]\((?!http)([^)#]+)\)", text)

@@ -86,7 +86,7 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "agents"]
 
 
-def test_runs_answer_side_by_side_and_the_thread_ends(
+def test_parallel_runs_finish_and_thread_ends(
     agents: Callable[[], Agents], bridge_of: tuple[str, str, list[str]]
 ) -> None:
     async def main() -> None:
@@ -100,7 +100,7 @@ def test_runs_answer_side_by_side_and_the_thread_ends(
     asyncio.run(main())
 
 
-def test_a_cancelled_task_goes_on_when_nothing_of_its_run_is_alive(
+def test_cancelled_task_waits_for_its_run(
     agents: Callable[[], Agents],
 ) -> None:
     async def main() -> None:
@@ -138,7 +138,7 @@ def test_a_failed_run_raises_its_error(agents: Callable[[], Agents]) -> None:
     asyncio.run(main())
 
 
-def test_a_stream_has_every_event_however_slow_its_reader(agents: Callable[[], Agents]) -> None:
+def test_slow_reader_gets_every_event(agents: Callable[[], Agents]) -> None:
     async def main() -> None:
         words = [f"{number} " for number in range(300)]
         async with agents() as bridge, bridge.stream("a", scripted([say(*words)])) as events:
@@ -149,7 +149,7 @@ def test_a_stream_has_every_event_however_slow_its_reader(agents: Callable[[], A
     asyncio.run(main())
 
 
-def test_a_stream_that_is_left_early_ends_its_run(agents: Callable[[], Agents]) -> None:
+def test_leaving_a_stream_ends_its_run(agents: Callable[[], Agents]) -> None:
     async def main() -> None:
         endless = Endless()
         async with agents() as bridge:
@@ -163,7 +163,7 @@ def test_a_stream_that_is_left_early_ends_its_run(agents: Callable[[], Agents]) 
     asyncio.run(main())
 
 
-def test_closing_ends_runs_that_are_alive_and_takes_no_more(agents: Callable[[], Agents]) -> None:
+def test_close_ends_live_runs(agents: Callable[[], Agents]) -> None:
     async def main() -> None:
         endless = Endless()
         bridge = agents()
@@ -179,7 +179,7 @@ def test_closing_ends_runs_that_are_alive_and_takes_no_more(agents: Callable[[],
     asyncio.run(main())
 
 
-def test_a_deadline_of_asyncio_ends_a_model_that_hangs(agents: Callable[[], Agents]) -> None:
+def test_asyncio_timeout_ends_hanging_model(agents: Callable[[], Agents]) -> None:
     async def main() -> None:
         async with agents() as bridge:
             with pytest.raises(TimeoutError):
@@ -189,7 +189,7 @@ def test_a_deadline_of_asyncio_ends_a_model_that_hangs(agents: Callable[[], Agen
     asyncio.run(main())
 
 
-def test_a_tool_may_have_the_event_loop_do_something(agents: Callable[[], Agents]) -> None:
+def test_tool_uses_the_event_loop(agents: Callable[[], Agents]) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
@@ -211,7 +211,7 @@ def test_a_tool_may_have_the_event_loop_do_something(agents: Callable[[], Agents
     asyncio.run(main())
 
 
-def test_ctrl_c_ends_the_run_before_the_program(bridge_of: tuple[str, str, list[str]]) -> None:
+def test_ctrl_c_ends_run_before_program(bridge_of: tuple[str, str, list[str]]) -> None:
     name, agents_class, _ = bridge_of
     program = f"""
         import asyncio

@@ -56,7 +56,7 @@ def calling(one: Tool) -> AgentOptions:
     return AgentOptions(model="scripted", provider=model, tools=[one])
 
 
-def test_a_tool_uses_what_belongs_to_the_event_loop(guest: ModuleType) -> None:
+def test_tool_uses_objects_of_event_loop(guest: ModuleType) -> None:
     async def main() -> None:
         lock = asyncio.Lock()
         ours = threading.get_ident()
@@ -76,7 +76,7 @@ def test_a_tool_uses_what_belongs_to_the_event_loop(guest: ModuleType) -> None:
     asyncio.run(main())
 
 
-def test_what_the_event_loop_raises_is_the_tools_error(guest: ModuleType) -> None:
+def test_event_loop_exception_becomes_tool_error(guest: ModuleType) -> None:
     async def fails() -> str:
         raise ValueError("no luck")
 
@@ -101,7 +101,7 @@ def test_what_the_event_loop_raises_is_the_tools_error(guest: ModuleType) -> Non
     asyncio.run(main())
 
 
-def test_a_cancel_reaches_what_the_event_loop_does_and_waits_for_it(guest: ModuleType) -> None:
+def test_cancel_waits_for_event_loop_work(guest: ModuleType) -> None:
     async def main() -> None:
         steps: list[str] = []
         began = asyncio.Event()
@@ -127,7 +127,7 @@ def test_a_cancel_reaches_what_the_event_loop_does_and_waits_for_it(guest: Modul
     asyncio.run(main())
 
 
-def test_a_hundred_sessions_stream_over_sockets_while_the_loop_does_other_things(
+def test_100_sessions_share_the_event_loop(
     guest: ModuleType,
 ) -> None:
     async def main(base_url: str) -> None:

@@ -22,7 +22,7 @@ def output_of(name: str) -> list[str]:
 
 
 @pytest.mark.feature("OAS-106")
-def test_the_gate_refuses_what_is_dangerous_and_lets_the_rest_run() -> None:
+def test_gate_denies_dangerous_calls_only() -> None:
     assert output_of("hook_gate") == [
         "rm -rf build -> the call was refused: 'rm -rf' is not allowed here",
         "make clean -> (as if it had run: make clean)",
@@ -36,14 +36,14 @@ def test_the_sandbox_keeps_files_below_its_folder() -> None:
 
 
 @pytest.mark.feature("OAS-108")
-def test_the_audit_log_tells_what_was_asked_before_what_was_done() -> None:
+def test_audit_log_orders_requests_before_actions() -> None:
     told = [line.split(" ")[0] for line in output_of("hook_audit")]
     tools = ["tool.asked", "tool.begun", "tool.ended"]
     assert told == ["session.start", "prompt", *tools, "run.ended", "session.end"]
 
 
 @pytest.mark.feature("OAS-109")
-def test_the_sanitiser_cleans_one_prompt_and_refuses_the_other() -> None:
+def test_sanitizer_cleans_or_refuses_prompts() -> None:
     assert output_of("hook_prompt") == [
         r"completed ['How is the weather?\n\nAnswer in one sentence.', 'It is fine weather.']",
         "blocked:user_prompt_submit []",
@@ -69,5 +69,5 @@ def test_observers_see_each_record_once() -> None:
     assert late == ["late: 6 tool.result", "late: 9 result", "late: 14 result", "late: shutdown 3"]
 
 
-def test_recorded_event_of_a_tool_is_in_the_log() -> None:
+def test_event_of_tool_is_in_log() -> None:
     assert output_of("record_events") == ["note.txt: Buy milk."]

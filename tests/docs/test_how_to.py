@@ -9,7 +9,7 @@ from tests.docs.page_helpers import PAGES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_links_to_files_that_are_there(page: Path) -> None:
+def test_page_links_exist(page: Path) -> None:
     # In code, a type that is called looks like a link.
     prose = re.sub(r"```.*?```|`[^`\n]*`", "`", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", prose):

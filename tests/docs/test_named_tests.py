@@ -19,13 +19,13 @@ def names_of(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_test_that_a_page_names_is_there(page: Path) -> None:
+def test_tests_named_on_pages_exist(page: Path) -> None:
     for path, name in NAMED.findall(page.read_text(encoding="utf-8")):
         assert list(ROOT.glob(path.rstrip("/"))), f"{page.name} names {path}"
         assert not name or name in names_of(ROOT / path), f"{page.name} names {path}::{name}"
 
 
-def test_each_row_about_open_agent_sdk_names_its_test() -> None:
+def test_compatibility_rows_name_their_tests() -> None:
     text = (ROOT / "docs/explanation/open-agent-sdk.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert len(rows) == 16

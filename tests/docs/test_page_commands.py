@@ -111,7 +111,7 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_every_block_is_in_a_language_that_is_looked_at() -> None:
+def test_code_block_languages_are_known() -> None:
     assert {one.language for one in blocks()} <= LANGUAGES
 
 
@@ -121,7 +121,7 @@ def test_what_has_no_language_is_a_picture() -> None:
 
 
 @pytest.mark.parametrize("block", SHELL, ids=str)
-def test_a_command_is_one_and_has_these_options(block: Block) -> None:
+def test_commands_and_options_exist(block: Block) -> None:
     found = list(commands(block))
     assert found
     for words in found:
@@ -129,7 +129,7 @@ def test_a_command_is_one_and_has_these_options(block: Block) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_target_of_make_that_a_page_names_is_there(page: Path) -> None:
+def test_make_targets_exist(page: Path) -> None:
     made = text_of("Makefile")
     for target in re.findall(r"`(?:[A-Z]+=\S+ )*make ([a-z-]+)`", page.read_text("utf-8")):
         assert f"\n{target}:" in made or f" {target}:" in made, target

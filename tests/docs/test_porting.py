@@ -19,7 +19,7 @@ def test_fewer_than_five_lines_change() -> None:
     assert len(gone) == len(come) == 3
 
 
-def test_of_an_agent_that_uses_all_of_it_six_lines_change() -> None:
+def test_port_changes_six_lines() -> None:
     changed = HELP_DESK.changes()
     gone = [line for line in changed if line.startswith("-")]
     come = [line for line in changed if line.startswith("+")]
@@ -38,7 +38,7 @@ def test_the_page_shows_these_lines(page: str, port: Port) -> None:
     assert shown[1].splitlines() == port.changes()
 
 
-def test_the_page_shows_the_agent_as_it_was() -> None:
+def test_page_shows_original_agent() -> None:
     page = (DOCS / "coming-from/open-agent-sdk.md").read_text(encoding="utf-8")
     shown = re.search(r"<!-- before -->\n```python\n(.*?)```", page, re.DOTALL)
     assert shown is not None

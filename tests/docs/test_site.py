@@ -21,7 +21,7 @@ def test_every_page_stands_in_the_nav_once() -> None:
     assert sorted(pages) == sorted(found)
 
 
-def test_a_pattern_stands_for_the_pages_that_are_not_named(tmp_path: Path) -> None:
+def test_pattern_adds_unnamed_pages(tmp_path: Path) -> None:
     for name in ("a.md", "how/x.md", "how/first.md", "how/b.md", "api/1.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -96,7 +96,7 @@ def test_fields_move_to_start_of_entry() -> None:
     assert site.on_page_content(fields) == fields
 
 
-def test_a_snippet_has_the_name_of_its_file_as_its_title() -> None:
+def test_snippet_title_is_its_file_name() -> None:
     page = "Text\n\n<!-- docs/examples/a.py -->\n```python\na\n```\n\n```python\nb\n```\n"
     assert site.on_page_markdown(page, page=None) == page.replace(
         "<!-- docs/examples/a.py -->\n```python", '```python title="docs/examples/a.py"'
@@ -120,7 +120,7 @@ def test_nothing_of_the_site_comes_from_elsewhere() -> None:
     assert "url(" not in (site.DOCS / style).read_text("utf-8")
 
 
-def test_what_attrs_makes_is_shown_with_types_and_defaults(tmp_path: Path) -> None:
+def test_attrs_classes_show_types_and_defaults(tmp_path: Path) -> None:
     page = tmp_path / "page.py"
     page.write_text(
         "import attrs\n"
@@ -148,7 +148,7 @@ def test_what_attrs_makes_is_shown_with_types_and_defaults(tmp_path: Path) -> No
     assert site.fields_of("B", page) == site.fields_of("C", page) == ()
 
 
-def test_the_options_of_an_agent_are_shown_with_their_defaults() -> None:
+def test_agent_options_show_their_defaults() -> None:
     pages = {page.slug: site.api_page(page) for page in site.PAGES}
     assert "\n    max_iterations: int = 25\n" in pages["options"]
     assert "\n    tool_timeout: float = 300.0\n" in pages["options"]

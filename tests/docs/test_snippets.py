@@ -104,7 +104,7 @@ async def run(block: Block, names: Names, runtime: Runtime) -> dict[str, object]
     return space
 
 
-def test_every_snippet_of_python_is_of_a_kind() -> None:
+def test_every_python_snippet_is_classified() -> None:
     kinds = [*PIECES, *EXCERPTS, *PORTED, *LOOSE]
     assert sorted(map(str, kinds)) == sorted(map(str, PYTHON))
     found = {(b.page, first_line(b)) for b in LOOSE if not is_ours(b)}
@@ -120,7 +120,7 @@ def test_a_piece_stands_in_its_file(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", EXCERPTS, ids=str)
-def test_the_lines_of_an_excerpt_stand_in_its_file_in_order(block: Block) -> None:
+def test_excerpts_match_their_files(block: Block) -> None:
     assert block.file is not None
     source = iter([line.strip() for line in block.file.read_text(encoding="utf-8").splitlines()])
     for line in filter(None, map(str.strip, block.text.splitlines())):
@@ -135,7 +135,7 @@ def test_code_of_other_libraries_can_be_read(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in LOOSE if is_ours(b)], ids=str)
-async def test_what_is_no_piece_of_a_file_runs(
+async def test_standalone_snippets_run(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transformers = types.ModuleType("transformers")

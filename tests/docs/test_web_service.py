@@ -104,7 +104,7 @@ async def test_sessions_stream_side_by_side(service: ModuleType) -> None:
         assert (await first.event("result"))["text"] == "a"
 
 
-async def test_a_question_is_answered_by_its_own_session_alone(service: ModuleType) -> None:
+async def test_question_is_answered_within_its_session(service: ModuleType) -> None:
     _, options = scripted([call("send_mail", {"to": "Ann"})], [say("Done.")])
     async with (
         served(service, options) as client,
@@ -120,7 +120,7 @@ async def test_a_question_is_answered_by_its_own_session_alone(service: ModuleTy
         assert (await reader.event("result"))["text"] == "Done."
 
 
-async def test_the_run_of_a_browser_that_goes_is_ended(service: ModuleType) -> None:
+async def test_disconnecting_browser_ends_its_run(service: ModuleType) -> None:
     model, options = scripted([say("x"), hang()], [say("y")])
     async with served(service, options) as client:
         again = partial(client.post, "/sessions/1", content="Again")
@@ -136,7 +136,7 @@ async def test_the_run_of_a_browser_that_goes_is_ended(service: ModuleType) -> N
         assert '"text":"y"' in answer.text
 
 
-async def test_a_prompt_that_says_nothing_is_refused_and_the_page_is_there(
+async def test_empty_prompt_is_refused(
     service: ModuleType,
 ) -> None:
     _, options = scripted()

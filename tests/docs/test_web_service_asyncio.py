@@ -123,7 +123,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def test_events_come_as_they_stream_and_sessions_side_by_side(service: ModuleType) -> None:
+def test_sessions_stream_in_parallel(service: ModuleType) -> None:
     async def main() -> None:
         _, options = scripted([say("One."), hang()], [say("Two.")])
         async with served(service, options) as speak:
@@ -137,7 +137,7 @@ def test_events_come_as_they_stream_and_sessions_side_by_side(service: ModuleTyp
     run(main)
 
 
-def test_the_run_of_a_reader_that_goes_is_ended_and_its_session_free(service: ModuleType) -> None:
+def test_disconnecting_reader_frees_its_session(service: ModuleType) -> None:
     async def main() -> None:
         model, options = scripted([say("One."), hang()], [say("Two.")])
         async with served(service, options) as speak:
@@ -155,7 +155,7 @@ def test_the_run_of_a_reader_that_goes_is_ended_and_its_session_free(service: Mo
     run(main)
 
 
-def test_what_cannot_begin_is_told_with_its_status(service: ModuleType) -> None:
+def test_start_failure_sets_the_status(service: ModuleType) -> None:
     async def main() -> None:
         _, options = scripted([say("One."), hang()])
         async with served(service, options) as speak:
@@ -178,7 +178,7 @@ def test_a_run_that_fails_tells_its_reader(service: ModuleType) -> None:
     run(main)
 
 
-def test_a_service_that_stops_ends_the_runs_that_are_alive(service: ModuleType) -> None:
+def test_service_shutdown_ends_live_runs(service: ModuleType) -> None:
     async def main() -> None:
         model, options = scripted([hang()])
         async with served(service, options, leaves=False) as speak:

@@ -13,7 +13,7 @@ class Counting:
         return message.content.upper()
 
 
-def test_what_was_made_of_a_message_is_made_once_while_the_conversation_grows() -> None:
+def test_growing_conversation_encodes_each_message_once() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a").assistant("b")
     assert memo.map("k", chain, make) == ["A", "B"]
@@ -23,7 +23,7 @@ def test_what_was_made_of_a_message_is_made_once_while_the_conversation_grows() 
     assert make.made == 3
 
 
-def test_from_the_first_other_message_on_all_is_made_anew() -> None:
+def test_changed_message_invalidates_later_entries() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a").user("b").user("c")
     memo.map("k", chain, make)
@@ -34,7 +34,7 @@ def test_from_the_first_other_message_on_all_is_made_anew() -> None:
     assert make.made == 5
 
 
-def test_what_is_made_under_one_key_is_nothing_to_another() -> None:
+def test_keys_have_separate_entries() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
     assert memo.map("k", chain, make) == ["A"]
@@ -43,7 +43,7 @@ def test_what_is_made_under_one_key_is_nothing_to_another() -> None:
     assert make.made == 1
 
 
-def test_what_is_given_out_can_be_changed_without_harm() -> None:
+def test_returned_lists_can_be_changed() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
     memo.map("k", chain, make).append("x")

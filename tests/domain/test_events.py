@@ -20,7 +20,7 @@ SCOPE = EventScope("s1", "r1", "q1", 3, "scout", "c1")
 
 
 @pytest.mark.feature("ASDK-079", "OAGS-006", "ASDK-060")
-def test_the_header_reads_the_same_on_every_event() -> None:
+def test_header_is_the_same_for_every_event() -> None:
     event = Notification(SCOPE, "e1", 1.5, "hi", seq=7)
     assert (event.session_id, event.run_id, event.request_id) == ("s1", "r1", "q1")
     assert (event.iteration, event.agent_name, event.parent_tool_use_id) == (3, "scout", "c1")
@@ -28,7 +28,7 @@ def test_the_header_reads_the_same_on_every_event() -> None:
 
 
 @pytest.mark.feature("ASDK-052")
-def test_every_type_has_a_name_of_its_own() -> None:
+def test_event_type_names_are_unique() -> None:
     assert set(EVENT_TYPES) == {
         "system.init",
         "user.message",
@@ -72,13 +72,13 @@ def test_only_deltas_notices_and_progress_are_live() -> None:
     }
 
 
-def test_an_event_gets_its_seq_as_a_copy() -> None:
+def test_numbering_an_event_makes_a_copy() -> None:
     event = Notification(SCOPE, "e1", 1.5, "hi")
     assert event.seq is None
     assert attrs.evolve(event, seq=1).scope is SCOPE
 
 
-def test_a_message_s_text_is_its_text_blocks() -> None:
+def test_message_text_joins_its_text_blocks() -> None:
     blocks = (TextBlock("a"), ThinkingBlock("x"), ToolUseBlock("c", "n", {}), TextBlock("b"))
     assert AssistantMessage(SCOPE, "e1", 1.0, blocks).text == "ab"
 

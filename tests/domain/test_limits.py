@@ -58,7 +58,7 @@ def used(spent: Spent, what: str) -> float:
 
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("value", [0, -1, 1.5, 2.0, math.inf, math.nan, True, "9"])
-def test_a_count_that_is_no_whole_number_above_0_is_refused(name: str, value: object) -> None:
+def test_count_must_be_a_positive_integer(name: str, value: object) -> None:
     with pytest.raises(ConfigError) as caught:
         UsageLimits(**{name: cast(Any, value)})
     assert str(caught.value) == (
@@ -67,7 +67,7 @@ def test_a_count_that_is_no_whole_number_above_0_is_refused(name: str, value: ob
 
 
 @pytest.mark.parametrize("value", [0, -0.5, math.inf, -math.inf, math.nan, True, "9", 10**400])
-def test_a_cost_that_is_no_finite_number_above_0_is_refused(value: object) -> None:
+def test_cost_must_be_positive_and_finite(value: object) -> None:
     with pytest.raises(ConfigError, match=r"cost must be a finite number above 0.*; got"):
         UsageLimits(cost=cast(Any, value))
 
@@ -79,7 +79,7 @@ def test_a_price_that_is_none_is_refused(name: str, value: object) -> None:
         Prices(**{"input": 1.0, "output": 1.0, name: cast(Any, value)})
 
 
-def test_only_what_a_cache_costs_may_be_left_open() -> None:
+def test_only_cache_prices_are_optional() -> None:
     with pytest.raises(ConfigError, match="Prices: output must be"):
         Prices(input=1.0, output=cast(Any, None))
 
@@ -110,25 +110,25 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert priced.cost(usage) == pytest.approx(0.3 * 3 + 0.6 * 0.3 + 0.1 * 3.75 + 0.2 * 15)
 
 
-def test_cached_tokens_without_a_price_cost_what_others_do() -> None:
+def test_unpriced_cached_tokens_cost_as_input() -> None:
     usage = Usage(1_000_000, 0, cache_read_tokens=600_000, cache_creation_tokens=100_000)
     assert Prices(input=3, output=15).cost(usage) == pytest.approx(3)
     assert Prices(input=3, output=15, cache_read=0).cost(usage) == pytest.approx(1.2)
 
 
-def test_cached_tokens_that_the_endpoint_left_out_of_the_input_are_priced_once() -> None:
+def test_cached_tokens_are_priced_once() -> None:
     odd = Usage(10, 0, cache_read_tokens=1_000_000)
     assert Prices(input=100, output=1, cache_read=1).cost(odd) == 1
 
 
 @given(prices, usages)
-def test_a_cost_is_a_finite_number_and_grows_with_each_token(priced: Prices, usage: Usage) -> None:
+def test_cost_is_finite_and_monotonic(priced: Prices, usage: Usage) -> None:
     cost = priced.cost(usage)
     assert 0 <= cost < math.inf
     assert priced.cost(attrs.evolve(usage, output_tokens=usage.output_tokens + 1)) >= cost
 
 
-def test_counts_that_no_endpoint_can_mean_have_a_finite_cost() -> None:
+def test_absurd_counts_have_finite_cost() -> None:
     assert Prices(input=1e12, output=1e12).cost(Usage(10**400, 10**400)) < math.inf
 
 
@@ -143,9 +143,7 @@ def test_without_limits_nothing_is_refused(spent: Spent, calls: int) -> None:
 
 
 @given(limited, spents)
-def test_a_request_is_refused_exactly_if_a_limit_is_reached(
-    limits: UsageLimits, spent: Spent
-) -> None:
+def test_request_is_refused_exactly_at_limit(limits: UsageLimits, spent: Spent) -> None:
     reached = [
         name
         for name, limit in attrs.asdict(limits).items()
@@ -156,9 +154,7 @@ def test_a_request_is_refused_exactly_if_a_limit_is_reached(
 
 
 @given(limited, spents, st.integers(1, 60))
-def test_calls_are_refused_exactly_if_they_are_too_many_or_nothing_is_left_to_pay_them(
-    limits: UsageLimits, spent: Spent, calls: int
-) -> None:
+def test_calls_are_refused_exactly_at_limit(limits: UsageLimits, spent: Spent, calls: int) -> None:
     paid = attrs.evolve(limits, requests=None)
     too_many = limits.tool_calls is not None and spent.tool_calls + calls > limits.tool_calls
     what = refuses_calls(limits, spent, calls)
@@ -174,9 +170,7 @@ def test_what_is_used_up_stays_used_up(limits: UsageLimits, spent: Spent, more: 
 
 
 @given(limited, spents)
-def test_an_answer_that_keeps_to_what_is_left_keeps_to_the_limit(
-    limits: UsageLimits, spent: Spent
-) -> None:
+def test_capped_response_stays_within_limit(limits: UsageLimits, spent: Spent) -> None:
     left = output_left(limits, spent)
     assert (left is None) == (limits.output_tokens is None)
     if left:
@@ -195,14 +189,14 @@ def test_what_was_spent_adds_up(one: Spent, other: Spent) -> None:
     assert Spent() + one == one
 
 
-def test_rounding_does_not_leave_room_where_there_is_none() -> None:
+def test_rounding_leaves_no_room() -> None:
     spent = sum((Spent(cost=0.1) for _ in range(10)), Spent())
     assert spent.cost < 1
     assert refuses_request(UsageLimits(cost=1.0), spent) == "cost"
     assert refuses_request(UsageLimits(cost=1.001), spent) == ""
 
 
-def test_the_last_request_is_still_made_and_its_calls_run() -> None:
+def test_last_request_may_run_its_calls() -> None:
     limits = UsageLimits(requests=2, tool_calls=3)
     assert refuses_request(limits, Spent(requests=1, tool_calls=3)) == ""
     assert refuses_request(limits, Spent(requests=2)) == "requests"

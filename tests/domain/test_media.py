@@ -91,7 +91,7 @@ def test_data_urls_come_in_many_forms(source: str, media_type: str, content: byt
     assert base64.b64decode(found.base64) == content
 
 
-def test_what_is_no_data_url_has_no_parts_and_reads_as_nothing() -> None:
+def test_invalid_data_url_has_no_parts() -> None:
     assert split_data_url("https://x/data:,") is None
     assert decoded_text("https://x/a.txt") == ""
     assert decoded_text("data:text/plain;base64,a") == ""
@@ -120,7 +120,7 @@ def test_what_is_no_data_url_has_no_parts_and_reads_as_nothing() -> None:
         ("data:pn\ng;base64,aGk=", "not a media type"),
     ],
 )
-def test_sources_that_no_endpoint_could_read_are_refused(source: str, said: str) -> None:
+def test_unreadable_sources_are_refused(source: str, said: str) -> None:
     with pytest.raises(MediaError, match=said):
         check_source(source)
     for block in (ImageBlock, FileBlock):
@@ -134,7 +134,7 @@ def test_other_sources_are_sound(source: str) -> None:
 
 
 @given(st.text(max_size=30) | st.text("data:;,base64=aGk \n%", max_size=30).map("data:{}".format))
-def test_any_source_is_sound_or_refused_with_a_short_reason(source: str) -> None:
+def test_any_source_is_valid_or_refused(source: str) -> None:
     said = ""
     try:
         check_source(FileBlock.from_url(source).source)
@@ -147,7 +147,7 @@ def test_any_source_is_sound_or_refused_with_a_short_reason(source: str) -> None
 
 
 @pytest.mark.parametrize("media_type", [name for name in HEADS if name.startswith("image/")])
-def test_an_image_from_bytes_carries_them_and_their_type(media_type: str) -> None:
+def test_image_bytes_keep_their_media_type(media_type: str) -> None:
     data = HEADS[media_type]
     for declared in ("", media_type, f" {media_type.upper()}; a=b"):
         image = ImageBlock.from_bytes(data, declared, detail="low")
@@ -155,11 +155,11 @@ def test_an_image_from_bytes_carries_them_and_their_type(media_type: str) -> Non
         assert ImageBlock.from_url(image.source, detail="low") == image
 
 
-def test_a_usual_misnomer_is_the_type_that_it_means() -> None:
+def test_common_media_type_aliases_are_accepted() -> None:
     assert ImageBlock.from_bytes(HEADS["image/jpeg"], "image/jpg").media_type == "image/jpeg"
 
 
-def test_an_image_of_a_type_not_known_here_needs_its_name() -> None:
+def test_unknown_image_type_must_be_named() -> None:
     assert ImageBlock.from_bytes(b"odd", "image/x-odd").media_type == "image/x-odd"
     assert ImageBlock.from_bytes(PNG, "image/apng").media_type == "image/png"
     with pytest.raises(MediaError, match="pass its media_type"):
@@ -181,18 +181,18 @@ def test_an_image_of_a_type_not_known_here_needs_its_name() -> None:
         (PNG, "a" * 999 + "/b", re.escape("'" + "a" * 60 + "' is not a media type")),
     ],
 )
-def test_bytes_that_are_no_such_image_are_refused(data: bytes, declared: str, said: str) -> None:
+def test_mismatched_image_bytes_are_refused(data: bytes, declared: str, said: str) -> None:
     with pytest.raises(MediaError, match=said) as caught:
         ImageBlock.from_bytes(data, declared, max_bytes=len(PNG))
     assert isinstance(caught.value, ConfigError)
 
 
-def test_an_image_by_url_is_left_to_the_endpoint() -> None:
+def test_image_url_is_left_to_endpoint() -> None:
     image = ImageBlock.from_url("https://x/y.jpg", "image/jpg")
     assert image == ImageBlock("https://x/y.jpg", "image/jpeg")
 
 
-def test_a_data_url_is_an_image_by_its_bytes() -> None:
+def test_data_url_image_is_checked_by_bytes() -> None:
     bare = data_url(PNG, "")
     assert ImageBlock.from_url(bare).source == data_url(PNG, "image/png")
     with pytest.raises(MediaError, match="declared as image/gif"):
@@ -201,7 +201,7 @@ def test_a_data_url_is_an_image_by_its_bytes() -> None:
         ImageBlock.from_url(bare, max_bytes=11)
 
 
-def test_a_url_that_cannot_fit_is_not_looked_into() -> None:
+def test_oversized_url_is_not_inspected() -> None:
     with pytest.raises(MediaError, match="the URL has 2013 characters; at most 9 bytes"):
         ImageBlock.from_url("data:,".ljust(2013, "x"), max_bytes=9)
 
@@ -247,14 +247,14 @@ def test_a_file_has_a_type(data: bytes, declared: str, name: str, media_type: st
         (b"x", "plain", "", "not a media type"),
     ],
 )
-def test_bytes_that_are_no_such_file_are_refused(
+def test_mismatched_file_bytes_are_refused(
     data: bytes, declared: str, name: str, said: str
 ) -> None:
     with pytest.raises(MediaError, match=said):
         FileBlock.from_bytes(data, declared, name=name, max_bytes=9)
 
 
-def test_a_file_of_text_reads_as_it_was_written() -> None:
+def test_text_file_reads_as_written() -> None:
     file = FileBlock.from_text("hé\ud83d", "text/markdown", name="n.md")
     assert (file.text, file.media_type, file.label) == ("hé?", "text/markdown", "[file n.md]")
     assert FileBlock("data:text/plain,hi").text == "hi"
@@ -264,7 +264,7 @@ def test_a_file_of_text_reads_as_it_was_written() -> None:
     assert FileBlock("https://x/a.txt", "text/plain").text is None
 
 
-def test_a_file_by_url_is_left_to_the_endpoint() -> None:
+def test_file_url_is_left_to_endpoint() -> None:
     file = FileBlock.from_url("https://x/y", "Text/CSV", name="a/b.csv")
     assert file == FileBlock("https://x/y", "text/csv", "b.csv")
     assert FileBlock.from_url("data:text/csv,a", name="b.csv").text == "a"
@@ -274,14 +274,14 @@ def test_a_file_by_url_is_left_to_the_endpoint() -> None:
     ("name", "clean"),
     [("a.txt", "a.txt"), ("/x/y\\z.txt", "z.txt"), ("a\n]\x1b.txt", "a_]_.txt"), ("", "")],
 )
-def test_a_name_is_one_printable_line_without_a_path(name: str, clean: str) -> None:
+def test_name_is_one_printable_line(name: str, clean: str) -> None:
     assert clean_name(name) == clean
 
 
 # --- as text --------------------------------------------------------------------------------------
 
 
-def test_a_large_source_does_not_fill_a_log() -> None:
+def test_large_source_keeps_repr_short() -> None:
     for block in (ImageBlock("data:," + "x" * 999), FileBlock("data:," + "x" * 999)):
         assert "<1005 characters: 'data:,xxx" in repr(block)
         assert len(repr(block)) < 250
@@ -304,13 +304,13 @@ def test_a_large_source_does_not_fill_a_log() -> None:
         ({"type": "image", "source": "x"}, '{"type": "image", "source": "x"}'),
     ],
 )
-def test_a_result_tells_of_its_images_by_labels(
+def test_result_describes_images_by_labels(
     content: dict[str, JsonValue] | list[JsonValue], text: str
 ) -> None:
     assert ToolResultBlock("a", content).text == text
 
 
-def test_images_and_files_count_about_a_thousand_tokens() -> None:
+def test_media_counts_about_a_thousand_tokens() -> None:
     image, pdf = ImageBlock.from_bytes(PNG), FileBlock.from_bytes(PDF)
     assert user([image, pdf]).estimate_tokens() == 2000
     assert user([FileBlock.from_text("x" * 400)]).estimate_tokens() == 100
@@ -319,7 +319,7 @@ def test_images_and_files_count_about_a_thousand_tokens() -> None:
     assert 1000 < counted < 1050
 
 
-def test_a_message_shows_labels_and_is_valid_without_text() -> None:
+def test_message_with_media_shows_labels() -> None:
     message = user([FileBlock("https://x/y", name="a.pdf"), ImageBlock("https://x/y")])
     message.validate()
     assert message.pretty() == "[Human] [file a.pdf] [image]"

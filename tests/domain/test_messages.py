@@ -43,7 +43,7 @@ TALK = (
 
 
 @pytest.mark.feature("WICK-001")
-def test_a_message_shows_role_content_calls_call_id_and_name() -> None:
+def test_message_exposes_role_content_and_calls() -> None:
     asked = assistant("Let me look.", [CALL])
     assert (asked.role, asked.content, asked.tool_calls) == ("assistant", "Let me look.", (CALL,))
     assert (asked.tool_call_id, asked.name) == ("", "")
@@ -63,7 +63,7 @@ def test_each_role_has_a_builder() -> None:
     assert tool("c1", "t", "no", is_error=True).blocks == (ToolResultBlock("c1", "no", True, "t"),)
 
 
-def test_the_content_is_the_text_of_all_text_blocks() -> None:
+def test_content_joins_all_text_blocks() -> None:
     blocks = (TextBlock("a"), ThinkingBlock("hidden"), TextBlock("b"), CALL)
     assert Message("assistant", blocks).content == "ab"
     assert Message("user", (ImageBlock("data:,"),)).content == ""
@@ -112,7 +112,7 @@ def test_a_chain_is_filtered_by_role() -> None:
 
 
 @pytest.mark.feature("WICK-013")
-def test_a_chain_tells_its_last_its_length_and_its_items() -> None:
+def test_messages_expose_last_item_and_length() -> None:
     assert (TALK.last_content(), len(TALK)) == ("Sunny.", 5)
     assert TALK.last() == TALK[-1] == TALK.as_tuple()[4]
     assert TALK[1:3] == Messages(TALK.as_tuple()[1:3])
@@ -176,7 +176,7 @@ def test_a_good_conversation_breaks_no_rule() -> None:
         ),
     ],
 )
-def test_a_broken_rule_is_named_with_its_message(message: Message, said: str) -> None:
+def test_broken_rule_names_its_message(message: Message, said: str) -> None:
     with pytest.raises(MessageError, match=said) as alone:
         message.validate()
     assert alone.value.index is None
@@ -186,7 +186,7 @@ def test_a_broken_rule_is_named_with_its_message(message: Message, said: str) ->
 
 
 @pytest.mark.feature("WICK-018")
-def test_user_input_is_of_user_and_system_and_not_empty() -> None:
+def test_user_input_needs_content_and_role() -> None:
     Messages().system("a").user("b").validate_user_input()
     with pytest.raises(MessageError, match="at least one user or system message"):
         Messages().validate_user_input()
@@ -200,7 +200,7 @@ def test_user_input_is_of_user_and_system_and_not_empty() -> None:
 
 
 @pytest.mark.feature("WICK-019", "WICK-005")
-def test_tokens_are_a_quarter_of_content_and_raw_arguments() -> None:
+def test_token_estimate_is_quarter_of_content() -> None:
     assert user("x" * 11).estimate_tokens() == 2
     raw = ToolUseBlock("c1", "t", {}, "y" * 9)
     assert assistant("x" * 7, [raw, raw]).estimate_tokens() == 1 + 2 + 2
@@ -209,7 +209,7 @@ def test_tokens_are_a_quarter_of_content_and_raw_arguments() -> None:
 
 
 @given(st.text(max_size=50), st.text(min_size=1, max_size=50))
-def test_an_estimate_never_counts_more_than_a_quarter(text: str, raw: str) -> None:
+def test_estimate_never_exceeds_a_quarter(text: str, raw: str) -> None:
     message = assistant(text, [ToolUseBlock("c1", "t", {}, raw)])
     assert message.estimate_tokens() == len(text) // 4 + len(raw) // 4
 

@@ -23,7 +23,7 @@ EXTRA: JsonObject = {"own": 1, "citations": [2]}
 _words = st.text(max_size=8)
 
 
-def test_what_has_something_to_echo_bears_the_mark_and_nothing_else_does() -> None:
+def test_only_echoed_blocks_carry_origin() -> None:
     plain: tuple[AssistantBlock, ...] = (
         TextBlock("a"),
         ThinkingBlock("b"),
@@ -51,7 +51,7 @@ def test_a_mark_that_is_there_holds() -> None:
     assert marked(answer, HERE) is answer
 
 
-def test_a_call_that_failed_keeps_its_mark_in_the_history() -> None:
+def test_failed_call_keeps_its_origin() -> None:
     failed = ToolUseError("no", id="1", name="t", extra=EXTRA, origin=HERE.mark)
     assert failed.as_tool_use().origin == HERE.mark
 
@@ -68,9 +68,7 @@ def test_a_call_that_failed_keeps_its_mark_in_the_history() -> None:
         (Origin("anthropic", "http://one/v1", "model-3"), False, False),
     ],
 )
-def test_who_gets_what_belongs_to_the_protocol_and_to_the_endpoint(
-    asked: Origin, speaks: bool, gave: bool
-) -> None:
+def test_origin_decides_who_gets_echoes(asked: Origin, speaks: bool, gave: bool) -> None:
     assert (asked.speaks(HERE.mark), asked.gave(HERE.mark)) == (speaks, gave)
     block = TextBlock("a", extra=EXTRA, origin=HERE.mark)
     assert asked.owed(block) == (EXTRA if gave else {})
@@ -95,7 +93,7 @@ def test_an_endpoint_knows_its_own_mark(protocol: str, endpoint: str, model: str
 
 
 @given(st.text(min_size=1))
-def test_a_mark_from_elsewhere_fits_nobody_whom_it_does_not_name(mark: str) -> None:
+def test_foreign_origin_matches_no_other_endpoint(mark: str) -> None:
     told = Origin.of(mark)
     if told.protocol != HERE.protocol:
         assert not HERE.speaks(mark)

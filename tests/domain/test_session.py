@@ -27,7 +27,7 @@ def test_any_text_names_a_session(name: str) -> None:
         ("a\x7f", "cannot contain"),
     ],
 )
-def test_what_cannot_name_a_session_is_told_why(name: object, told: str) -> None:
+def test_invalid_session_id_explains_why(name: object, told: str) -> None:
     fault = find_session_id_error(name)
     assert fault is not None
     import re
@@ -36,7 +36,7 @@ def test_what_cannot_name_a_session_is_told_why(name: object, told: str) -> None
 
 
 @given(st.text())
-def test_what_names_a_session_is_utf8_on_one_line(name: str) -> None:
+def test_valid_session_id_is_one_line(name: str) -> None:
     if find_session_id_error(name) is None:
         name.encode()
         assert name.splitlines() == [name]

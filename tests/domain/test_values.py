@@ -51,20 +51,20 @@ def test_a_text_block_has_text_and_type() -> None:
 
 
 @pytest.mark.feature("OAS-014")
-def test_a_call_has_id_name_input_and_type() -> None:
+def test_tool_use_has_id_name_and_input() -> None:
     call = ToolUseBlock("c1", "weather", {"city": "Paris"})
     assert (call.id, call.name, call.input) == ("c1", "weather", {"city": "Paris"})
     assert call.type == "tool_use"
 
 
 @pytest.mark.feature("WICK-005")
-def test_a_call_keeps_the_arguments_as_they_were_sent() -> None:
+def test_tool_use_keeps_raw_arguments() -> None:
     assert ToolUseBlock("c1", "t", {"a": 1}, '{"a":1}').arguments_text == '{"a":1}'
     assert ToolUseBlock("c1", "t", {"a": "ü"}).arguments_text == '{"a": "ü"}'
 
 
 @pytest.mark.feature("OAS-015")
-def test_a_call_that_cannot_be_carried_out_has_error_and_raw_data() -> None:
+def test_tool_use_error_keeps_raw_data() -> None:
     bad = ToolUseError("arguments are no JSON", '{"a": ', "c1", "t")
     assert (bad.error, bad.raw_data, bad.type) == (
         "arguments are no JSON",
@@ -74,7 +74,7 @@ def test_a_call_that_cannot_be_carried_out_has_error_and_raw_data() -> None:
     assert ToolUseError("cut short").raw_data is None
 
 
-def test_the_history_holds_such_a_call_with_empty_arguments_and_always_with_a_name() -> None:
+def test_history_gives_error_call_empty_arguments() -> None:
     extra: JsonObject = {"seal": 1}
     assert ToolUseError("no", "{", "c1", "t", extra=extra).as_tool_use() == ToolUseBlock(
         "c1", "t", {}, extra=extra
@@ -83,7 +83,7 @@ def test_the_history_holds_such_a_call_with_empty_arguments_and_always_with_a_na
 
 
 @pytest.mark.feature("OAS-016", "WICK-006")
-def test_a_result_has_call_id_name_content_and_error_flag() -> None:
+def test_tool_result_has_all_fields() -> None:
     result = ToolResultBlock("c1", "sunny", name="weather")
     assert (result.tool_use_id, result.content, result.is_error) == ("c1", "sunny", False)
     assert (result.name, result.type, result.text) == ("weather", "tool_result", "sunny")
@@ -107,7 +107,7 @@ def test_blocks_are_frozen_values() -> None:
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def test_a_copy_of_json_shares_nothing_that_can_change() -> None:
+def test_json_copy_shares_nothing_mutable() -> None:
     value: dict[str, Any] = {"list": [1, {"a": []}], "tuple": ([2],), "text": "x"}
     copied: Any = copy_object(value)
     assert copied == value
@@ -135,7 +135,7 @@ def test_depth_of_broken_text_is_bounded(text: str) -> None:
     assert not nests_deeper('"' + text.replace('"', ""), 0)
 
 
-def test_the_depth_of_json_is_told_up_to_a_bound() -> None:
+def test_json_depth_is_bounded() -> None:
     assert not is_deeper("text", 0)
     assert is_deeper({}, 0)
     assert is_deeper([], 0)
@@ -149,14 +149,14 @@ SCALARS = [None, True, False, 0, 1, 0.0, 1.0, -0.0, float("nan"), "", "1"]
 
 @pytest.mark.parametrize("one", SCALARS)
 @pytest.mark.parametrize("other", SCALARS)
-def test_only_the_very_same_scalars_are_the_same_json(one: Any, other: Any) -> None:
+def test_only_identical_scalars_are_same_json(one: Any, other: Any) -> None:
     same = one is other
     assert same_json(one, other) is same
     assert same_json({"a": [one]}, {"a": (other,)}) is same
 
 
 @pytest.mark.parametrize("other", [{}, {"a": 1}, {"a": [1, 2]}, {"b": [1]}, [1], "a", None])
-def test_json_of_another_shape_is_not_the_same(other: Any) -> None:
+def test_different_shapes_are_not_same_json(other: Any) -> None:
     assert not same_json({"a": [1]}, other)
     assert not same_json(other, {"a": [1]})
     assert same_json(other, copy_json(other))
@@ -166,7 +166,7 @@ def test_json_of_another_shape_is_not_the_same(other: Any) -> None:
 
 
 @pytest.mark.feature("ASDK-016")
-def test_usage_adds_up_cache_reads_and_creations_included() -> None:
+def test_usage_sum_includes_cache_tokens() -> None:
     total = Usage(1, 2, 3, 4, 5) + Usage(10, 20, 30, 40, 50, estimated=True)
     assert total == Usage(11, 22, 33, 44, 55, estimated=True)
     assert total.total_tokens == 33
@@ -180,7 +180,7 @@ def ids_at(times: Iterator[float], bits: int = 0) -> Uuid7Ids:
     return Uuid7Ids(lambda: next(times), lambda count: bits & ((1 << count) - 1))
 
 
-def test_an_id_is_a_uuid_of_version_7_that_tells_its_time() -> None:
+def test_id_is_a_timed_uuid7() -> None:
     made = UUID(ids_at(iter([1_700_000_000.123]), -1).new())
     assert (made.version, made.variant) == (7, "specified in RFC 4122")
     assert made.int >> 80 == 1_700_000_000_123
@@ -201,9 +201,7 @@ def test_ids_grow_however_the_clock_goes(times: list[float], bits: int) -> None:
     st.lists(st.floats(0, 4_000_000_000, allow_nan=False), min_size=2, max_size=10),
     st.lists(st.integers(1, 5), min_size=2, max_size=10),
 )
-def test_ids_taken_together_grow_as_those_taken_one_by_one(
-    times: list[float], counts: list[int]
-) -> None:
+def test_batched_ids_are_increasing(times: list[float], counts: list[int]) -> None:
     ids = ids_at(iter(times))
     taken = [ids.take(count) for count, _ in zip(counts, times, strict=False)]
     made = [text for several in taken for text in several]
@@ -213,7 +211,7 @@ def test_ids_taken_together_grow_as_those_taken_one_by_one(
 
 
 @given(st.integers(0, (1 << 47) - 1), st.lists(st.integers(0, 600), max_size=4))
-def test_ids_taken_together_are_those_made_one_by_one(seed: int, counts: list[int]) -> None:
+def test_batched_ids_equal_single_ids(seed: int, counts: list[int]) -> None:
     together, single = (ids_at(repeat(1.0), seed << 26) for _ in range(2))
     taken = [one for count in counts for one in together.take(count)]
     assert taken == [single.new() for _ in range(sum(counts))]
@@ -222,13 +220,13 @@ def test_ids_taken_together_are_those_made_one_by_one(seed: int, counts: list[in
 # --- runs and models ------------------------------------------------------------------------------
 
 
-def test_an_answer_s_text_is_its_text_blocks() -> None:
+def test_response_text_joins_its_text_blocks() -> None:
     blocks = (TextBlock("a"), ThinkingBlock("x"), ToolUseBlock("c", "n", {}), TextBlock("b"))
     assert ModelCompleted(blocks).text == "ab"
 
 
 @pytest.mark.feature("WICK-082", "ASDK-015")
-def test_a_temperature_of_zero_is_not_an_unset_one() -> None:
+def test_zero_temperature_is_not_unset() -> None:
     assert ModelSettings("m").temperature is None
     assert ModelSettings("m", temperature=0.0) != ModelSettings("m")
 
@@ -239,13 +237,13 @@ def test_reasons_are_the_texts_that_readers_see() -> None:
 
 
 @pytest.mark.feature("ASDK-074")
-def test_a_result_has_output_stop_reason_usage_and_calls() -> None:
+def test_result_has_output_and_usage() -> None:
     result = RunResult("hi", "completed", Messages(), (), Usage(1), 1, 0.5, "s", "r", "q")
     assert (result.output, result.stop_reason, result.usage) == ("hi", "completed", Usage(1))
     assert result.tool_calls == ()
 
 
-def test_a_run_tells_its_tools_iteration_start_and_last_output() -> None:
+def test_run_info_exposes_iteration_and_output() -> None:
     info = RunInfo("s", "r", "q", 2, 1.5, last_output="so far")
     assert (info.iteration, info.started_at, info.last_output) == (2, 1.5, "so far")
 

@@ -82,18 +82,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_an_answer_that_breaks_off_is_no_answer(
-    face: Face, name: str, nursery: trio.Nursery
-) -> None:
+async def test_broken_response_is_an_error(face: Face, name: str, nursery: trio.Nursery) -> None:
     broken = BROKEN[name]
     error = await failure_of(face, "greet", broken.fault, nursery=nursery)
     assert type(error) is broken.error, error
 
 
 @pytest.mark.parametrize("then", ["hold", "ping"])
-async def test_silence_ends_at_its_deadline_with_comments_or_without(
-    face: Face, then: str, nursery: trio.Nursery
-) -> None:
+async def test_silence_ends_at_its_deadline(face: Face, then: str, nursery: trio.Nursery) -> None:
     fault = Fault(5, then="ping" if then == "ping" else "hold")
     error = await failure_of(face, "greet", fault, nursery=nursery, idle=SHORT)
     assert isinstance(error, ProviderDeadlineError)
@@ -107,7 +103,7 @@ async def test_an_error_inside_a_200_is_told(face: Face, nursery: trio.Nursery) 
     assert "overloaded" in str(error)
 
 
-async def test_a_limit_is_told_with_how_long_to_wait(face: Face, nursery: trio.Nursery) -> None:
+async def test_rate_limit_reports_retry_delay(face: Face, nursery: trio.Nursery) -> None:
     error = await failure_of(face, "limit", *limits(face, RETRY_AFTER), nursery=nursery)
     assert isinstance(error, ProviderStatusError)
     assert error.status == 429
@@ -135,16 +131,14 @@ OWN: list[tuple[tuple[ServerName, Protocol], Deed, type[ProviderError]]] = [
     ids=["-".join((*face, deed)) for face, deed, _ in OWN],
     indirect=["face"],
 )
-async def test_a_fault_of_the_server_itself_is_a_typed_error(
+async def test_server_fault_is_a_typed_error(
     face: Face, deed: Deed, error: type[ProviderError], nursery: trio.Nursery
 ) -> None:
     raised = await failure_of(face, deed, nursery=nursery, idle=SHORT)
     assert type(raised) is error, raised
 
 
-async def test_what_ends_properly_but_without_a_reason_is_kept(
-    face: Face, nursery: trio.Nursery
-) -> None:
+async def test_response_without_finish_reason_is_kept(face: Face, nursery: trio.Nursery) -> None:
     # Some endpoints never tell a reason, so what they said cannot be told from what is cut here.
     await face.prepare("end")
     # llmock does so itself.
@@ -165,7 +159,7 @@ async def test_what_ends_properly_but_without_a_reason_is_kept(
 @pytest.mark.parametrize(
     "face", [("llmock", "openai"), ("llmock", "anthropic")], ids="-".join, indirect=True
 )
-async def test_a_line_that_is_no_json_is_skipped_and_told_of(face: Face) -> None:
+async def test_invalid_json_line_is_skipped_and_reported(face: Face) -> None:
     await face.prepare("garble")
     async with (
         open_runtime() as runtime,

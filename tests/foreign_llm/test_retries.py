@@ -53,9 +53,7 @@ async def test_a_limit_is_waited_out(face: Face, nursery: trio.Nursery) -> None:
 
 
 @pytest.mark.parametrize("then", ["close", "reset"])
-async def test_an_answer_that_breaks_off_is_made_again(
-    face: Face, then: str, nursery: trio.Nursery
-) -> None:
+async def test_broken_response_is_retried(face: Face, then: str, nursery: trio.Nursery) -> None:
     await face.prepare("greet", "greet")
     fault = Fault(5, more=40, then="close" if then == "close" else "reset")
     url = await faulty(nursery, face.url, fault)
@@ -65,9 +63,7 @@ async def test_an_answer_that_breaks_off_is_made_again(
     assert 0 < len(broken) < len(GREETING)
 
 
-async def test_an_overload_told_inside_a_200_is_gone_through(
-    face: Face, nursery: trio.Nursery
-) -> None:
+async def test_overload_inside_200_is_retried(face: Face, nursery: trio.Nursery) -> None:
     await face.prepare("greet", "greet")
     fault = Fault(5, insert=told_in_band(face) + LAST_CHUNK, then="close")
     url = await faulty(nursery, face.url, fault)
@@ -85,7 +81,7 @@ async def test_a_judge_of_clients_finds_nothing(face: Face, deeds: list[Deed]) -
 
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
 @pytest.mark.parametrize("face", [("aimock", "openai")], ids=["aimock"], indirect=True)
-async def test_all_finish_at_a_server_that_refuses_a_third(face: Face, protocol: Protocol) -> None:
+async def test_all_runs_finish_despite_refusals(face: Face, protocol: Protocol) -> None:
     # It throws dice, so how often it is asked differs; that a refusal costs one request does not.
     face = attrs.evolve(face, protocol=protocol)
     options = face.options(headers={"x-aimock-chaos-ratelimit": "0.33"})

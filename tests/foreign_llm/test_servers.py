@@ -21,7 +21,7 @@ def held(program: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def test_a_program_and_its_children_end_with_the_standard_input() -> None:
+def test_server_tree_ends_with_stdin() -> None:
     with held(FAMILY) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -73,7 +73,7 @@ def test_a_server_that_is_missing_is_named(
         pass
 
 
-def test_the_model_goes_through_each_of_its_texts_and_no_token_twice() -> None:
+def test_tiny_model_repeats_its_texts() -> None:
     tokens, kinds, paths = vocabulary()
     assert len(tokens) == len(set(tokens)) == len(kinds)
     inner = [token for path in paths for token in path[:-1]]

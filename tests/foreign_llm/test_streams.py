@@ -59,19 +59,19 @@ async def test_an_answer_streams_as_it_is_made(face: Face) -> None:
     assert result.usage.output_tokens > 0
 
 
-async def test_tools_run_at_once_and_the_loop_comes_to_its_end(face: Face) -> None:
+async def test_tools_run_in_parallel_to_completion(face: Face) -> None:
     await face.prepare("look")
     await check_loop(face.options(tools=[barometer()]))
 
 
-async def test_what_comes_byte_by_byte_is_the_same(face: Face, nursery: trio.Nursery) -> None:
+async def test_single_byte_reads_change_nothing(face: Face, nursery: trio.Nursery) -> None:
     await face.prepare("look")
     slow = Fault(piece=1)
     url = await faulty(nursery, face.url, slow, slow)
     await check_loop(face.options(url=url, tools=[barometer()]))
 
 
-async def test_a_server_takes_back_the_history_that_it_made(face: Face) -> None:
+async def test_server_accepts_its_own_history(face: Face) -> None:
     await face.prepare("greet", "look", "greet")
     async with open_runtime() as runtime:
         first = await runtime.run("greet", face.options(), session_id="s")

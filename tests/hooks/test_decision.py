@@ -37,13 +37,13 @@ for _ in range(2_000):
         ({"modified_output": DEEP}, "modified_output: dict is nested too deeply"),
     ],
 )
-def test_what_could_be_neither_sent_nor_stored_is_refused(fields: Any, says: str) -> None:
+def test_unsendable_decision_is_refused(fields: Any, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         HookDecision(**fields)
     assert str(caught.value).startswith(f"HookDecision: {says}")
 
 
-def test_a_result_is_whatever_a_tool_may_return() -> None:
+def test_result_accepts_any_tool_output() -> None:
     assert HookDecision(modified_output=[TextBlock("a")]).modified_output == [  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
         {"type": "text", "text": "a"}
     ]

@@ -38,7 +38,7 @@ EVERYTHING = HookDecision(
         PostToolUseEvent(tool_name="f", tool_input={}, tool_use_id="c", tool_result="r"),
     ],
 )
-def test_a_decision_that_rewrites_nothing_leaves_an_event_the_very_same(event: PhaseEvent) -> None:
+def test_unchanged_decision_keeps_the_same_event(event: PhaseEvent) -> None:
     assert event.rewritten(HookDecision()) is event
     rewritten = event.rewritten(EVERYTHING)
     assert (rewritten is event) == isinstance(event, StopEvent)
@@ -47,7 +47,7 @@ def test_a_decision_that_rewrites_nothing_leaves_an_event_the_very_same(event: P
     assert event.tool == ("f" if isinstance(event, PreToolUseEvent | PostToolUseEvent) else "")
 
 
-def test_an_answer_can_only_be_rewritten_as_text() -> None:
+def test_response_is_rewritten_as_text_only() -> None:
     event = AfterModelEvent(answer=ModelCompleted(()), text="said", iteration=1)
     with pytest.raises(ConfigError, match="modified_output must be text here; got dict"):
         event.rewritten(HookDecision(modified_output={}))

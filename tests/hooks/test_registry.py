@@ -64,7 +64,7 @@ nameless = partial(look)
 
 
 @pytest.mark.feature("WICK-035", "WICK-041")
-def test_a_hook_takes_part_in_what_it_overrides_and_in_nothing_else() -> None:
+def test_hook_joins_only_overridden_phases() -> None:
     chain = compile_hooks(Guard())
     assert [phase for phase in Phase if chain.row(phase)] == [Phase.BEFORE_TOOL]
     assert chain
@@ -73,7 +73,7 @@ def test_a_hook_takes_part_in_what_it_overrides_and_in_nothing_else() -> None:
 
 
 @pytest.mark.feature("WICK-042", "OAS-012", "ASDK-003")
-def test_the_first_registered_is_the_first_asked_whatever_its_kind() -> None:
+def test_hooks_run_in_registration_order() -> None:
     assert names(
         [Guard(), {"pre_tool_use": [look, look_around]}, Aliased()], Phase.BEFORE_TOOL
     ) == [
@@ -84,7 +84,7 @@ def test_the_first_registered_is_the_first_asked_whatever_its_kind() -> None:
     ]
 
 
-def test_another_name_of_a_phase_means_the_phase() -> None:
+def test_phase_aliases_name_the_same_phase() -> None:
     assert names(Aliased(), Phase.ON_STOP) == ["aliased"]
     assert names(dict.fromkeys(ALIASES, look), Phase.AFTER_MODEL) == ["look"]
     assert phase_named("before_model_call") is Phase.BEFORE_MODEL
@@ -132,7 +132,7 @@ def test_what_has_no_name_is_called_unnamed() -> None:
         (Guard, "a mapping from phases to functions, or several; got <class"),
     ],
 )
-def test_a_mistake_is_told_where_it_is_made(hooks: object, says: str) -> None:
+def test_mistake_raises_at_registration(hooks: object, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         compile_hooks(cast(Hooks, hooks))
     assert says in str(caught.value)
@@ -142,14 +142,14 @@ def test_a_matcher_may_stand_for_one_function() -> None:
     assert names({"pre_tool_use": HookMatcher("a", look)}, Phase.BEFORE_TOOL) == ["look"]
 
 
-def test_a_name_that_is_no_text_is_refused() -> None:
+def test_non_text_name_is_refused() -> None:
     hook = Guard()
     hook.name = cast(str, 5)
     with pytest.raises(ConfigError, match="a hook's name must be text; got 5"):
         compile_hooks(hook)
 
 
-def test_a_method_with_nearly_the_name_of_a_phase_is_a_slip() -> None:
+def test_misspelt_phase_method_is_refused() -> None:
     class Slip(Hook):
         async def befor_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
             """Never called, whatever it would refuse."""
@@ -167,7 +167,7 @@ def test_a_method_with_nearly_the_name_of_a_phase_is_a_slip() -> None:
     assert compile_hooks(Helped())
 
 
-def test_two_names_of_one_phase_on_one_hook_are_refused() -> None:
+def test_duplicate_phase_names_are_refused() -> None:
     class Twice(Guard):
         async def pre_tool_use(self, event: PreToolUseEvent, ctx: HookContext) -> None:
             """The same again."""
@@ -176,7 +176,7 @@ def test_two_names_of_one_phase_on_one_hook_are_refused() -> None:
         compile_hooks(Twice())
 
 
-def test_what_is_not_written_in_python_may_be_a_hook_too() -> None:
+def test_extension_types_can_be_hooks() -> None:
     assert names({"stop": dict}, Phase.ON_STOP) == ["dict"]
     assert names({"stop": everything}, Phase.ON_STOP) == ["everything"]
 
@@ -203,15 +203,13 @@ def matched(matcher: str | None, tool: str) -> bool:
         ("[EF]dit?", ["Edit1", "Fdit2"], ["Edit"]),
     ],
 )
-def test_a_matcher_is_names_and_globs_parted_by_bars(
-    matcher: str | None, yes: list[str], no: list[str]
-) -> None:
+def test_matcher_is_names_and_globs(matcher: str | None, yes: list[str], no: list[str]) -> None:
     assert [tool for tool in yes if not matched(matcher, tool)] == []
     assert [tool for tool in no if matched(matcher, tool)] == []
 
 
 @given(st.lists(st.text("abcE_", min_size=1), min_size=1), st.text("abcE_"))
-def test_a_matcher_of_plain_names_is_a_set_of_them(parts: list[str], tool: str) -> None:
+def test_plain_matcher_is_a_set(parts: list[str], tool: str) -> None:
     assert matched("|".join(parts), tool) == (tool in parts)
 
 

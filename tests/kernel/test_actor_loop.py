@@ -66,7 +66,7 @@ def breaking(*, letters: int = 1, capacity: int = 10) -> tuple[Owner, BreakingMa
 # Clause 1: typed methods, answered at once where nothing is waited for.
 
 
-async def test_what_needs_no_waiting_is_answered_without_a_checkpoint(owner: Owner) -> None:
+async def test_nowait_request_needs_no_checkpoint(owner: Owner) -> None:
     with assert_no_checkpoints():
         owner.statistics()
         await owner.submit(Request(value))
@@ -80,9 +80,7 @@ async def test_an_ask_gives_back_the_typed_value(owner: Owner) -> None:
 # Clause 2: the loop never runs user code, never blocks and never limits.
 
 
-async def test_a_stuck_worker_does_not_hold_up_another_request(
-    owner: Owner, nursery: trio.Nursery
-) -> None:
+async def test_stuck_worker_blocks_no_request(owner: Owner, nursery: trio.Nursery) -> None:
     stuck = [Attempt(nursery, lambda: owner.ask(forever)) for _ in range(50)]
     await wait_all_tasks_blocked()
     assert await owner.ask(value) == "value"
@@ -90,7 +88,7 @@ async def test_a_stuck_worker_does_not_hold_up_another_request(
     assert owner.statistics().mailbox.depth == 0
 
 
-async def test_each_request_is_worked_on_by_a_task_of_its_own(nursery: trio.Nursery) -> None:
+async def test_each_request_has_its_own_task(nursery: trio.Nursery) -> None:
     owner = Owner("tester")
     loops: list[trio.lowlevel.Task] = []
 
@@ -107,7 +105,7 @@ async def test_each_request_is_worked_on_by_a_task_of_its_own(nursery: trio.Nurs
     assert not tasks & {*loops, trio.lowlevel.current_task()}
 
 
-async def test_a_request_may_be_started_past_the_mailbox(owner: Owner) -> None:
+async def test_request_may_bypass_the_mailbox(owner: Owner) -> None:
     token = tenant.set("an asker")
 
     async def see() -> str:
@@ -124,9 +122,7 @@ async def test_a_request_may_be_started_past_the_mailbox(owner: Owner) -> None:
     assert (found.live, found.mailbox.peak) == (0, 0)
 
 
-async def test_a_worker_sees_the_context_variables_of_its_asker(
-    owner: Owner, nursery: trio.Nursery
-) -> None:
+async def test_worker_sees_context_of_its_caller(owner: Owner, nursery: trio.Nursery) -> None:
     async def see_and_set() -> str:
         seen = tenant.get()
         tenant.set("changed by a worker")
@@ -144,7 +140,7 @@ async def test_a_worker_sees_the_context_variables_of_its_asker(
     assert await owner.ask(see_and_set) == "nobody"
 
 
-async def test_a_background_task_holds_nothing_of_whoever_needed_it_first(owner: Owner) -> None:
+async def test_background_task_uses_actor_context(owner: Owner) -> None:
     seen: list[str] = []
 
     async def look() -> None:
@@ -163,9 +159,7 @@ async def test_a_background_task_holds_nothing_of_whoever_needed_it_first(owner:
 
 
 @pytest.mark.parametrize("where", ["loop", "background"])
-async def test_a_crash_resolves_every_queued_and_pending_request_and_names_the_bug(
-    nursery: trio.Nursery, where: str
-) -> None:
+async def test_crash_resolves_all_requests_with_cause(nursery: trio.Nursery, where: str) -> None:
     owner, mailbox = breaking(letters=1, capacity=2)
     told: list[Exception] = []
     owner.on_crash = told.append
@@ -206,7 +200,7 @@ async def test_asks_after_a_crash_raise_it_too(nursery: trio.Nursery) -> None:
         owner.start_background(forever)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
-async def test_an_adopted_request_is_resolved_by_the_actors_end(nursery: trio.Nursery) -> None:
+async def test_adopted_request_resolves_at_actor_end(nursery: trio.Nursery) -> None:
     owner, mailbox = breaking(letters=0)
     adopted = Request[str]()
     owner.adopt(adopted)
@@ -219,7 +213,7 @@ async def test_an_adopted_request_is_resolved_by_the_actors_end(nursery: trio.Nu
     assert isinstance(asker.error, ActorCrashed)
 
 
-async def test_a_cancel_of_the_actor_tells_its_askers_that_it_is_closed(
+async def test_cancelled_actor_reports_closed(
     nursery: trio.Nursery,
 ) -> None:
     owner = Owner("tester")
@@ -234,7 +228,7 @@ async def test_a_cancel_of_the_actor_tells_its_askers_that_it_is_closed(
         await owner.ask(value)
 
 
-async def test_the_failure_of_another_actor_is_told_instead_of_closed(
+async def test_other_failure_is_reported_over_closed(
     nursery: trio.Nursery,
 ) -> None:
     owner = Owner("tester")
@@ -252,7 +246,7 @@ async def test_the_failure_of_another_actor_is_told_instead_of_closed(
 # Clause 4, through a mailbox.
 
 
-async def test_a_cancelled_asker_joins_its_worker_through_the_mailbox(
+async def test_cancelled_caller_joins_worker_through_mailbox(
     owner: Owner, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     log: list[str] = []
@@ -273,7 +267,7 @@ async def test_a_cancelled_asker_joins_its_worker_through_the_mailbox(
     assert owner.statistics().live == 0
 
 
-async def test_a_request_withdrawn_from_the_mailbox_is_never_worked_on(
+async def test_withdrawn_request_is_never_performed(
     nursery: trio.Nursery,
 ) -> None:
     owner = Owner("tester")
@@ -293,7 +287,7 @@ async def test_a_request_withdrawn_from_the_mailbox_is_never_worked_on(
     assert log == []
 
 
-async def test_a_cancel_while_the_mailbox_is_full_has_queued_nothing(
+async def test_cancelled_put_queues_nothing(
     nursery: trio.Nursery,
 ) -> None:
     owner = Owner("tester", capacity=1)
@@ -313,7 +307,7 @@ async def test_a_cancel_while_the_mailbox_is_full_has_queued_nothing(
 # Clause 5: whose exception it is.
 
 
-async def test_a_requests_exception_goes_to_its_asker_and_the_actor_goes_on(owner: Owner) -> None:
+async def test_request_exception_reaches_only_its_caller(owner: Owner) -> None:
     async def fails() -> None:
         raise Bug("of the work")
 
@@ -322,7 +316,7 @@ async def test_a_requests_exception_goes_to_its_asker_and_the_actor_goes_on(owne
     assert await owner.ask(value) == "value"
 
 
-async def test_an_exception_of_the_actors_own_loop_stops_it_with_actor_crashed(
+async def test_loop_exception_crashes_the_actor(
     nursery: trio.Nursery,
 ) -> None:
     owner, mailbox = breaking(letters=0)
@@ -338,7 +332,7 @@ async def test_an_exception_of_the_actors_own_loop_stops_it_with_actor_crashed(
 # Clause 6: closing.
 
 
-async def test_closing_takes_no_more_and_ends_when_the_last_request_is_done(
+async def test_close_drains_the_last_request(
     nursery: trio.Nursery,
 ) -> None:
     owner = Owner("tester")
@@ -386,7 +380,7 @@ async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> N
         owner.start_background(bug_free)
 
 
-async def test_between_the_end_of_the_last_task_and_its_own_an_actor_starts_none(
+async def test_ending_actor_starts_no_task(
     nursery: trio.Nursery,
 ) -> None:
     owner = Owner("tester")
@@ -416,7 +410,7 @@ async def test_between_the_end_of_the_last_task_and_its_own_an_actor_starts_none
 # Clause 8: statistics.
 
 
-async def test_an_actor_reports_its_live_requests_and_its_mailbox(nursery: trio.Nursery) -> None:
+async def test_statistics_show_requests_and_mailbox(nursery: trio.Nursery) -> None:
     owner = Owner("tester", capacity=7)
     attempts = [Attempt(nursery, lambda: owner.ask(value)) for _ in range(3)]
     await wait_all_tasks_blocked()

@@ -28,7 +28,7 @@ async def queue_up(
     return attempts
 
 
-async def test_a_free_slot_is_taken_and_given_back_without_a_checkpoint() -> None:
+async def test_free_slot_needs_no_checkpoint() -> None:
     slots = FairSlots(1, 1)
     with assert_no_checkpoints():  # clause 1
         await slots.acquire("a")
@@ -36,7 +36,7 @@ async def test_a_free_slot_is_taken_and_given_back_without_a_checkpoint() -> Non
         assert slots.statistics().used == 0
 
 
-async def test_free_slots_go_round_robin_by_key_and_first_come_first_served_within_one(
+async def test_slots_alternate_by_key(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(1)
@@ -50,7 +50,7 @@ async def test_free_slots_go_round_robin_by_key_and_first_come_first_served_with
     assert "".join(log) == "abcabaa"
 
 
-async def test_a_key_with_hundreds_of_waiters_does_not_hold_up_another(
+async def test_many_waiters_do_not_block_others(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(2)
@@ -67,7 +67,7 @@ async def test_a_key_with_hundreds_of_waiters_does_not_hold_up_another(
     assert log == ["b"], "the second turn at the latest"
 
 
-async def test_a_key_holds_no_more_than_its_own_bound_while_slots_are_free(
+async def test_key_stays_within_its_own_limit(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(10, per_key=2)
@@ -84,7 +84,7 @@ async def test_a_key_holds_no_more_than_its_own_bound_while_slots_are_free(
     assert log == ["a", "a", "b", "a"]
 
 
-async def test_a_key_at_its_bound_gets_its_turn_back_when_it_gives_a_slot(
+async def test_released_slot_restores_turn_of_key(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(3, per_key=2)
@@ -99,7 +99,7 @@ async def test_a_key_at_its_bound_gets_its_turn_back_when_it_gives_a_slot(
     assert log[4:] == ["a"]
 
 
-async def test_a_cancelled_wait_leaves_the_queue_and_holds_nothing(nursery: trio.Nursery) -> None:
+async def test_cancelled_wait_holds_nothing(nursery: trio.Nursery) -> None:
     slots = FairSlots(1)
     await slots.acquire("holder")
     log: list[str] = []
@@ -117,7 +117,7 @@ async def test_a_cancelled_wait_leaves_the_queue_and_holds_nothing(nursery: trio
         await slots.acquire("b")
 
 
-async def test_a_slot_granted_in_the_tick_of_the_cancel_is_held(nursery: trio.Nursery) -> None:
+async def test_slot_granted_during_cancel_is_held(nursery: trio.Nursery) -> None:
     slots = FairSlots(1)
     await slots.acquire("holder")
     waiting = Attempt(nursery, partial(slots.acquire, "a"))
@@ -129,7 +129,7 @@ async def test_a_slot_granted_in_the_tick_of_the_cancel_is_held(nursery: trio.Nu
     assert slots.statistics().used == 1
 
 
-async def test_a_cancel_in_the_tick_before_the_grant_passes_the_slot_on(
+async def test_cancel_before_grant_passes_slot_on(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(1)
@@ -141,7 +141,7 @@ async def test_a_cancel_in_the_tick_before_the_grant_passes_the_slot_on(
     assert (first.outcome, second.outcome) == ("cancelled", "value")
 
 
-async def test_first_goes_before_its_keys_other_waiters_and_takes_the_next_turn(
+async def test_first_waiter_precedes_others_of_key(
     nursery: trio.Nursery,
 ) -> None:
     slots = FairSlots(1)
@@ -163,7 +163,7 @@ async def test_first_goes_before_its_keys_other_waiters_and_takes_the_next_turn(
     assert log == ["first", "b"]
 
 
-async def test_first_does_not_break_the_bound_of_its_key(nursery: trio.Nursery) -> None:
+async def test_first_waiter_respects_the_limit(nursery: trio.Nursery) -> None:
     slots = FairSlots(5, per_key=1)
     await slots.acquire("a")
     waiting = Attempt(nursery, partial(slots.acquire, "a", first=True))
@@ -198,7 +198,7 @@ PROGRAMS = st.lists(
 
 
 @given(program=PROGRAMS, total=st.integers(1, 4), per_key=st.integers(1, 3), seed=st.integers(0))
-def test_the_bounds_hold_and_nobody_starves_and_the_counts_return_to_zero(
+def test_limits_hold_without_starvation(
     program: Program, total: int, per_key: int, seed: int
 ) -> None:
     slots = FairSlots(total, per_key)

@@ -10,14 +10,14 @@ from agent_actors.kernel.mailbox import Mailbox
 from tests.actors.helpers import Attempt
 
 
-async def test_letters_are_taken_in_the_order_of_putting() -> None:
+async def test_letters_keep_their_order() -> None:
     mailbox = Mailbox[int](3)
     for letter in range(3):
         await mailbox.put(letter)
     assert [await mailbox.get() for _ in range(3)] == [0, 1, 2]
 
 
-async def test_putting_and_taking_do_not_checkpoint_while_there_is_room() -> None:
+async def test_put_and_take_need_no_checkpoint() -> None:
     mailbox = Mailbox[str](1)
     with assert_no_checkpoints():  # clause 1
         await mailbox.put("first")
@@ -26,7 +26,7 @@ async def test_putting_and_taking_do_not_checkpoint_while_there_is_room() -> Non
         mailbox.statistics()
 
 
-async def test_a_full_mailbox_makes_the_sender_wait_and_keeps_the_order(
+async def test_full_mailbox_blocks_senders_in_order(
     nursery: trio.Nursery,
 ) -> None:
     mailbox = Mailbox[str](1)
@@ -53,7 +53,7 @@ async def test_a_cancelled_put_has_left_nothing(nursery: trio.Nursery) -> None:
         mailbox.get_nowait()
 
 
-async def test_a_closed_mailbox_gives_out_what_waits_and_then_ends() -> None:
+async def test_closed_mailbox_drains_then_ends() -> None:
     mailbox = Mailbox[str](2)
     mailbox.put_nowait("first")
     mailbox.put_nowait("second")
@@ -66,7 +66,7 @@ async def test_a_closed_mailbox_gives_out_what_waits_and_then_ends() -> None:
         await mailbox.get()
 
 
-async def test_abandoning_throws_away_what_waits_and_tells_the_senders(
+async def test_abandon_discards_letters_and_wakes_senders(
     nursery: trio.Nursery,
 ) -> None:
     mailbox = Mailbox[str](1)
@@ -80,7 +80,7 @@ async def test_abandoning_throws_away_what_waits_and_tells_the_senders(
     assert mailbox.statistics().depth == 0
 
 
-async def test_a_mailbox_reports_its_depth_its_peak_and_its_capacity(
+async def test_statistics_show_depth_peak_and_capacity(
     nursery: trio.Nursery,
 ) -> None:
     """Clause 8."""

@@ -48,7 +48,7 @@ def taken(nursery: trio.Nursery, request: Request[str]) -> None:
 # Clause 3: a reply cannot fail.
 
 
-async def test_a_reply_is_resolved_without_a_checkpoint_and_wakes_every_waiter(
+async def test_reply_needs_no_checkpoint(
     nursery: trio.Nursery,
 ) -> None:
     request = Request[str]()
@@ -62,7 +62,7 @@ async def test_a_reply_is_resolved_without_a_checkpoint_and_wakes_every_waiter(
     assert settled.outcome == "value"
 
 
-async def test_a_reply_to_an_asker_that_has_gone_is_ignored(nursery: trio.Nursery) -> None:
+async def test_reply_without_caller_is_ignored(nursery: trio.Nursery) -> None:
     request = Request[str]()
     asker = Attempt(nursery, request.settled)
     await wait_all_tasks_blocked()
@@ -73,7 +73,7 @@ async def test_a_reply_to_an_asker_that_has_gone_is_ignored(nursery: trio.Nurser
     assert request.result() == "value"
 
 
-async def test_only_the_first_outcome_of_a_request_counts() -> None:
+async def test_only_the_first_outcome_counts() -> None:
     request = Request[str]()
     request.resolve("first")
     request.resolve("second")
@@ -88,7 +88,7 @@ async def test_only_the_first_outcome_of_a_request_counts() -> None:
         await failed.wait()
 
 
-async def test_what_a_worker_reaches_after_the_actor_has_answered_for_it_does_not_count(
+async def test_late_worker_value_is_ignored(
     nursery: trio.Nursery,
 ) -> None:
     work = Work("late")
@@ -105,7 +105,7 @@ async def test_what_a_worker_reaches_after_the_actor_has_answered_for_it_does_no
     assert (request.queued, request.has_value) == (False, False)
 
 
-async def test_the_workers_finally_resolves_when_the_worker_is_torn_down() -> None:
+async def test_finally_resolves_a_cancelled_worker() -> None:
     # Nobody waits here: an asker whose reply is lost could not even be cancelled.
     work = Work()
     request = Request(work)
@@ -119,7 +119,7 @@ async def test_the_workers_finally_resolves_when_the_worker_is_torn_down() -> No
         request.result()
 
 
-async def test_the_workers_finally_resolves_when_the_work_is_no_exception_but_worse() -> None:
+async def test_finally_resolves_on_base_exceptions() -> None:
     async def leave() -> str:
         raise SystemExit
 
@@ -135,7 +135,7 @@ async def test_the_workers_finally_resolves_when_the_work_is_no_exception_but_wo
 # Clause 4: structured across the mailbox.
 
 
-async def test_a_cancelled_asker_withdraws_a_request_that_nobody_took(
+async def test_cancelled_caller_withdraws_queued_request(
     nursery: trio.Nursery,
 ) -> None:
     request = Request(Work())
@@ -149,7 +149,7 @@ async def test_a_cancelled_asker_withdraws_a_request_that_nobody_took(
     assert not request.take()
 
 
-async def test_an_asker_whose_scope_is_cancelled_before_it_waits_withdraws_at_once() -> None:
+async def test_precancelled_caller_withdraws_immediately() -> None:
     request = Request(Work())
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -158,7 +158,7 @@ async def test_an_asker_whose_scope_is_cancelled_before_it_waits_withdraws_at_on
     assert not request.take()
 
 
-async def test_a_cancelled_asker_goes_on_only_when_the_workers_finally_has_ended(
+async def test_cancelled_caller_waits_for_worker_end(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     work = Work(cleanup=5.0)
@@ -175,7 +175,7 @@ async def test_a_cancelled_asker_goes_on_only_when_the_workers_finally_has_ended
     assert work.log == ["begun", "ended"]
 
 
-async def test_a_value_reached_in_the_tick_of_the_cancel_is_returned(
+async def test_value_during_cancel_is_returned(
     nursery: trio.Nursery,
 ) -> None:
     work = Work("lease")
@@ -197,7 +197,7 @@ async def test_a_value_reached_in_the_tick_of_the_cancel_is_returned(
     assert asker.outcome == "cancelled", "its Cancelled comes at the next checkpoint"
 
 
-async def test_a_cancel_in_the_tick_before_the_value_ends_the_work(nursery: trio.Nursery) -> None:
+async def test_cancel_before_value_ends_work(nursery: trio.Nursery) -> None:
     work = Work()
     request = Request(work)
     asker = Attempt(nursery, request.wait)
@@ -210,7 +210,7 @@ async def test_a_cancel_in_the_tick_before_the_value_ends_the_work(nursery: trio
     assert work.log == ["begun", "ended"]
 
 
-async def test_a_value_reached_while_the_worker_cleans_up_after_the_cancel_is_returned(
+async def test_value_during_cleanup_is_returned(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async def commit() -> str:
@@ -232,7 +232,7 @@ async def test_a_value_reached_while_the_worker_cleans_up_after_the_cancel_is_re
     assert got == ["committed"]
 
 
-async def test_work_that_was_cancelled_before_its_worker_ran_does_not_begin(
+async def test_work_cancelled_early_never_begins(
     nursery: trio.Nursery,
 ) -> None:
     work = Work()
@@ -246,7 +246,7 @@ async def test_work_that_was_cancelled_before_its_worker_ran_does_not_begin(
     assert work.log == []
 
 
-async def test_waiting_for_settled_is_safe_to_cancel_and_the_work_goes_on(
+async def test_wait_done_is_safely_cancellable(
     nursery: trio.Nursery,
 ) -> None:
     work = Work()
@@ -266,7 +266,7 @@ async def test_waiting_for_settled_is_safe_to_cancel_and_the_work_goes_on(
         await request.settled()
 
 
-async def test_one_waiters_cancel_ends_the_work_for_all_of_them(
+async def test_cancel_of_one_waiter_ends_work(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     request = Request(Work(cleanup=1.0))
@@ -281,7 +281,7 @@ async def test_one_waiters_cancel_ends_the_work_for_all_of_them(
     assert isinstance(second.error, RequestCancelled)
 
 
-async def test_one_waiters_cancel_withdraws_for_all_of_them(nursery: trio.Nursery) -> None:
+async def test_cancel_of_one_waiter_withdraws_request(nursery: trio.Nursery) -> None:
     request = Request(Work())
     first, second = Attempt(nursery, request.wait), Attempt(nursery, request.wait)
     await wait_all_tasks_blocked()
@@ -291,7 +291,7 @@ async def test_one_waiters_cancel_withdraws_for_all_of_them(nursery: trio.Nurser
     assert isinstance(second.error, RequestCancelled)
 
 
-async def test_a_cancel_from_the_side_of_the_request_is_told_to_its_worker(
+async def test_request_cancel_reaches_the_worker(
     nursery: trio.Nursery,
 ) -> None:
     reasons: list[str] = []
@@ -315,7 +315,7 @@ async def test_a_cancel_from_the_side_of_the_request_is_told_to_its_worker(
         request.result()
 
 
-async def test_work_that_ends_itself_is_told_the_reason_instead_of_being_cancelled(
+async def test_self_ending_work_reports_its_reason(
     nursery: trio.Nursery,
 ) -> None:
     reasons: list[str] = []
@@ -341,7 +341,7 @@ async def test_work_that_ends_itself_is_told_the_reason_instead_of_being_cancell
 # Work that has a deadline.
 
 
-async def test_work_that_misses_its_deadline_has_the_value_that_was_made_for_that(
+async def test_missed_deadline_returns_its_value(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async def work() -> str:
@@ -355,7 +355,7 @@ async def test_work_that_misses_its_deadline_has_the_value_that_was_made_for_tha
     assert trio.current_time() == 5
 
 
-async def test_work_that_ends_in_time_or_all_the_same_keeps_its_own_value(
+async def test_timely_work_keeps_its_value(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async def work(seconds: float) -> str:
@@ -370,7 +370,7 @@ async def test_work_that_ends_in_time_or_all_the_same_keeps_its_own_value(
         assert await request.wait() == "done"
 
 
-async def test_a_cancel_while_late_work_cleans_up_counts_and_not_the_deadline(
+async def test_cancel_outranks_the_deadline_in_cleanup(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     async def work() -> str:
@@ -391,9 +391,7 @@ async def test_a_cancel_while_late_work_cleans_up_counts_and_not_the_deadline(
         request.result()
 
 
-async def test_late_work_that_fails_on_its_way_out_has_failed(
-    nursery: trio.Nursery, autojump_clock: MockClock
-) -> None:
+async def test_late_failure_is_a_failure(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     async def work() -> str:
         request.expire_at(trio.current_time() + 5, lambda: "late")
         try:
@@ -407,7 +405,7 @@ async def test_late_work_that_fails_on_its_way_out_has_failed(
         await request.wait()
 
 
-async def test_a_request_that_is_done_holds_on_to_nothing_of_its_work() -> None:
+async def test_done_request_holds_no_references() -> None:
     class Held:
         async def work(self) -> str:
             return "done"
@@ -423,7 +421,7 @@ async def test_a_request_that_is_done_holds_on_to_nothing_of_its_work() -> None:
 # Clause 5: a request's exception goes to its asker.
 
 
-async def test_what_the_work_raises_goes_to_its_asker_and_to_nobody_else(
+async def test_work_exception_reaches_only_its_caller(
     nursery: trio.Nursery,
 ) -> None:
     async def work() -> str:
@@ -436,7 +434,7 @@ async def test_what_the_work_raises_goes_to_its_asker_and_to_nobody_else(
     assert isinstance(asker.error, Bug)
 
 
-async def test_what_cancelled_work_raises_on_its_way_out_goes_to_its_asker(
+async def test_cancelled_work_may_still_raise(
     nursery: trio.Nursery,
 ) -> None:
     async def work() -> str:
@@ -457,7 +455,7 @@ async def test_what_cancelled_work_raises_on_its_way_out_goes_to_its_asker(
 # The rest of a request.
 
 
-async def test_a_callback_is_called_at_the_outcome_or_at_once_when_there_is_one() -> None:
+async def test_callback_runs_once_at_outcome() -> None:
     calls: list[str] = []
     request = Request[str]()
     request.on_done(lambda: calls.append("before"))
@@ -469,7 +467,7 @@ async def test_a_callback_is_called_at_the_outcome_or_at_once_when_there_is_one(
     assert request.has_value
 
 
-async def test_a_request_keeps_the_context_in_which_it_was_made(nursery: trio.Nursery) -> None:
+async def test_request_keeps_its_context(nursery: trio.Nursery) -> None:
     async def work() -> str:
         return tenant.get()
 
@@ -482,7 +480,7 @@ async def test_a_request_keeps_the_context_in_which_it_was_made(nursery: trio.Nu
     assert await request.wait() == "asker"
 
 
-async def test_work_whose_actor_has_answered_before_its_worker_ran_does_not_begin(
+async def test_answered_request_never_begins(
     nursery: trio.Nursery,
 ) -> None:
     work = Work()

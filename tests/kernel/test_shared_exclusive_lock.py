@@ -24,7 +24,7 @@ def outcomes(attempts: list[Attempt[None]]) -> list[str]:
     return [attempt.outcome for attempt in attempts]
 
 
-async def test_shared_turns_are_taken_together_without_a_checkpoint() -> None:
+async def test_shared_locks_need_no_checkpoint() -> None:
     turns = Turns()
     with assert_no_checkpoints():
         await turns.acquire(exclusive=False)
@@ -46,7 +46,7 @@ async def test_an_exclusive_turn_is_alone(nursery: trio.Nursery) -> None:
     assert outcomes(attempts) == ["value", "value", "value", "waiting"]
 
 
-async def test_a_waiting_exclusive_turn_holds_back_later_shared_ones(
+async def test_waiting_exclusive_blocks_later_shared(
     nursery: trio.Nursery,
 ) -> None:
     turns = Turns()
@@ -60,7 +60,7 @@ async def test_a_waiting_exclusive_turn_holds_back_later_shared_ones(
     assert outcomes(attempts) == ["value", "value", "value", "value"]
 
 
-async def test_those_behind_a_withdrawn_exclusive_turn_go_on(nursery: trio.Nursery) -> None:
+async def test_withdrawn_exclusive_lets_followers_continue(nursery: trio.Nursery) -> None:
     turns = Turns()
     attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE, SHARED, EXCLUSIVE)
     attempts[1].scope.cancel()
@@ -68,7 +68,7 @@ async def test_those_behind_a_withdrawn_exclusive_turn_go_on(nursery: trio.Nurse
     assert outcomes(attempts) == ["value", "cancelled", "value", "waiting"]
 
 
-async def test_a_turn_granted_in_the_tick_of_the_cancel_is_held(nursery: trio.Nursery) -> None:
+async def test_lock_granted_during_cancel_is_held(nursery: trio.Nursery) -> None:
     turns = Turns()
     first, second, third = await in_line(nursery, turns, EXCLUSIVE, EXCLUSIVE, EXCLUSIVE)
     turns.release(exclusive=True)

@@ -28,7 +28,7 @@ async def test_each_rings_at_its_time_and_once(autojump_clock: trio.testing.Mock
     assert (early.rung, late.rung) == ([start + 10], [start + 20])
 
 
-async def test_a_later_setting_takes_the_place_of_an_earlier_one(
+async def test_later_deadline_replaces_earlier_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     alarms = Alarms()
@@ -40,7 +40,7 @@ async def test_a_later_setting_takes_the_place_of_an_earlier_one(
     assert bell.rung == [start + 50]
 
 
-async def test_what_is_cleared_or_never_due_does_not_ring(
+async def test_cleared_timer_does_not_fire(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     alarms = Alarms()
@@ -54,7 +54,7 @@ async def test_what_is_cleared_or_never_due_does_not_ring(
     assert cleared.rung == never.rung == []
 
 
-async def test_one_that_rings_may_silence_another_of_the_same_moment(
+async def test_timer_may_clear_simultaneous_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     alarms = Alarms()
@@ -67,7 +67,7 @@ async def test_one_that_rings_may_silence_another_of_the_same_moment(
     assert (first.rung, second.rung) == ([due], [])
 
 
-async def test_the_task_ends_with_the_last_alarm_and_starts_again_with_the_next() -> None:
+async def test_task_ends_and_restarts_with_timers() -> None:
     alarms = Alarms()
     bell = Bell(alarms)
     before = trio.lowlevel.current_statistics().tasks_living
@@ -80,7 +80,7 @@ async def test_the_task_ends_with_the_last_alarm_and_starts_again_with_the_next(
         assert trio.lowlevel.current_statistics().tasks_living == before
 
 
-async def test_an_alarm_set_in_the_moment_of_the_end_rings_too(
+async def test_timer_set_at_the_end_fires(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     alarms = Alarms()

@@ -37,7 +37,7 @@ def test_a_missing_model_is_refused_by_name(model: str) -> None:
 
 
 @pytest.mark.feature("OAS-003")
-def test_a_base_url_is_needed_unless_there_is_a_provider() -> None:
+def test_base_url_or_provider_is_required() -> None:
     with pytest.raises(ConfigError, match="base_url is missing"):
         AgentOptions(model="m")
     assert AgentOptions(model="m", provider=ScriptedModel([])).base_url == ""
@@ -74,7 +74,7 @@ def test_a_key_is_not_shown() -> None:
 
 
 @pytest.mark.feature("OAS-034", "ASDK-031")
-def test_empty_invalid_and_duplicate_tool_names_are_refused_by_name() -> None:
+def test_invalid_tool_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="twice"):
         AgentOptions(model="m", base_url=URL, tools=[named("twice"), named("twice")])
     with pytest.raises(ConfigError, match="name"):
@@ -109,6 +109,6 @@ def test_what_cannot_work_is_refused_by_name(more: Mapping[str, float], words: s
         ({"on_busy": "later"}, "must be one of"),
     ],
 )
-def test_a_runtime_that_cannot_work_is_refused_by_name(more: Mapping[str, int], words: str) -> None:
+def test_invalid_runtime_option_is_refused(more: Mapping[str, int], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build_runtime(**more)

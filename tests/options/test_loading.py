@@ -119,9 +119,7 @@ def test_a_file_without_anything_holds_no_field(write: Callable[[str, str], Path
         assert AgentOptions.from_file(write(name, ""), model="m", base_url=URL).model == "m"
 
 
-def test_a_folder_is_taken_from_that_of_the_file(
-    write: Callable[[str, str], Path], tmp_path: Path
-) -> None:
+def test_folder_is_relative_to_the_file(write: Callable[[str, str], Path], tmp_path: Path) -> None:
     path = write("a.yaml", f"{{model: m, base_url: '{URL}', cwd: work}}")
     assert AgentOptions.from_file(path).cwd == tmp_path / "work"
     assert AgentOptions.from_file(str(path), cwd="/").cwd == Path("/")
@@ -188,7 +186,7 @@ def test_secrets_come_from_the_environment(
         ("? [a]\n: 1", "not YAML: "),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_its_name(
+def test_file_mistake_names_the_file(
     text: str, told: str, write: Callable[[str, str], Path]
 ) -> None:
     path = write("a.yaml", text)
@@ -234,20 +232,20 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
             AgentOptions.from_file(path)
 
 
-def test_a_mark_of_the_order_of_bytes_is_no_content(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'\xef\xbb\xbf{"model": "m"}')
     assert AgentOptions.from_file(path, base_url=URL).model == "m"
 
 
-def test_a_wrong_field_beside_the_file_is_told_too(write: Callable[[str, str], Path]) -> None:
+def test_wrong_keyword_field_is_reported(write: Callable[[str, str], Path]) -> None:
     path = write("a.yaml", "model: m")
     with pytest.raises(ConfigError, match="did you mean 'base_url'"):
         from_file(path, base_ur=URL)
 
 
 @given(st.one_of(strategies.json_values(), strategies.json_objects()))
-def test_any_json_is_fields_or_a_told_mistake(
+def test_any_json_loads_or_raises_clearly(
     tmp_path_factory: pytest.TempPathFactory, value: object
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
@@ -328,7 +326,7 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
         ("TEMPRATURE", "1", "is not an option; did you mean AGENT_ACTORS_TEMPERATURE?"),
     ],
 )
-def test_a_mistake_in_a_variable_is_told_with_its_name(name: str, text: str, told: str) -> None:
+def test_variable_mistake_names_the_variable(name: str, text: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         fields_of_environ({f"AGENT_ACTORS_{name}": text, "PATH": "x"}, AgentOptions)
     assert str(caught.value).startswith(f"AGENT_ACTORS_{name}")

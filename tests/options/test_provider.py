@@ -33,7 +33,7 @@ def no_providers_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.feature("OAS-003", "OAS-077")
-async def test_the_name_of_a_profile_is_all_that_an_agent_needs(
+async def test_profile_name_alone_is_sufficient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert AgentOptions(model="qwen3", provider="ollama").resolved is not None
@@ -48,7 +48,7 @@ async def test_the_name_of_a_profile_is_all_that_an_agent_needs(
 
 
 @pytest.mark.feature("ASDK-021", "ASDK-023")
-async def test_anthropic_is_asked_in_its_own_protocol_with_its_own_key(
+async def test_anthropic_uses_its_protocol_and_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with ScriptedEndpoint(["Hello.", "Hello."]) as endpoint, open_runtime() as runtime:
@@ -68,7 +68,7 @@ async def test_anthropic_is_asked_in_its_own_protocol_with_its_own_key(
     assert "sk-1" not in repr(old.resolved)
 
 
-async def test_a_profile_of_ones_own_says_what_is_sent() -> None:
+async def test_own_profile_controls_the_request() -> None:
     async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
         profile = ProviderProfile(
             name="mine",
@@ -85,7 +85,7 @@ async def test_a_profile_of_ones_own_says_what_is_sent() -> None:
     assert "temperature" not in request.body
 
 
-async def test_a_dialect_that_does_not_ask_for_usage_wins_over_the_option() -> None:
+async def test_dialect_without_usage_overrides_option() -> None:
     async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
         options = AgentOptions(
             model="m", provider="mistral", base_url=endpoint.base_url, api_key="k"
@@ -96,7 +96,7 @@ async def test_a_dialect_that_does_not_ask_for_usage_wins_over_the_option() -> N
 
 
 @pytest.mark.feature("ASDK-026")
-async def test_the_model_of_a_call_wins_over_that_of_the_options(
+async def test_call_model_overrides_option_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AGENT_ACTORS_MODEL", "from-env")
@@ -122,7 +122,7 @@ async def test_the_model_of_a_call_wins_over_that_of_the_options(
     ]
 
 
-async def test_the_environment_names_the_model_of_a_provider_of_ones_own(
+async def test_environment_names_model_of_own_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = ScriptedModel(["Hello."])
@@ -135,7 +135,7 @@ async def test_the_environment_names_the_model_of_a_provider_of_ones_own(
         assert (await runtime.run("Hi", options)).text == "Hello."
 
 
-async def test_the_environment_names_the_endpoint_and_the_key(
+async def test_environment_supplies_endpoint_and_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
@@ -160,7 +160,7 @@ async def test_agents_of_one_provider_share_its_connections() -> None:
     assert [request.connection for request in endpoint.requests] == [0, 0, 0, 1]
 
 
-async def test_models_of_one_provider_are_asked_each_in_its_way() -> None:
+async def test_models_follow_their_own_rules() -> None:
     async with ScriptedEndpoint(lambda _: reply("Hello.")) as endpoint, open_runtime() as runtime:
         options = AgentOptions(
             model="gpt-4.1", provider="openai", base_url=endpoint.base_url, api_key="k"
@@ -183,7 +183,7 @@ async def test_one_url_may_speak_two_protocols() -> None:
 
 
 @pytest.mark.parametrize("name", ["vllm", "anthropic"])
-async def test_the_connections_of_a_named_provider_are_closed_with_the_runtime(name: str) -> None:
+async def test_runtime_closes_connections_of_provider(name: str) -> None:
     async with ScriptedEndpoint(["Hello."]) as endpoint:
         async with open_runtime() as runtime:
             options = AgentOptions(
@@ -196,7 +196,7 @@ async def test_the_connections_of_a_named_provider_are_closed_with_the_runtime(n
 
 
 @pytest.mark.feature("OAS-010")
-async def test_silence_ends_a_stream_after_sixty_seconds_unless_the_option_says_otherwise(
+async def test_idle_deadline_defaults_to_60_seconds(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     stalled: list[Step] = [say("One "), hang()]
@@ -220,24 +220,24 @@ async def test_silence_ends_a_stream_after_sixty_seconds_unless_the_option_says_
         ("openai", "there is no API key for the provider 'openai': set OPENAI_API_KEY"),
     ],
 )
-def test_what_cannot_work_is_refused_where_options_are_made(provider: str, told: str) -> None:
+def test_unusable_provider_is_refused_early(provider: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         AgentOptions(model="m", provider=provider)
     assert told in str(caught.value)
 
 
-def test_an_endpoint_that_nobody_named_is_told_with_its_variables() -> None:
+def test_missing_endpoint_names_its_variables() -> None:
     with pytest.raises(ConfigError, match=r"set AZURE_OPENAI_ENDPOINT or .* AGENT_ACTORS_BASE_URL"):
         AgentOptions(model="m", provider="azure", api_key="k")
 
 
-def test_a_password_in_the_url_is_not_shown() -> None:
+def test_url_password_is_hidden() -> None:
     options = AgentOptions(model="m", base_url="http://me:s3cret@host/v1?key=s3cret")
     assert "s3cret" not in repr(options)
     assert "http://host/v1" in repr(options)
 
 
-def test_a_key_that_was_found_does_not_follow_to_another_provider(
+def test_found_key_stays_with_its_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")

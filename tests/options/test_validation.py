@@ -45,7 +45,7 @@ def test_typed_keywords_are_the_fields() -> None:
     assert set(OptionFields.__annotations__) | {"output_type"} == OURS
 
 
-def test_a_keyword_of_evolve_has_the_type_of_the_field() -> None:
+def test_evolve_keywords_have_field_types() -> None:
     for field in attrs.fields(AgentOptions):
         if field.init and field.converter is None and field.name != "output_type":
             assert _resolved(OptionFields, field.name) == _resolved(AgentOptions, field.name)
@@ -58,7 +58,7 @@ def _resolved(of: type, name: str) -> object:
     return getattr(options_module, found, found) if isinstance(found, str) else found
 
 
-def test_a_shell_shows_the_fields_and_not_what_checks_them() -> None:
+def test_shell_hides_validation_helpers() -> None:
     shown = inspect.signature(AgentOptions).parameters
     assert set(shown) == OURS
     assert shown["temperature"].default == 0.7
@@ -112,7 +112,7 @@ def test_a_shell_shows_the_fields_and_not_what_checks_them() -> None:
         ({"headers": {"x-a": "c\r\nd: e"}}, "headers: the value of 'x-a' must be printable ASCII"),
     ],
 )
-def test_a_value_of_a_wrong_type_is_told(fields: Mapping[str, object], told: str) -> None:
+def test_wrong_type_is_reported(fields: Mapping[str, object], told: str) -> None:
     message = refused(**fields)
     assert message.startswith("AgentOptions: ")
     assert told in message
@@ -143,7 +143,7 @@ def test_what_may_be_none_may_be_none(name: str) -> None:
     assert getattr(build(model="m", base_url=URL, **{name: None}), name) is None
 
 
-def test_the_ends_of_a_range_are_in_it() -> None:
+def test_range_ends_are_inclusive() -> None:
     for temperature in (0, 2, 0.0, 2.0):
         options = AgentOptions(model="m", base_url=URL, temperature=temperature)
         assert options.settings.temperature == temperature
@@ -162,7 +162,7 @@ def test_the_ends_of_a_range_are_in_it() -> None:
         ("http://[::1", "must begin with"),
     ],
 )
-def test_a_url_that_is_none_is_told_without_what_is_secret(url: str, told: str) -> None:
+def test_invalid_url_hides_its_secrets(url: str, told: str) -> None:
     message = refused(base_url=url)
     assert message.startswith("AgentOptions: base_url must begin with http:// or https://")
     assert told in message
@@ -170,7 +170,7 @@ def test_a_url_that_is_none_is_told_without_what_is_secret(url: str, told: str) 
     assert "key" not in message
 
 
-def test_a_url_from_the_environment_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_url_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_ACTORS_BASE_URL", "host/v1")
     with pytest.raises(ConfigError, match=r"base_url \(from AGENT_ACTORS_BASE_URL\) must begin"):
         AgentOptions(model="m")
@@ -185,9 +185,7 @@ def test_a_key_is_never_shown(value: object) -> None:
 
 
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-sécret", "“sk-secret”"])
-def test_a_key_that_no_header_can_hold_is_told_where_it_is_given(
-    key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_header_key_is_refused_early(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = "api_key must be printable ASCII without line breaks; look for a stray newline"
     assert told in refused(api_key=key)
     assert "cret" not in refused(api_key=key)
@@ -195,7 +193,7 @@ def test_a_key_that_no_header_can_hold_is_told_where_it_is_given(
     assert told in refused()
 
 
-def test_where_there_are_few_names_all_are_told() -> None:
+def test_short_choice_lists_are_complete() -> None:
     few = [f"name_{n}" for n in range(16)]
     assert nearest("nam_1", few).startswith("did you mean 'name_1'? Known: name_0, ")
     assert nearest("nam_1", [*few, "x"]) == "did you mean 'name_1'?"
@@ -215,9 +213,7 @@ def test_a_value_that_is_long_is_cut() -> None:
         ({"settings": 1}, "there is no field 'settings'; "),
     ],
 )
-def test_a_keyword_that_is_no_field_is_told_with_the_nearest(
-    fields: Mapping[str, object], told: str
-) -> None:
+def test_unknown_keyword_suggests_nearest_field(fields: Mapping[str, object], told: str) -> None:
     assert told in refused(**fields)
 
 
@@ -252,14 +248,14 @@ def test_evolved_options_are_checked_like_new_ones() -> None:
         evolve(resolved=None)
 
 
-async def test_a_client_that_cannot_be_awaited_is_refused() -> None:
+async def test_unawaitable_client_is_refused() -> None:
     with httpx.Client() as client:
         assert "http_client must be an httpx.AsyncClient" in refused(http_client=client)
     async with httpx.AsyncClient() as other:
         assert AgentOptions(model="m", base_url=URL, http_client=other).http_client is other
 
 
-def test_options_with_a_provider_of_ones_own_need_no_url() -> None:
+def test_custom_provider_needs_no_url() -> None:
     class Mine:
         async def complete(self, request: object) -> str:
             return ""
@@ -267,7 +263,7 @@ def test_options_with_a_provider_of_ones_own_need_no_url() -> None:
     assert AgentOptions(model="m", provider=Mine(), base_url="nowhere").resolved is None
 
 
-def test_what_is_right_is_taken_as_it_is() -> None:
+def test_valid_values_are_kept_unchanged() -> None:
     class Text(str):
         __slots__ = ()
 

@@ -24,7 +24,7 @@ from tests.permissions.support import BASH, call
 
 @pytest.mark.feature("OAGS-086")
 @pytest.mark.parametrize("text", ["y", "yes", "Y", "YES", " Yes\n", "\tyEs "])
-def test_a_yes_in_any_case_and_trimmed_allows(text: str) -> None:
+def test_yes_is_case_insensitive_and_trimmed(text: str) -> None:
     decision = read_answer(text)
     assert (decision.behavior, decision.remember) == ("allow", None)
 
@@ -44,14 +44,14 @@ def test_no_other_text_allows(text: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
-def test_a_scope_counts_only_if_it_was_offered(scope: str) -> None:
+def test_scope_must_have_been_offered(scope: str) -> None:
     decision = read_answer(f" {scope.upper()} ", rule="Bash(git *)", ttl=5)
     assert decision.behavior == "allow"
     assert decision.remember == Remember(scope, ttl=5, rule="Bash(git *)")
     assert read_answer(scope, ("yes", "no")).behavior == "deny"
 
 
-def test_true_and_false_are_short_forms_and_nothing_else_is() -> None:
+def test_booleans_are_short_answers() -> None:
     decision = PermissionDecision("ask")
     assert as_decision(decision) is decision
     assert as_decision(True) == PermissionDecision("allow")
@@ -61,7 +61,7 @@ def test_true_and_false_are_short_forms_and_nothing_else_is() -> None:
             as_decision(other)
 
 
-def test_a_scope_alone_is_a_memory_without_end() -> None:
+def test_bare_scope_remembers_without_end() -> None:
     assert PermissionDecision("allow", remember="session").remember == Remember("session")
     assert Remember("once") == Remember("once", ttl=math.inf, rule="")
 
@@ -86,7 +86,7 @@ def test_a_decision_that_contradicts_itself_is_refused() -> None:
         ({"remember": 5}, "remember must be a Remember or a scope; got 5"),
     ],
 )
-def test_a_decision_that_could_not_be_kept_is_refused(fields: Any, says: str) -> None:
+def test_unkeepable_decision_is_refused(fields: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=f"PermissionDecision: {says}"):
         PermissionDecision("allow", **fields)
 
@@ -119,7 +119,7 @@ def test_the_interactive_approver_asks_by_its_function() -> None:
 
 
 @pytest.mark.feature("OAGS-085")
-def test_the_end_of_the_input_is_a_no() -> None:
+def test_end_of_input_denies() -> None:
     def end(_: str) -> str:
         raise EOFError
 
@@ -146,7 +146,7 @@ def test_questions_come_one_after_another() -> None:
     assert (len(asked), answers) == (2, ["deny"])
 
 
-def test_all_who_ask_at_the_terminal_take_turns_there() -> None:
+def test_terminal_approvers_take_turns() -> None:
     terminal = [InteractiveApprover(), InteractiveApprover()]
     assert terminal[0]._turn is terminal[1]._turn
     assert InteractiveApprover(str)._turn is not InteractiveApprover(str)._turn

@@ -48,16 +48,14 @@ def test_nothing_is_remembered_unless_it_is_said() -> None:
     assert kept is NO_GRANTS
 
 
-def test_what_is_handed_on_gives_the_question_back() -> None:
+def test_returned_grant_restores_the_question() -> None:
     verdict, kept = settle(PermissionDecision("ask"))
     assert isinstance(verdict, Ask)
     assert kept is NO_GRANTS
 
 
 @pytest.mark.parametrize(("scope", "elsewhere"), [("session", "Ask"), ("always", "Allow")])
-def test_an_approval_holds_for_the_same_arguments_in_its_sessions(
-    scope: str, elsewhere: str
-) -> None:
+def test_approval_covers_same_arguments_in_sessions(scope: str, elsewhere: str) -> None:
     remember = Remember(scope)
     _, kept = settle(PermissionDecision("allow", remember=remember))
     assert judged("git push", kept) == "Allow"
@@ -66,7 +64,7 @@ def test_an_approval_holds_for_the_same_arguments_in_its_sessions(
     assert judged("git  push", kept) == "Ask"
 
 
-def test_an_approval_for_one_call_is_spent_by_it() -> None:
+def test_single_call_approval_is_used_once() -> None:
     _, kept = settle(PermissionDecision("allow", remember="once"))
     verdict = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(verdict, Allow)
@@ -76,7 +74,7 @@ def test_an_approval_for_one_call_is_spent_by_it() -> None:
     assert kept.spent(None) is kept
 
 
-def test_approvals_for_one_call_stand_side_by_side() -> None:
+def test_single_call_approvals_are_independent() -> None:
     _, kept = settle(PermissionDecision("allow", remember="once"))
     kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember("once"))
     for left in (1, 0):
@@ -86,7 +84,7 @@ def test_approvals_for_one_call_stand_side_by_side() -> None:
         assert len(kept) == left
 
 
-def test_what_lasts_is_used_before_what_is_used_up() -> None:
+def test_lasting_approval_is_used_first() -> None:
     for scopes in (("once", "session"), ("session", "once")):
         kept = NO_GRANTS
         for scope in scopes:
@@ -109,7 +107,7 @@ def test_an_approval_ends_with_its_time() -> None:
 
 
 @pytest.mark.feature("ASDK-066")
-def test_a_session_that_ended_takes_its_approvals_along() -> None:
+def test_session_end_removes_approvals() -> None:
     kept = NO_GRANTS
     for session_id, scope in (("s1", "session"), ("s2", "once"), ("s1", "always")):
         situation = DecisionContext(CWD, session_id, kept)
@@ -125,7 +123,7 @@ def test_an_approval_holds_where_it_was_given() -> None:
     assert isinstance(POLICY.decide(PUSH, BASH, elsewhere), Ask)
 
 
-def test_an_approval_by_a_rule_holds_for_what_the_rule_permits() -> None:
+def test_rule_approval_covers_what_rule_allows() -> None:
     remember = Remember("session", rule="Bash(git *)")
     _, kept = settle(PermissionDecision("allow", remember=remember))
     assert judged("git push --force", kept) == "Allow"
@@ -133,7 +131,7 @@ def test_an_approval_by_a_rule_holds_for_what_the_rule_permits() -> None:
     assert judged("git push > x", kept) == "Ask"
 
 
-def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
+def test_denial_is_remembered_and_wins() -> None:
     _, kept = settle(PermissionDecision("allow", remember="always"))
     situation = attrs.evolve(HERE, grants=kept)
     remember = Remember("session", rule="Bash(git push *)")
@@ -151,14 +149,14 @@ def test_a_denial_is_remembered_and_goes_before_an_approval() -> None:
     assert judged("git push", kept, session_id="s2") == "Allow"
 
 
-def test_a_denial_for_one_call_goes_before_an_approval_for_all() -> None:
+def test_single_denial_precedes_general_approval() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
     for scope in ("session", "always"):
         kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember(scope))
     assert judged("git push", kept) == "Deny"
 
 
-def test_a_denial_without_a_reason_says_so_and_may_be_for_one_call() -> None:
+def test_denial_without_reason_says_so() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
     denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(denied, Deny)
@@ -166,7 +164,7 @@ def test_a_denial_without_a_reason_says_so_and_may_be_for_one_call() -> None:
     assert judged("git push", kept.spent(denied.grant)) == "Ask"
 
 
-def test_the_last_decision_on_the_same_calls_counts() -> None:
+def test_last_decision_on_calls_wins() -> None:
     _, kept = settle(PermissionDecision("deny", remember="session"))
     kept = attrs.evolve(HERE, grants=kept).approve(PUSH, BASH, Remember("session"))
     assert len(kept) == 1
@@ -187,7 +185,7 @@ def test_the_last_decision_on_the_same_calls_counts() -> None:
     ],
 )
 @pytest.mark.parametrize("behavior", ["allow", "deny"])
-def test_a_rule_to_remember_has_to_be_about_the_call(
+def test_remembered_rule_must_match_the_call(
     rule: str, reason: str, behavior: Literal["allow", "deny"]
 ) -> None:
     decision = PermissionDecision(behavior, remember=Remember("always", rule=rule))
@@ -202,7 +200,7 @@ def test_a_rewrite_is_judged_again() -> None:
     assert kept is NO_GRANTS
 
 
-def test_a_rewrite_is_remembered_with_what_it_was_given_for() -> None:
+def test_rewrite_is_remembered_with_its_input() -> None:
     written: JsonObject = {"command": "git push --dry-run", "env": {"A": "b"}}
     verdict, kept = settle(PermissionDecision("allow", input=written, remember="session"))
     assert verdict == Allow("it was approved", written)
@@ -219,7 +217,7 @@ def test_a_rewrite_is_remembered_with_what_it_was_given_for() -> None:
     assert more.input == verdict.input
 
 
-def test_a_remembered_rewrite_is_judged_again_each_time() -> None:
+def test_remembered_rewrite_is_judged_again() -> None:
     _, kept = settle(
         PermissionDecision("allow", input={"command": "git push --dry-run"}, remember="session")
     )
@@ -242,7 +240,7 @@ def nested(depth: int) -> JsonValue:
     return value
 
 
-def test_arguments_that_cannot_be_compared_are_not_remembered() -> None:
+def test_incomparable_arguments_are_not_remembered() -> None:
     deep = call(LOOSE, x=nested(100_000))
     with pytest.raises(ConfigError, match="nested too deeply to be compared; pass a rule"):
         HERE.approve(deep, LOOSE, Remember("always"))

@@ -25,7 +25,7 @@ def made(effect: Effect) -> Tool:
     )
 
 
-def test_every_tool_that_can_be_made_has_one_effect() -> None:
+def test_every_tool_has_one_effect() -> None:
     effects = [effect_of(made(effect)) for effect in Effect]
     assert effects == list(Effect)
     for read_only, destructive, open_world in itertools.product((True, False), repeat=3):
@@ -47,20 +47,20 @@ def test_effects_are_what_the_flags_say() -> None:
 @pytest.mark.feature("OAGS-083", "OAGS-084", "OAS-111")
 @pytest.mark.parametrize("mode", PermissionMode)
 @pytest.mark.parametrize("effect", Effect)
-def test_the_policy_says_what_the_table_of_modes_says(mode: PermissionMode, effect: Effect) -> None:
+def test_policy_follows_the_mode_table(mode: PermissionMode, effect: Effect) -> None:
     one = made(effect)
     verdict = PermissionPolicy(mode=mode).decide(call(one), one, HERE)
     assert type(verdict).__name__.lower() == MODES[mode][effect]
 
 
-def test_what_reads_here_is_never_stricter_than_what_changes_outside() -> None:
+def test_reading_is_never_stricter_than_writing() -> None:
     rank = {"allow": 0, "ask": 1, "deny": 2}
     for row in MODES.values():
         assert rank[row[Effect.READS]] == min(rank[verdict] for verdict in row.values())
         assert rank[row[Effect.CHANGES_OUTSIDE]] == max(rank[verdict] for verdict in row.values())
 
 
-def test_plan_bounds_what_changes_and_deny_bounds_what_asks() -> None:
+def test_plan_denies_and_deny_mode_denies() -> None:
     for mode, effect, asks in itertools.product(PermissionMode, Effect, (True, False)):
         out = (mode is PermissionMode.PLAN and not effect.only_reads) or (
             mode is PermissionMode.DENY and asks
@@ -68,14 +68,14 @@ def test_plan_bounds_what_changes_and_deny_bounds_what_asks() -> None:
         assert is_out_of_bounds(mode, effect, asks=asks) == out
 
 
-def test_plan_lets_nothing_change_whatever_a_rule_says() -> None:
+def test_plan_mode_ignores_allow_rules() -> None:
     policy = PermissionPolicy(mode="plan", allow=["*"], ask=["Fetch"])
     assert isinstance(policy.decide(call(EDIT, file_path="a"), EDIT, HERE), Deny)
     reading = policy.decide(call(READ, file_path="a"), READ, HERE)
     assert type(reading).__name__ == "Allow"
 
 
-def test_deny_asks_nobody_and_lets_through_what_a_rule_allows() -> None:
+def test_deny_mode_allows_by_rules_only() -> None:
     policy = PermissionPolicy(mode="deny", allow=["Read"], ask=["Fetch"])
     assert policy.decide(call(FETCH, url="x"), FETCH, HERE) == Deny(
         "mode 'deny' does not let it run"
@@ -102,7 +102,7 @@ def test_bypass_still_obeys_rules() -> None:
         ("xyz", "expected one of"),
     ],
 )
-def test_a_mode_that_there_is_none_of_is_refused(name: str, hint: str) -> None:
+def test_unknown_mode_is_refused(name: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint.replace("?", "\\?")):
         as_mode(name)
     assert as_mode("plan") is PermissionMode.PLAN

@@ -52,7 +52,7 @@ def restricts(pattern: str, path: str) -> bool:
         ("./**/key", "./~/key"),
     ],
 )
-def test_a_path_that_is_one_of_these_is_permitted_and_restricted(pattern: str, path: str) -> None:
+def test_exact_path_is_allowed_and_restricted(pattern: str, path: str) -> None:
     assert permits(pattern, path)
     assert restricts(pattern, path)
 
@@ -121,7 +121,7 @@ def test_a_path_in_doubt_is_not_permitted(path: str) -> None:
         ("...", "..."),
     ],
 )
-def test_a_path_that_may_be_or_lie_within_is_restricted(pattern: str, path: str) -> None:
+def test_possibly_contained_path_is_restricted(pattern: str, path: str) -> None:
     assert restricts(pattern, path)
 
 
@@ -141,12 +141,12 @@ def test_another_path_is_not_restricted(pattern: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "path"), [("src/**", "c:/../src/a"), ("c:/x", "c:/x")])
-def test_a_drive_is_a_name_where_there_are_none(pattern: str, path: str) -> None:
+def test_drive_is_a_plain_name_on_posix(pattern: str, path: str) -> None:
     assert placed("c:/x", CWD) == ("/", ["users", "ann", "project", "c:", "x"])
     assert restricts(pattern, path) == (pattern == "src/**")
 
 
-def test_a_working_directory_that_climbs_is_resolved_as_paths_are() -> None:
+def test_climbing_working_directory_is_resolved() -> None:
     cwd = PurePosixPath("/users/ann/../ann/project")
     assert PathPattern.parse("src/**").restricts("src/a", cwd)
     assert PathPattern.parse("src/**").permits("src/a", cwd)
@@ -168,7 +168,7 @@ def test_a_working_directory_that_climbs_is_resolved_as_paths_are() -> None:
         ("src/**", "src\\..\\b", False, False),
     ],
 )
-def test_on_windows_backslashes_part_names_and_drives_begin_paths(
+def test_windows_paths_use_backslashes_and_drives(
     pattern: str, path: str, permitted: bool, restricted: bool
 ) -> None:
     made = PathPattern.parse(pattern)
@@ -177,33 +177,33 @@ def test_on_windows_backslashes_part_names_and_drives_begin_paths(
 
 
 @pytest.mark.parametrize("pattern", ["src/../etc", "/a/..", "**/../x", "~/..", "/../a"])
-def test_a_pattern_that_climbs_elsewhere_than_at_its_beginning_is_refused(pattern: str) -> None:
+def test_inner_climbing_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match=r"'\.\.' is allowed at the beginning only"):
         PathPattern.parse(pattern)
 
 
 @given(PATHS, st.sampled_from(PATTERNS))
-def test_what_a_pattern_permits_it_would_also_restrict(path: str, pattern: str) -> None:
+def test_allowed_path_is_also_restricted(path: str, pattern: str) -> None:
     if permits(pattern, path):
         assert restricts(pattern, path)
 
 
 @given(PARTS)
-def test_a_permitted_path_lies_where_the_pattern_says(parts: list[str]) -> None:
+def test_allowed_path_lies_inside_its_pattern(parts: list[str]) -> None:
     path = "/".join(parts)
     if permits("src/**", path):
         root, placed_parts = placed(path, CWD)
         assert (root, placed_parts[:4]) == ("/", ["users", "ann", "project", "src"])
 
 
-def test_a_long_path_of_many_names_is_met_in_good_time() -> None:
+def test_long_path_matches_in_bounded_time() -> None:
     path = "a/" * 16_000 + "b"
     assert not restricts(".env", path)
     assert not restricts("~/x/**/y", path)
     assert permits("**/b", path)
 
 
-def test_a_path_that_no_system_opens_is_in_doubt() -> None:
+def test_unopenable_path_is_doubtful() -> None:
     path = "a" * (LONGEST_PATH + 1)
     assert not permits("*", path)
     assert restricts(".env", path)

@@ -17,7 +17,7 @@ def names(policy: PermissionPolicy, whitelist: list[str] | None = None) -> list[
 # What is offered.
 
 
-def test_all_tools_are_offered_unless_something_is_said() -> None:
+def test_all_tools_are_offered_by_default() -> None:
     assert names(PermissionPolicy()) == [tool.name for tool in TOOLS]
 
 
@@ -32,7 +32,7 @@ def test_all_tools_are_offered_unless_something_is_said() -> None:
         ),
     ],
 )
-def test_a_disallowed_tool_is_neither_offered_nor_run(policy: PermissionPolicy) -> None:
+def test_disallowed_tool_is_neither_offered_nor_run(policy: PermissionPolicy) -> None:
     assert names(policy) == ["Edit", "Read", "Note", "Send", "Move", "Loose"]
     for tool in (BASH, FETCH):
         kept = HERE.approve(call(tool), tool, Remember("always"))
@@ -42,7 +42,7 @@ def test_a_disallowed_tool_is_neither_offered_nor_run(policy: PermissionPolicy) 
     assert isinstance(policy.decide(call(EDIT), EDIT, HERE), Allow)
 
 
-def test_a_tool_that_is_denied_in_part_is_offered() -> None:
+def test_partly_denied_tool_is_offered() -> None:
     assert "Bash" in names(PermissionPolicy(deny=["Bash(rm *)"]))
 
 
@@ -51,7 +51,7 @@ def test_no_allowed_tools_are_no_tools() -> None:
 
 
 @pytest.mark.feature("ASDK-070")
-def test_a_whitelist_narrows_a_run_and_never_widens_it() -> None:
+def test_allowlist_only_narrows_a_run() -> None:
     policy = PermissionPolicy(disallowed_tools=["Bash"], mode="bypass")
     assert names(policy, ["Read", "Bash", "bash", "*", "nothing"]) == ["Read"]
     narrowed = policy.narrowed(["Read", "Bash", "*", "nothing"])
@@ -74,7 +74,7 @@ def test_unknown_names_are_told() -> None:
     assert PermissionPolicy().unknown(TOOLS, None) == ()
 
 
-def test_a_list_of_tools_is_one_of_names() -> None:
+def test_list_of_tools_contains_names() -> None:
     text = "expected a list of tool names; got the string 'Bash'"
     with pytest.raises(ConfigError, match=text):
         PermissionPolicy(allowed_tools="Bash")
@@ -87,7 +87,7 @@ def test_a_list_of_tools_is_one_of_names() -> None:
         PermissionPolicy(disallowed_tools=["Bash(git *)"])
 
 
-def test_a_whitelist_that_is_a_text_is_refused() -> None:
+def test_text_allowlist_is_refused() -> None:
     policy = PermissionPolicy()
     for use in (
         lambda: policy.offered(TOOLS, "Bash"),
@@ -104,7 +104,7 @@ def test_a_whitelist_that_is_a_text_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["bash", "BASH", "Bash ", " Bash", "Bash\n", "B\u0430sh", "", "Bas"]
 )
-def test_a_name_that_is_not_exactly_the_tools_is_never_allowed(name: str) -> None:
+def test_inexact_tool_name_is_never_allowed(name: str) -> None:
     policy = PermissionPolicy(mode="bypass", allow=["*"])
     verdict = policy.decide(ToolUseBlock("1", name, {"command": "ls"}), BASH, HERE)
     assert verdict == Deny(f"there is no tool {name!r}")
@@ -113,7 +113,7 @@ def test_a_name_that_is_not_exactly_the_tools_is_never_allowed(name: str) -> Non
 
 
 @pytest.mark.parametrize("mode", PermissionMode)
-def test_deny_goes_over_ask_and_ask_over_allow(mode: PermissionMode) -> None:
+def test_deny_precedes_ask_precedes_allow(mode: PermissionMode) -> None:
     every = ["Bash(git *)"]
     git = call(BASH, command="git status")
 
@@ -128,14 +128,14 @@ def test_deny_goes_over_ask_and_ask_over_allow(mode: PermissionMode) -> None:
     assert said(PermissionPolicy(mode=mode, allow=every)) == ("Deny" if mode == "plan" else "Allow")
 
 
-def test_a_call_of_which_a_part_is_denied_is_denied() -> None:
+def test_partly_denied_call_is_denied() -> None:
     policy = PermissionPolicy(mode="bypass", allow=["Bash"], deny=["Bash(rm *)"])
     assert policy.decide(call(BASH, command="git status; sudo rm -rf /"), BASH, HERE) == Deny(
         "it is denied by the rule 'Bash(rm *)'"
     )
 
 
-def test_a_question_says_what_is_asked_and_why() -> None:
+def test_question_contains_subject_and_reason() -> None:
     verdict = PermissionPolicy(ask=["Bash(git push *)"]).decide(
         call(BASH, command="git push", timeout=5), BASH, HERE
     )
@@ -151,7 +151,7 @@ def test_a_question_says_what_is_asked_and_why() -> None:
     assert verdict.rule == "Edit(file_path=path:./a.py)"
 
 
-def test_a_question_shows_nothing_that_could_deceive_a_terminal() -> None:
+def test_question_cannot_deceive_a_terminal() -> None:
     hostile = "ls\x1b[2K\r\n\u202egnp.exe\u200b\x00\ud800 \u00e4"
     verdict = PermissionPolicy().decide(call(BASH, command=hostile), BASH, HERE)
     assert isinstance(verdict, Ask)
@@ -161,7 +161,7 @@ def test_a_question_shows_nothing_that_could_deceive_a_terminal() -> None:
     )
 
 
-def test_a_long_question_says_how_much_it_leaves_out() -> None:
+def test_long_question_says_how_much_is_hidden() -> None:
     verdict = PermissionPolicy().decide(call(BASH, command="x" * 10_000 + "END"), BASH, HERE)
     assert isinstance(verdict, Ask)
     assert len(verdict.prompt) < 1600
@@ -169,7 +169,7 @@ def test_a_long_question_says_how_much_it_leaves_out() -> None:
     assert verdict.prompt.endswith('END"})?')
 
 
-def test_what_is_approved_is_allowed_unless_it_is_denied() -> None:
+def test_approved_call_runs_unless_denied() -> None:
     policy = PermissionPolicy(mode="prompt", deny=["Bash(rm *)"], ask=["Bash"])
     assert policy.approved(call(BASH, command="ls"), BASH, HERE) == Allow("it was approved")
     assert isinstance(policy.approved(call(BASH, command="rm x"), BASH, HERE), Deny)
@@ -193,7 +193,7 @@ def test_a_policy_above_only_makes_it_stricter() -> None:
     assert own.under(None) is own
 
 
-def test_policies_stand_above_each_other_to_any_depth() -> None:
+def test_policies_nest_to_any_depth() -> None:
     top = PermissionPolicy(mode="bypass", deny=["Bash(rm *)"])
     middle = PermissionPolicy(mode="bypass", deny=["Bash(mv *)"]).under(top)
     low = PermissionPolicy(mode="bypass").under(PermissionPolicy(mode="bypass")).under(middle)
@@ -202,7 +202,7 @@ def test_policies_stand_above_each_other_to_any_depth() -> None:
     assert isinstance(low.decide(call(BASH, command="ls"), BASH, HERE), Allow)
 
 
-def test_a_remembered_rewrite_of_a_run_below_is_judged_by_the_policy_above() -> None:
+def test_nested_rewrite_is_judged_by_parent() -> None:
     kept = HERE.approve(call(LOOSE, x="a"), LOOSE, Remember("session"), input={"command": "rm x"})
     situation = attrs.evolve(HERE, grants=kept)
     own = PermissionPolicy()
@@ -237,9 +237,7 @@ def test_prompt_without_anybody_to_ask_is_refused() -> None:
         (PermissionPolicy(disallowed_tools=[" Bash"]), "' Bash' restricts no tool"),
     ],
 )
-def test_a_restriction_that_misses_its_tool_by_case_or_blanks_is_refused(
-    policy: PermissionPolicy, name: str
-) -> None:
+def test_near_miss_tool_name_is_refused(policy: PermissionPolicy, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: names must match exactly; write 'Bash'"):
         policy.check(has_approver=True, tools=TOOLS)
     with pytest.raises(ConfigError, match=name):
@@ -247,7 +245,7 @@ def test_a_restriction_that_misses_its_tool_by_case_or_blanks_is_refused(
     policy.check(has_approver=True)
 
 
-def test_a_rule_with_an_argument_that_its_tool_never_has_is_refused() -> None:
+def test_unknown_rule_argument_is_refused() -> None:
     rule = "Bash(line=rm *)"
     for policy in (
         PermissionPolicy(allow=[rule]),
@@ -261,7 +259,7 @@ def test_a_rule_with_an_argument_that_its_tool_never_has_is_refused() -> None:
     )
 
 
-def test_a_mode_and_rules_are_read_where_the_policy_is_made() -> None:
+def test_mode_and_rules_are_parsed_early() -> None:
     with pytest.raises(ConfigError, match="unknown mode 'yolo'"):
         PermissionPolicy(mode="yolo")
     with pytest.raises(ConfigError, match="permission rule 'Bash\\('"):

@@ -108,7 +108,7 @@ def test_a_deny_is_never_overridden(
 
 
 @given(STACKS, CALLS, situations(), DECISIONS)
-def test_an_answer_never_lets_through_what_is_denied(
+def test_answer_never_overrides_deny(
     policy: PermissionPolicy,
     drawn: tuple[Tool, ToolUseBlock],
     situation: DecisionContext,
@@ -128,7 +128,7 @@ def test_an_answer_never_lets_through_what_is_denied(
 
 
 @given(STACKS, CALLS, situations())
-def test_what_is_asked_about_may_be_approved_and_what_is_denied_may_not(
+def test_asked_may_be_approved_denied_not(
     policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn
@@ -160,7 +160,7 @@ def test_narrowing_only_narrows(
 
 
 @given(POLICIES, POLICIES, CALLS, situations())
-def test_a_run_below_may_do_nothing_that_the_run_above_may_not(
+def test_nested_run_is_never_freer(
     own: PermissionPolicy,
     above: PermissionPolicy,
     drawn: tuple[Tool, ToolUseBlock],
@@ -175,7 +175,7 @@ def test_a_run_below_may_do_nothing_that_the_run_above_may_not(
 
 
 @given(POLICIES, CALLS, RULES)
-def test_a_rule_more_that_restricts_never_lets_more_through(
+def test_extra_restriction_never_allows_more(
     policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], rules: tuple[Rule, ...]
 ) -> None:
     tool, one = drawn
@@ -189,7 +189,7 @@ def test_a_rule_more_that_restricts_never_lets_more_through(
 
 
 @given(POLICIES, st.text(max_size=6), CALLS)
-def test_a_name_of_no_tool_is_never_allowed(
+def test_unknown_tool_is_never_allowed(
     policy: PermissionPolicy, name: str, drawn: tuple[Tool, ToolUseBlock]
 ) -> None:
     tool, one = drawn
@@ -199,7 +199,7 @@ def test_a_name_of_no_tool_is_never_allowed(
 
 
 @given(STACKS, CALLS, situations())
-def test_the_same_question_has_the_same_answer_and_a_second_call_is_judged_alike(
+def test_decisions_are_repeatable(
     policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn

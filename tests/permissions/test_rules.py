@@ -58,18 +58,18 @@ def restricts(rule: str, made: Tool, **arguments: JsonValue) -> bool:
         ("Move(source=)", "is empty"),
     ],
 )
-def test_a_rule_that_cannot_be_read_is_refused(text: str, reason: str) -> None:
+def test_unreadable_rule_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason) as caught:
         Rule.parse(text)
     assert repr(text) in str(caught.value)
 
 
-def test_a_rule_that_is_no_text_is_refused() -> None:
+def test_non_text_rule_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected a permission rule such as"):
         parse_rules([None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 
 
-def test_rules_are_read_once_and_one_alone_will_do() -> None:
+def test_single_rule_is_read_once() -> None:
     (rule,) = parse_rules("Bash(git *)")
     assert parse_rules([rule, "Edit"])[0] is rule
     assert parse_rules(rule) == (rule,)
@@ -82,7 +82,7 @@ def test_rules_are_read_once_and_one_alone_will_do() -> None:
 
 
 @pytest.mark.parametrize("rule", ["Bash", "Bash(*)", "Bash(**)", "*", "B*", "[AB]ash", "?ash(*)"])
-def test_a_bare_rule_is_about_the_tool_whatever_the_arguments(rule: str) -> None:
+def test_bare_rule_covers_any_arguments(rule: str) -> None:
     assert permits(rule, BASH, command="x > y")
     assert permits(rule, BASH)
     assert restricts(rule, BASH)
@@ -110,12 +110,12 @@ def test_names_meet_exactly(rule: str) -> None:
         (Tool("t", "", {"url": str, "path": str}, take), "path"),
     ],
 )
-def test_the_main_argument_is_told_by_the_tool(made: Tool, field: str) -> None:
+def test_tool_names_its_main_argument(made: Tool, field: str) -> None:
     assert main_argument(made) == field
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_each_field_of_the_table_is_read_as_its_kind(field: str) -> None:
+def test_field_patterns_match_by_kind(field: str) -> None:
     made = Tool("t", "", {field: str, "other": str}, take)
     asked: dict[Kind, tuple[str, str, str]] = {
         Kind.COMMAND: ("git *", "git x; git y", "git x; rm y"),
@@ -134,13 +134,13 @@ def test_a_pattern_meets_the_main_argument_only() -> None:
     assert not restricts("Edit(src/**)", EDIT, file_path="x", text="src/a")
 
 
-def test_what_a_model_sends_does_not_choose_the_main_argument() -> None:
+def test_model_cannot_choose_the_main_argument() -> None:
     assert not permits("Loose(git *)", LOOSE, command="git status")
     assert permits("Loose(command=git *)", LOOSE, command="git status", path="/")
 
 
 @pytest.mark.parametrize("arguments", [{"x": "rm y"}, {"x": [{"y": "rm z"}]}, {"rm x": 1}])
-def test_where_the_main_argument_is_not_to_be_told_every_value_is_restricted(
+def test_undeclared_main_argument_restricts_every_value(
     arguments: dict[str, JsonValue],
 ) -> None:
     assert restricts("Loose(rm *)", LOOSE, **arguments) == ("rm x" not in arguments)
@@ -162,7 +162,7 @@ def test_fields_named_together_have_to_match_together() -> None:
     assert not restricts(rule, MOVE, source="src/a", destination="x/a")
 
 
-def test_an_assignment_in_a_command_is_no_field() -> None:
+def test_assignment_in_command_is_no_field() -> None:
     assert restricts("Bash(FOO=* make)", BASH, command="FOO=1 make")
     assert not restricts("Bash(FOO=* make)", BASH, command="make")
     assert not permits("Bash(FOO=* make)", BASH, command="FOO=1 make")
@@ -171,7 +171,7 @@ def test_an_assignment_in_a_command_is_no_field() -> None:
     assert not restricts("Loose(FOO=*)", LOOSE, FOO=[], command="FOO=1")
 
 
-def test_a_field_whose_rest_is_no_pattern_is_a_field_alone() -> None:
+def test_field_without_pattern_matches_field_alone() -> None:
     assert restricts("Loose(a=../../x)", LOOSE, a="../../x")
     assert not restricts("Loose(a=../../x)", LOOSE, b="../../x")
     assert not restricts("Loose(a=b/c, a-b=../c)", LOOSE, a="b/c")
@@ -202,7 +202,7 @@ def test_any_value_within_is_restricted(value: JsonValue) -> None:
     assert restricts("Loose(x=a*)", LOOSE, x=value)
 
 
-def test_a_missing_argument_is_restricted_by_its_default() -> None:
+def test_default_restricts_a_missing_argument() -> None:
     assert restricts("Fetch(mode=text)", FETCH, url="https://x")
     assert not restricts("Fetch(mode=raw)", FETCH, url="https://x")
     assert not permits("Fetch(mode=text)", FETCH, url="https://x")
@@ -221,11 +221,11 @@ def test_a_missing_argument_is_restricted_by_its_default() -> None:
         ("other", False),
     ],
 )
-def test_a_text_in_which_there_may_be_more_is_not_permitted(value: str, permitted: bool) -> None:
+def test_partially_matching_text_is_not_allowed(value: str, permitted: bool) -> None:
     assert permits("Note(weather*)", NOTE, text=value) == permitted
 
 
-def test_a_text_said_to_be_only_text_is_met_as_it_is() -> None:
+def test_declared_text_is_matched_literally() -> None:
     assert permits("Note(text:weather*)", NOTE, text="weather; it's /../ $x\nand more")
     assert restricts("Note(text:weather*)", NOTE, text="Weather  x")
     assert not restricts("Note(text:rm *)", NOTE, text="sudo rm x")
@@ -246,9 +246,7 @@ def test_a_text_said_to_be_only_text_is_met_as_it_is() -> None:
         ("url:https://a.com/*", "http://a.com/x", False),
     ],
 )
-def test_of_a_field_that_says_nothing_the_pattern_tells_the_kind(
-    pattern: str, value: str, permitted: bool
-) -> None:
+def test_pattern_decides_kind_of_unknown_field(pattern: str, value: str, permitted: bool) -> None:
     assert permits(f"Loose(x={pattern})", LOOSE, x=value) == permitted
 
 
@@ -263,18 +261,18 @@ def test_of_a_field_that_says_nothing_the_pattern_tells_the_kind(
         ("hello*", "  Hello  you"),
     ],
 )
-def test_of_a_field_that_says_nothing_every_reading_is_restricted(pattern: str, value: str) -> None:
+def test_unknown_field_restricts_every_reading(pattern: str, value: str) -> None:
     assert restricts(f"Loose(x={pattern})", LOOSE, x=value)
 
 
-def test_a_kind_that_does_not_fit_the_pattern_permits_nothing() -> None:
+def test_mismatched_kind_allows_nothing() -> None:
     assert not permits("Fetch(example.com*)", FETCH, url="https://example.com")
     assert not permits("Edit(domain:a.com)", EDIT, file_path="https://b.com")
     assert not permits("Edit(a ../../b/..)", EDIT, file_path="a")
     assert not Pattern.parse("a b/../c").permits("a b/c", None, CWD)
 
 
-def test_a_field_that_a_tool_never_has_is_told() -> None:
+def test_impossible_field_is_refused() -> None:
     rule = Rule.parse("Bash(line=git *)")
     assert rule.unknown_field(BASH) == "line"
     assert rule.unknown_field(LOOSE) == ""
@@ -294,7 +292,7 @@ def test_a_field_that_a_tool_never_has_is_told() -> None:
         ("a ", ""),
     ],
 )
-def test_what_always_means_is_the_path_of_a_file(path: str, text: str) -> None:
+def test_always_pattern_is_a_file_path(path: str, text: str) -> None:
     found = rule_for(EDIT, {"file_path": path}, CWD)
     assert found == text
     if text:
@@ -302,7 +300,7 @@ def test_what_always_means_is_the_path_of_a_file(path: str, text: str) -> None:
         assert not permits(text, EDIT, file_path="sub/a.py")
 
 
-def test_what_always_means_is_else_the_very_same_arguments() -> None:
+def test_other_always_pattern_means_same_arguments() -> None:
     assert rule_for(BASH, {"command": "ls"}, CWD) == ""
     assert rule_for(MOVE, {"source": "a", "destination": "b"}, CWD) == ""
     assert rule_for(EDIT, {"file_path": 5}, CWD) == ""
@@ -316,7 +314,7 @@ def two_places(path: str, url: str) -> str:
     return path + url
 
 
-def test_a_path_is_restricted_up_to_a_nul_and_as_a_url_of_a_file() -> None:
+def test_path_stops_at_nul_and_file_url() -> None:
     assert restricts("Edit(.env)", EDIT, file_path="sub/.env\x00.txt")
     assert restricts("Edit(/etc/**)", EDIT, file_path="file:///etc/passwd")
     assert restricts("*(/etc/**)", FETCH, url=" FILE://localhost/%65tc/passwd")

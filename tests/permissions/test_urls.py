@@ -23,7 +23,7 @@ URLS = st.text(alphabet="htps:/\\@.?#%2eExample.com evil-[]\u00e9\t", max_size=4
         ("[::1]", "http://[::1]:80/"),
     ],
 )
-def test_a_url_of_the_host_is_permitted_and_restricted(pattern: str, url: str) -> None:
+def test_url_of_host_is_allowed_and_restricted(pattern: str, url: str) -> None:
     made = DomainPattern.parse(pattern)
     assert made.permits(url)
     assert made.restricts(url)
@@ -80,7 +80,7 @@ def test_any_other_url_is_not_permitted(url: str) -> None:
         "https://example.com\u3002/",
     ],
 )
-def test_a_url_that_may_lead_to_the_host_is_restricted(url: str) -> None:
+def test_possible_url_of_host_is_restricted(url: str) -> None:
     assert DomainPattern.parse("example.com").restricts(url)
 
 
@@ -93,7 +93,7 @@ def test_a_url_that_may_lead_to_the_host_is_restricted(url: str) -> None:
         "https://" + "a" * 300 + ".org",
     ],
 )
-def test_a_url_of_another_host_is_not_restricted(url: str) -> None:
+def test_url_of_other_host_is_unrestricted(url: str) -> None:
     assert not DomainPattern.parse("example.com").restricts(url)
 
 
@@ -115,7 +115,7 @@ def test_a_host_is_one_in_either_spelling() -> None:
         ("https://example.com/?q=*", "https://example.com/?q=a"),
     ],
 )
-def test_a_url_of_the_pattern_is_permitted_and_restricted(pattern: str, url: str) -> None:
+def test_matching_url_is_allowed_and_restricted(pattern: str, url: str) -> None:
     made = UrlPattern.parse(pattern)
     assert made.permits(url)
     assert made.restricts(url)
@@ -138,7 +138,7 @@ def test_a_url_of_the_pattern_is_permitted_and_restricted(pattern: str, url: str
         ("https://example.com", "https://example.com/x"),
     ],
 )
-def test_any_url_that_differs_in_a_part_is_not_permitted(pattern: str, url: str) -> None:
+def test_url_differing_in_part_is_not_allowed(pattern: str, url: str) -> None:
     assert not UrlPattern.parse(pattern).permits(url)
 
 
@@ -152,16 +152,16 @@ def test_any_url_that_differs_in_a_part_is_not_permitted(pattern: str, url: str)
         ("http://localhost:8080/*", "localhost:8080/x"),
     ],
 )
-def test_a_url_that_may_mean_the_same_is_restricted(pattern: str, url: str) -> None:
+def test_equivalent_url_is_restricted(pattern: str, url: str) -> None:
     assert UrlPattern.parse(pattern).restricts(url)
 
 
-def test_a_url_of_another_path_is_not_restricted() -> None:
+def test_url_of_other_path_is_unrestricted() -> None:
     assert not UrlPattern.parse("https://example.com/admin*").restricts("https://example.com/docs")
 
 
 @pytest.mark.parametrize("text", ["https://x", "example.com/x", "a b", "example.com:80", "a@b"])
-def test_a_domain_that_is_more_than_a_host_is_refused(text: str) -> None:
+def test_domain_must_be_only_a_host(text: str) -> None:
     with pytest.raises(ConfigError, match="expected only a host"):
         DomainPattern.parse(text)
 
@@ -175,20 +175,20 @@ def test_host_that_no_url_has_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["example.com", "https*", "ftp://x/", "https://", "https://a b/", "http://a:0/"]
 )
-def test_a_pattern_that_is_no_url_is_refused(text: str) -> None:
+def test_non_url_pattern_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected https://host/path"):
         UrlPattern.parse(text)
 
 
 @given(URLS, st.sampled_from(["example.com", "*.com", "*"]))
-def test_what_a_domain_permits_it_would_also_restrict(url: str, pattern: str) -> None:
+def test_allowed_domain_is_also_restricted(url: str, pattern: str) -> None:
     made = DomainPattern.parse(pattern)
     if made.permits(url):
         assert made.restricts(url)
 
 
 @given(URLS, st.sampled_from(["https://example.com/*", "*://*/*", "https://*.com/e*"]))
-def test_what_a_pattern_permits_it_would_also_restrict(url: str, pattern: str) -> None:
+def test_allowed_pattern_is_also_restricted(url: str, pattern: str) -> None:
     made = UrlPattern.parse(pattern)
     if made.permits(url):
         assert made.restricts(url)

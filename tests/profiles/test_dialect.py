@@ -9,7 +9,7 @@ def test_a_dialect_is_a_value() -> None:
     assert hash(ChatDialect(refuses=["seed"])) == hash(ChatDialect(refuses={"seed"}))
 
 
-def test_one_refused_field_is_a_name_and_no_letters() -> None:
+def test_single_refused_field_is_one_name() -> None:
     assert ChatDialect(refuses="seed").refuses == frozenset({"seed"})
 
 

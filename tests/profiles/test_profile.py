@@ -41,9 +41,7 @@ SILENT = ChatDialect(refuses={"temperature"})
         ),
     ],
 )
-def test_what_cannot_be_is_refused_by_profile_and_field(
-    fields: Mapping[str, object], told: str
-) -> None:
+def test_invalid_profile_field_is_refused_by_name(fields: Mapping[str, object], told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         build(**{"name": "mine", **fields})
 
@@ -51,13 +49,13 @@ def test_what_cannot_be_is_refused_by_profile_and_field(
     assert told in str(caught.value)
 
 
-def test_one_text_stands_for_a_list_of_one() -> None:
+def test_single_text_becomes_a_list() -> None:
     profile = ProviderProfile(name="mine", api_key_env="MY_KEY", quirks=[3, 1, 3])
 
     assert (profile.api_key_env, profile.quirks) == (("MY_KEY",), (1, 3))
 
 
-def test_the_first_rule_that_covers_a_model_counts() -> None:
+def test_first_matching_model_rule_wins() -> None:
     profile = ProviderProfile(
         name="mine", models=[ModelRule("big-chat*", PLAIN), ModelRule(["big-*", "o?"], SILENT)]
     )

@@ -33,9 +33,7 @@ SAMPLING = {"temperature", "top_p", "presence_penalty", "frequency_penalty"}
         ("text-generation-webui", "http://localhost:5000/v1"),
     ],
 )
-def test_a_server_of_this_machine_has_its_usual_port_and_needs_no_key(
-    name: str, base_url: str
-) -> None:
+def test_local_server_needs_no_key(name: str, base_url: str) -> None:
     profile = builtin_profiles()[name]
 
     assert (profile.name, profile.base_url, profile.protocol) == (name, base_url, "openai")
@@ -55,7 +53,7 @@ def test_a_server_of_this_machine_has_its_usual_port_and_needs_no_key(
         ("azure", "AZURE_OPENAI_API_KEY"),
     ],
 )
-def test_a_provider_elsewhere_needs_a_key_and_is_asked_in_secret(name: str, variable: str) -> None:
+def test_remote_provider_needs_key_and_https(name: str, variable: str) -> None:
     profile = builtin_profiles()[name]
 
     assert profile.api_key_required
@@ -63,7 +61,7 @@ def test_a_provider_elsewhere_needs_a_key_and_is_asked_in_secret(name: str, vari
     assert profile.base_url.startswith("https://") or name == "azure"
 
 
-def test_there_are_no_other_profiles_than_those_tested_here() -> None:
+def test_every_profile_is_tested() -> None:
     assert len(builtin_profiles()) == 13
 
 
@@ -116,7 +114,7 @@ quirks = [2, 1]
 """
 
 
-def test_a_file_extends_what_is_known_and_what_stands_before(tmp_path: Path) -> None:
+def test_file_extends_known_and_earlier_profiles(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(MINE)
 
@@ -138,7 +136,7 @@ def test_a_file_extends_what_is_known_and_what_stands_before(tmp_path: Path) -> 
     assert (found["local"].api_key_required, found["local"].quirks) == (False, (1, 2))
 
 
-def test_the_environment_names_a_file_whose_profiles_win(tmp_path: Path) -> None:
+def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[ollama]\nextends = "ollama"\nbase_url = "http://box:11434/v1"\n')
 
@@ -183,7 +181,7 @@ def test_the_environment_names_a_file_whose_profiles_win(tmp_path: Path) -> None
         ('[a]\nname = "b"', "there is no field 'name'"),
     ],
 )
-def test_a_mistake_names_file_profile_field_and_the_nearest_name(text: str, told: str) -> None:
+def test_mistake_names_file_profile_and_field(text: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_profiles(text, source="mine.toml", known=builtin_profiles())
 
@@ -191,7 +189,7 @@ def test_a_mistake_names_file_profile_field_and_the_nearest_name(text: str, told
     assert told in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.toml': No such file"):
         load_profiles(tmp_path / "gone.toml")
     (tmp_path / "latin.toml").write_bytes(b'[a]\nbase_url = "\xff"')
@@ -201,7 +199,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         known_profiles({PROFILES_ENV: f"{tmp_path}{os.sep}gone"})
 
 
-def test_an_unknown_profile_is_told_with_the_nearest_name() -> None:
+def test_unknown_profile_suggests_nearest_name() -> None:
     assert find_profile("vllm", builtin_profiles()).name == "vllm"
     with pytest.raises(ConfigError, match="no provider profile 'lm-studio'; did you mean 'lmst"):
         find_profile("lm-studio", builtin_profiles())
@@ -215,7 +213,7 @@ FIELDS = st.sampled_from(["base_url", "models", "quirks", "extends", "refuses", 
 
 
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
-def test_any_table_is_a_profile_or_a_mistake_that_is_told(table: dict[str, object]) -> None:
+def test_any_table_parses_or_fails_clearly(table: dict[str, object]) -> None:
     told = "s: profile 'a': "
     with patch("tomllib.loads", return_value={"a": table}):
         try:

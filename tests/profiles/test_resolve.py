@@ -48,7 +48,7 @@ def test_the_order_in_which_they_count() -> None:
     )
 
 
-def test_what_is_blank_is_not_given_and_not_set() -> None:
+def test_blank_values_count_as_unset() -> None:
     blank = dict.fromkeys((*OURS, *OWN), "  ")
     found = resolve(MINE, {**blank, "MINE_KEY": " k\n"}, base_url=" ", model=" ")
     assert (found.base_url, found.model, found.api_key) == (
@@ -69,7 +69,7 @@ def test_nothing_is_known_of_any_endpoint() -> None:
 
 
 @pytest.mark.feature("ASDK-021")
-def test_a_missing_key_is_told_by_its_variables() -> None:
+def test_missing_key_names_its_variables() -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(MINE, {"MINE_KEY": " "})
     assert "the provider 'mine': set MINE_KEY or MINE_OLD_KEY or AGENT_ACTORS_API_KEY" in str(
@@ -82,7 +82,7 @@ def test_a_missing_key_is_told_by_its_variables() -> None:
 
 
 @pytest.mark.feature("OAS-075")
-def test_a_gateway_takes_the_place_of_the_provider_and_may_add_the_key_itself() -> None:
+def test_gateway_replaces_provider_and_may_add_key() -> None:
     found = resolve(MINE, {}, base_url="https://gateway.example/mine?team=7", api_key="")
     assert (found.base_url, found.api_key) == ("https://gateway.example/mine?team=7", "")
     assert resolve(MINE, {}, headers=["X-Api-Key"]).api_key is None
@@ -90,14 +90,14 @@ def test_a_gateway_takes_the_place_of_the_provider_and_may_add_the_key_itself() 
         resolve(MINE, {}, headers=["x-team"])
 
 
-def test_the_header_of_the_key_is_the_callers_else_the_profiles() -> None:
+def test_caller_key_header_precedes_profile() -> None:
     azure = builtin_profiles()["azure"]
     assert resolve(azure, {}, api_key="k").api_key_header == "api-key"
     assert resolve(azure, {}, api_key="k", api_key_header="x").api_key_header == "x"
     assert resolve(azure, {}, headers=["API-Key"]).api_key is None
 
 
-def test_the_dialect_is_that_of_the_model_in_the_end() -> None:
+def test_model_dialect_is_used_last() -> None:
     environ = {"MINE_KEY": "k", "MINE_MODEL": "slow-1"}
     assert resolve(MINE, environ).dialect.echo_reasoning == "reasoning_content"
     assert resolve(MINE, environ, model="fast").dialect == MINE.dialect
@@ -119,7 +119,7 @@ def test_the_dialect_is_that_of_the_model_in_the_end() -> None:
         ("http://me:pw@box/api/v2?x=1", "http://me:pw@box/api/v2?x=1"),
     ],
 )
-def test_a_variable_of_a_server_may_name_no_more_than_a_host(host: str, url: str) -> None:
+def test_server_variable_may_name_only_host(host: str, url: str) -> None:
     assert resolve(builtin_profiles()["ollama"], {"OLLAMA_HOST": host}).base_url == url
 
 

@@ -33,17 +33,17 @@ def admitted(pace: Pace, *, now: float = 0.0, live: int = 0) -> list[Ticket]:
     return tickets
 
 
-def test_an_endpoint_that_refuses_nothing_is_not_slowed() -> None:
+def test_unrefused_endpoint_is_not_slowed() -> None:
     assert len(admitted(Pace(), live=10**6)) == 1000
 
 
-def test_after_a_refusal_one_request_at_a_time_finds_out_how_fast_it_goes() -> None:
+def test_refusal_reduces_to_one_request() -> None:
     pace = Pace()
     refused(pace)
     assert len(admitted(pace)) == 1
 
 
-def test_each_answer_widens_the_window_and_a_refusal_halves_it() -> None:
+def test_response_widens_refusal_halves_window() -> None:
     pace = Pace()
     refused(pace)
     answered(pace, 40)
@@ -56,7 +56,7 @@ def test_each_answer_widens_the_window_and_a_refusal_halves_it() -> None:
     assert pace.statistics().window == 1
 
 
-def test_refusals_of_what_was_sent_before_the_cut_cut_no_further() -> None:
+def test_refusals_from_before_cut_are_ignored() -> None:
     pace = Pace()
     refused(pace)
     answered(pace, 40)
@@ -68,7 +68,7 @@ def test_refusals_of_what_was_sent_before_the_cut_cut_no_further() -> None:
     assert pace.statistics().refusals == 9
 
 
-def test_everybody_waits_for_as_long_as_the_endpoint_asked() -> None:
+def test_retry_after_pauses_every_request() -> None:
     pace = Pace()
     refused(pace, now=10, pause=5)
     assert pace.wait(11, 0) == 4
@@ -78,7 +78,7 @@ def test_everybody_waits_for_as_long_as_the_endpoint_asked() -> None:
     assert pace.statistics().paused_until == 15
 
 
-def test_answers_under_way_are_bounded_by_what_the_endpoint_took() -> None:
+def test_window_bounds_requests_under_way() -> None:
     pace = Pace()
     refused(pace, live=3)
     assert pace.wait(0, 3) == math.inf
@@ -89,7 +89,7 @@ def test_answers_under_way_are_bounded_by_what_the_endpoint_took() -> None:
     assert pace.wait(0, 0) == 0, "it never shuts anybody out for good"
 
 
-def test_a_minute_without_a_refusal_is_as_if_there_had_been_none() -> None:
+def test_quiet_minute_resets_the_state() -> None:
     pace = Pace()
     refused(pace, now=100)
     assert len(admitted(pace, now=159)) == 1
@@ -98,7 +98,7 @@ def test_a_minute_without_a_refusal_is_as_if_there_had_been_none() -> None:
     assert pace.is_open
 
 
-def test_where_one_at_a_time_is_too_fast_requests_keep_a_distance_that_answers_shorten() -> None:
+def test_slow_endpoint_gets_spaced_requests() -> None:
     pace = Pace()
     refused(pace)
     refused(pace)
@@ -124,7 +124,7 @@ def test_a_wide_window_is_none() -> None:
     assert pace.statistics().window == math.inf
 
 
-def test_an_end_without_an_answer_frees_its_place_and_earns_nothing() -> None:
+def test_unanswered_request_frees_its_place() -> None:
     pace = Pace()
     refused(pace)
     ticket = pace.begin(0)
@@ -136,9 +136,7 @@ def test_an_end_without_an_answer_frees_its_place_and_earns_nothing() -> None:
 
 
 @given(st.lists(st.sampled_from("barewx"), max_size=60), st.data())
-def test_whatever_happens_somebody_gets_in_when_nobody_is_under_way(
-    steps: list[str], data: st.DataObject
-) -> None:
+def test_idle_endpoint_always_admits_a_request(steps: list[str], data: st.DataObject) -> None:
     pace = Pace()
     live: list[Ticket] = []
     now = 0.0
@@ -250,23 +248,21 @@ class _Endpoint:
     ids=["100 a second", "20 a second", "5 a second"],
 )
 @pytest.mark.no_cover
-def test_clients_of_an_endpoint_with_a_rate_use_it_up_and_do_not_storm_it(
-    rate: float, seconds: float, most: float
-) -> None:
+def test_clients_use_up_fixed_rate_calmly(rate: float, seconds: float, most: float) -> None:
     endpoint = _Endpoint(per_second=rate)
     endpoint.run(clients=100, turns=4)
     assert endpoint.sent / 400 < most
     assert endpoint.now < seconds * 1.1
 
 
-def test_clients_of_an_endpoint_that_refuses_by_chance_are_hardly_slowed() -> None:
+def test_random_refusals_barely_slow_clients() -> None:
     endpoint = _Endpoint(by_chance=1 / 3)
     endpoint.run(clients=200, turns=5)
     assert endpoint.sent / 1000 < 1.6
     assert endpoint.now < 30
 
 
-def test_clients_of_an_endpoint_that_takes_ten_at_once_keep_ten_under_way() -> None:
+def test_clients_fill_a_concurrency_limit() -> None:
     endpoint = _Endpoint(at_once=10)
     endpoint.run(clients=200, turns=5)
     assert endpoint.sent / 1000 < 1.6

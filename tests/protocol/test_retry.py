@@ -41,7 +41,7 @@ def test_a_passing_status_is_tried_again(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [301, 400, 401, 403, 404, 413, 422, 501, 505])
-def test_what_another_try_cannot_change_is_not_tried_again(code: int) -> None:
+def test_permanent_failures_are_not_retried(code: int) -> None:
     assert judge(status(code), now=NOW) == Verdict(again=False)
 
 
@@ -147,13 +147,13 @@ def test_an_endpoint_says_how_long_to_wait(headers: dict[str, str], pause: float
         "\x00",
     ],
 )
-def test_a_date_that_is_none_is_as_if_there_were_none(name: str, date: str) -> None:
+def test_invalid_retry_date_is_ignored(name: str, date: str) -> None:
     headers = {"retry-after": "Mon, 01 Jan 2024 00:00:00 GMT", name: date}
     found = wanted_pause(headers, now=NOW, limited=True)
     assert found == (None if name == "retry-after" else 0)
 
 
-def test_limits_that_are_used_up_do_not_count_where_the_failure_is_another() -> None:
+def test_exhausted_limits_ignore_other_failures() -> None:
     used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s"}
     assert wanted_pause(used_up, now=NOW, limited=False) is None
 
@@ -178,14 +178,14 @@ _TEXT = st.text(st.characters(max_codepoint=255), max_size=20) | st.sampled_from
         _TEXT | st.just("0"),
     )
 )
-def test_whatever_the_headers_say_the_pause_is_a_length_of_time(headers: dict[str, str]) -> None:
+def test_pause_is_always_a_valid_duration(headers: dict[str, str]) -> None:
     pause = judge(
         ProviderStatusError(endpoint="e", status=429, body_message="", headers=headers), now=NOW
     ).after
     assert pause is None or pause >= 0
 
 
-def test_pauses_double_up_to_a_minute_and_are_random_in_full() -> None:
+def test_backoff_doubles_with_full_jitter() -> None:
     policy = RetryPolicy()
     assert [policy.pause(n, 1.0) for n in (1, 2, 3, 4)] == [0.5, 1, 2, 4]
     assert policy.pause(3, 0.25) == 0.5
@@ -199,7 +199,7 @@ def test_a_negative_number_of_retries_is_refused() -> None:
         RetryPolicy(max_retries=-1)
 
 
-def test_a_budget_of_tries_is_used_up_and_earned_back_by_answers_and_by_time() -> None:
+def test_retry_budget_refills_with_success() -> None:
     budget = RetryBudget()
     assert sum(budget.take(0) for _ in range(1000)) == 500
     budget.earn()

@@ -254,7 +254,7 @@ CASES: dict[str, tuple[bytes, list[ServerSentEvent]]] = {
 
 @pytest.mark.feature("OAGS-037")
 @pytest.mark.parametrize(("stream", "expected"), CASES.values(), ids=CASES.keys())
-def test_a_stream_gives_the_events_of_the_standard(
+def test_stream_gives_events_of_the_standard(
     stream: bytes, expected: list[ServerSentEvent]
 ) -> None:
     assert interpret_by_the_standard(stream).events == expected
@@ -270,7 +270,7 @@ def test_a_stream_gives_the_events_of_the_standard(
 @example([b"data: a\r", b"\n\r", b"\n"])
 @example([b"data: ", EMOJI[:1], EMOJI[1:3], EMOJI[3:] + b"\n\n"])
 @example([BOM[:1], BOM[1:2], BOM[2:] + b"data: a\n\n"])
-def test_after_every_read_one_has_seen_what_the_standard_gives_for_the_bytes_so_far(
+def test_each_read_follows_the_standard(
     chunks: list[bytes],
 ) -> None:
     decoder = SSEDecoder()
@@ -285,7 +285,7 @@ def test_after_every_read_one_has_seen_what_the_standard_gives_for_the_bytes_so_
     assert decoder.close() == []
 
 
-def test_python_replaces_invalid_bytes_exactly_as_the_standard_does() -> None:
+def test_invalid_bytes_are_replaced_by_standard() -> None:
     # Every first byte, then each byte on either side of every boundary that the standard tests.
     edges = [0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xE0, 0xED, 0xF0, 0xF4]
     for rest in itertools.product(edges, repeat=3):
@@ -294,7 +294,7 @@ def test_python_replaces_invalid_bytes_exactly_as_the_standard_does() -> None:
             assert stream.decode("utf-8", "replace") == decode_by_the_standard(stream), stream
 
 
-def test_several_events_of_one_read_keep_their_order_and_share_the_id_in_force() -> None:
+def test_events_of_read_share_last_id() -> None:
     decoder = SSEDecoder()
     decoder.feed(b"id: 7\n\n")
     assert decoder.feed(b"data: 1\n\ndata: 2\n\ndata: 3\n\n") == [
@@ -302,7 +302,7 @@ def test_several_events_of_one_read_keep_their_order_and_share_the_id_in_force()
     ]
 
 
-def test_an_event_comes_with_the_cr_that_ends_it_and_a_late_lf_adds_no_line() -> None:
+def test_cr_ends_event_and_lf_adds_none() -> None:
     decoder = SSEDecoder()
     assert decoder.feed(b"data: a\r\n\r") == [message("a")]
     assert decoder.feed(b"\n") == []
@@ -310,7 +310,7 @@ def test_an_event_comes_with_the_cr_that_ends_it_and_a_late_lf_adds_no_line() ->
     assert decoder.feed(b"\ndata: c\r\n\r\n") == [message("b\nc")]
 
 
-def test_the_last_event_id_changes_at_the_blank_line_and_survives_the_end() -> None:
+def test_last_event_id_survives_the_end() -> None:
     decoder = SSEDecoder()
     assert decoder.last_event_id == ""
     decoder.feed(b"id: 1\n")
@@ -329,7 +329,7 @@ def test_the_reconnection_time_changes_at_its_line() -> None:
     assert times == [None, 3000, 3000, 3000, 5]
 
 
-def test_a_reconnection_time_of_absurd_length_is_ignored() -> None:
+def test_absurd_retry_time_is_ignored() -> None:
     decoder = SSEDecoder()
     decoder.feed(b"retry: " + b"9" * 640 + b"\n")
     assert decoder.retry == 10**640 - 1
@@ -346,7 +346,7 @@ def test_an_event_cannot_be_changed() -> None:
 # --- the end --------------------------------------------------------------------------------------
 
 
-def test_closing_discards_the_unfinished_event_may_be_repeated_and_is_final() -> None:
+def test_close_discards_unfinished_event() -> None:
     decoder = SSEDecoder()
     decoder.feed(b"data: a\ndata: b")
     assert decoder.close() == []
@@ -372,7 +372,7 @@ def test_a_bound_below_one_byte_is_refused(option: str, make: Callable[[], SSEDe
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 @pytest.mark.parametrize("line", [b"data: 789", b": 3456789", b"x" * 9])
-def test_a_line_of_the_bound_is_taken_and_one_byte_more_fails(line: bytes, end: bytes) -> None:
+def test_line_limit_is_exact(line: bytes, end: bytes) -> None:
     for chunks in ([line + end + end], single_bytes(line + end + end)):
         assert decoded_within(chunks, line=9)[1] is None
         assert decoded_within(chunks, line=8)[1] == (
@@ -381,7 +381,7 @@ def test_a_line_of_the_bound_is_taken_and_one_byte_more_fails(line: bytes, end: 
         )
 
 
-def test_the_error_shows_only_the_start_of_a_long_line() -> None:
+def test_error_shows_start_of_long_line() -> None:
     for chunks in ([b"<html>" + b"x" * 200], single_bytes(b"<html>" + b"x" * 200)):
         _, error = decoded_within(chunks, line=100)
         assert error is not None
@@ -389,7 +389,7 @@ def test_the_error_shows_only_the_start_of_a_long_line() -> None:
 
 
 @pytest.mark.parametrize("stream", [b"data: 12345\n\n", b"data: 12\ndata:45\n\n", b"data\n" * 6])
-def test_an_event_of_the_bound_is_taken_and_one_byte_more_fails(stream: bytes) -> None:
+def test_event_limit_is_exact(stream: bytes) -> None:
     for chunks in ([stream], single_bytes(stream)):
         assert decoded_within(chunks, event=5)[1] is None
         assert decoded_within(chunks, event=4)[1] == (
@@ -398,7 +398,7 @@ def test_an_event_of_the_bound_is_taken_and_one_byte_more_fails(stream: bytes) -
         )
 
 
-def test_a_bound_is_for_each_line_and_event_not_for_the_stream() -> None:
+def test_limits_apply_per_line_and_event() -> None:
     (events, _, _), error = decoded_within([b"data: 1234\n\n" * 100], line=10, event=4)
     assert error is None
     assert len(events) == 100
@@ -416,7 +416,7 @@ def test_the_default_bounds_hold() -> None:
     assert len(event.data) == DEFAULT_MAX_EVENT_BYTES
 
 
-def test_a_line_without_end_fails_at_the_bound_and_is_let_go() -> None:
+def test_endless_line_fails_and_is_released() -> None:
     decoder = SSEDecoder(max_line_bytes=1000)
     for _ in range(10):
         decoder.feed(b"x" * 100)
@@ -426,7 +426,7 @@ def test_a_line_without_end_fails_at_the_bound_and_is_let_go() -> None:
     assert len(decoder.unfinished) == 0
 
 
-def test_a_failed_decoder_answers_every_call_with_the_same_error() -> None:
+def test_failed_decoder_repeats_its_error() -> None:
     decoder = SSEDecoder(max_line_bytes=4)
     with pytest.raises(SSELimitError) as first:
         decoder.feed(b"12345")
@@ -437,7 +437,7 @@ def test_a_failed_decoder_answers_every_call_with_the_same_error() -> None:
     assert str(first.value) == str(second.value) == str(last.value)
 
 
-def test_events_before_the_fault_in_one_read_are_given_before_the_error() -> None:
+def test_events_before_fault_are_returned_first() -> None:
     decoder = SSEDecoder(max_line_bytes=10)
     assert decoder.feed(b"data: a\n\ndata: b\n\ndata: much too long\n\ndata: c\n\n") == [
         message("a"),
@@ -450,9 +450,7 @@ def test_events_before_the_fault_in_one_read_are_given_before_the_error() -> Non
 @given(split_streams(), st.integers(1, 12), st.integers(1, 12))
 @example([b"data: 1\n\ndata: 12345\n\n"], 12, 4)
 @example([b"id: 1\n\n", b"retry: 5\ndata: 1234567"], 9, 9)
-def test_bounded_or_not_what_is_seen_depends_on_the_bytes_and_never_on_their_split(
-    chunks: list[bytes], line: int, event: int
-) -> None:
+def test_events_are_independent_of_splits(chunks: list[bytes], line: int, event: int) -> None:
     stream = b"".join(chunks)
     seen, error = decoded_within(chunks, line=line, event=event)
     assert (seen, error) == decoded_within([stream], line=line, event=event)
@@ -464,7 +462,7 @@ def test_bounded_or_not_what_is_seen_depends_on_the_bytes_and_never_on_their_spl
 
 
 @given(streams, st.integers(1, 12))
-def test_a_stream_fails_exactly_when_it_has_a_line_over_the_bound(stream: bytes, line: int) -> None:
+def test_stream_fails_exactly_at_line_limit(stream: bytes, line: int) -> None:
     longest = max(map(len, re.split(b"\r\n|\n|\r", stream.removeprefix(BOM))))
     # The first two bytes of a BOM cannot be told from text before the third has come.
     if not BOM.startswith(stream):
@@ -488,7 +486,7 @@ AppendOnly = type(
 )
 
 
-def test_a_long_line_in_tiny_reads_is_only_appended_to_before_its_end() -> None:
+def test_tiny_reads_stay_linear() -> None:
     decoder = SSEDecoder()
     tail = decoder.unfinished = AppendOnly()
     for _ in range(1000):
@@ -500,7 +498,7 @@ def test_a_long_line_in_tiny_reads_is_only_appended_to_before_its_end() -> None:
 
 
 @pytest.mark.parametrize("before", [b"", b": ping\n\n", b"event: a\ndata: 1\n\n"])
-def test_plain_reads_go_the_quick_way_whatever_blocks_came_before(before: bytes) -> None:
+def test_plain_reads_use_the_fast_path(before: bytes) -> None:
     decoder = SSEDecoder()
     decoder.feed(before)
     assert decoder._take_plain(b"data: 2\n\ndata: 3\n\n", [])

@@ -56,17 +56,13 @@ PLAIN_STREAMS = st.lists(st.sampled_from(PLAIN), max_size=8).map(b"".join)
 @example([b"data: a\n\ndata: 123", b"45678\n\n"], 8)
 @example([b"data: a\n\n12345678901"], 10)
 @example([b"data: a\n\n12345", b"678901\n\n"], 10)
-def test_any_stream_gives_the_same_data_and_error_the_quick_way(
-    chunks: list[bytes], bound: int
-) -> None:
+def test_fast_path_equals_normal_path(chunks: list[bytes], bound: int) -> None:
     assert plainly(chunks) == carefully(chunks)
     assert plainly(chunks, bound) == carefully(chunks, bound)
 
 
 @given(PLAIN_STREAMS, st.lists(st.integers(1, 80), max_size=8))
-def test_a_plain_stream_gives_the_same_data_the_quick_way_however_it_is_cut(
-    stream: bytes, cuts: list[int]
-) -> None:
+def test_plain_fast_path_ignores_splits(stream: bytes, cuts: list[int]) -> None:
     places = sorted({min(cut, len(stream)) for cut in cuts})
     chunks = [stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)]
     assert plainly(chunks) == carefully([stream])
@@ -125,15 +121,13 @@ def test_of_any_other_read_nothing_is_taken(before: bytes, data: bytes) -> None:
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("cut", range(30))
-def test_plain_reads_and_other_reads_may_follow_each_other_in_any_order(
-    bom: bytes, cut: int
-) -> None:
+def test_fast_and_normal_reads_can_alternate(bom: bytes, cut: int) -> None:
     body = bom + b"data: one\n\ndata: two\n\n: x\n\ndata: three\n\ndata: fo\xc3\xbcr\n\n"
     pieces = [body[:cut], body[cut : cut + 7], body[cut + 7 :]]
     assert plainly(pieces) == (["one", "two", "three", "foür"], None)
 
 
-def test_nothing_is_taken_quickly_of_a_stream_that_has_ended_or_failed() -> None:
+def test_ended_stream_gives_nothing() -> None:
     ended, failed = SSEDecoder(), SSEDecoder(max_line_bytes=8)
     ended.close()
     with pytest.raises(SSELimitError):

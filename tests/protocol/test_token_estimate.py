@@ -32,7 +32,7 @@ KNOWN = {
 
 @pytest.mark.feature("ASDK-045")
 @pytest.mark.parametrize("text", KNOWN)
-def test_the_naive_counter_errs_on_the_high_side(text: str) -> None:
+def test_naive_count_never_underestimates(text: str) -> None:
     assert KNOWN[text] <= naive_tokens(text) <= 2 * KNOWN[text]
 
 
@@ -55,14 +55,12 @@ def test_the_naive_counter_errs_on_the_high_side(text: str) -> None:
         (" ", 1),
     ],
 )
-def test_the_naive_counter_counts_by_kinds_of_characters(text: str, count: int) -> None:
+def test_naive_count_depends_on_character_kinds(text: str, count: int) -> None:
     assert naive_tokens(text) == count
 
 
 @given(strategies.texts(), strategies.texts())
-def test_the_naive_count_of_a_text_is_no_less_than_that_of_its_parts_but_for_what_joins(
-    one: str, two: str
-) -> None:
+def test_naive_count_is_almost_additive(one: str, two: str) -> None:
     together = naive_tokens(one + two)
     assert max(naive_tokens(one), naive_tokens(two)) - 1 <= together
     assert together <= naive_tokens(one) + naive_tokens(two) + 1
@@ -95,9 +93,7 @@ IMAGE: JsonObject = {"type": "image", "source": "https://host/x.png"}
         (OpaqueBlock({"type": "sealed"}, "anthropic"), 18, 0),
     ],
 )
-def test_what_a_model_reads_of_a_block_is_counted(
-    block: ContentBlock, texts: int, media: int
-) -> None:
+def test_blocks_count_as_the_model_reads(block: ContentBlock, texts: int, media: int) -> None:
     message = Message("user", (block,))
     assert message_tokens(message, characters) == 4 + texts + media
     assert rough_tokens([message]) == texts // 4 + media
@@ -105,7 +101,7 @@ def test_what_a_model_reads_of_a_block_is_counted(
 
 @pytest.mark.feature("OAS-082")
 @given(strategies.messages())
-def test_the_rough_count_is_a_quarter_of_all_characters(messages: Messages) -> None:
+def test_rough_count_is_quarter_of_characters(messages: Messages) -> None:
     counted = sum(message_tokens(one, characters) - 4 for one in messages)
     assert rough_tokens(messages) == counted // 4
 

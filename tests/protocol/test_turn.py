@@ -82,12 +82,12 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
         ("refused", "refusal"),
     ],
 )
-def test_how_the_answer_ended_is_how_the_run_ends(finish: FinishReason, stop_reason: str) -> None:
+def test_finish_reason_sets_stop_reason(finish: FinishReason, stop_reason: str) -> None:
     ended = thinking().feed(answer("Hm", finish=finish))
     assert told(ended[-1]) == f"finish {stop_reason}"
 
 
-def test_calls_run_and_their_results_go_back_to_the_model() -> None:
+def test_call_results_return_to_the_model() -> None:
     play(
         machine(),
         GO,
@@ -110,7 +110,7 @@ def test_calls_run_whatever_the_finish_reason_says() -> None:
 
 
 @pytest.mark.feature("OAS-067")
-def test_a_call_that_did_not_parse_never_runs_and_the_model_is_told() -> None:
+def test_invalid_call_is_reported_not_run() -> None:
     broken = ToolUseError("not JSON", '{"a', "x", "tool")
     play(
         machine(),
@@ -123,14 +123,14 @@ def test_a_call_that_did_not_parse_never_runs_and_the_model_is_told() -> None:
     )
 
 
-def test_an_answer_of_broken_calls_only_goes_straight_back_to_the_model() -> None:
+def test_broken_calls_return_directly_to_model() -> None:
     broken = ToolUseError("the call names no tool", None, "x")
     commands = thinking().feed(answer(broken))
     assert [told(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
 
 
 @pytest.mark.feature("ASDK-009")
-def test_the_model_may_end_the_run_itself_and_its_calls_are_closed() -> None:
+def test_model_stop_closes_its_calls() -> None:
     done = ModelCompleted((use("a"), ToolUseError("no", None, "x")), done=True)
     commands = thinking().feed(done)
     assert [told(c) for c in commands] == [
@@ -140,7 +140,7 @@ def test_the_model_may_end_the_run_itself_and_its_calls_are_closed() -> None:
 
 
 @pytest.mark.feature("ASDK-010")
-def test_the_last_round_of_tools_is_answered_and_ends_the_run() -> None:
+def test_last_tool_round_gets_a_response() -> None:
     play(
         machine(1),
         GO,
@@ -152,7 +152,7 @@ def test_the_last_round_of_tools_is_answered_and_ends_the_run() -> None:
     )
 
 
-def test_input_under_way_waits_for_the_next_turn() -> None:
+def test_new_input_waits_for_next_turn() -> None:
     play(
         machine(),
         GO,
@@ -170,7 +170,7 @@ def test_input_under_way_waits_for_the_next_turn() -> None:
     )
 
 
-def test_input_that_no_turn_took_is_left_over() -> None:
+def test_unused_input_is_left_over() -> None:
     one = thinking(1)
     one.feed(UserInput("too late"))
     assert [told(c) for c in one.feed(answer("Bye."))] == ["append answer", "finish max_iterations"]
@@ -191,17 +191,17 @@ def test_resumed_calls_start_and_results_count() -> None:
     )
 
 
-def test_resumed_calls_with_all_results_call_the_model() -> None:
+def test_resume_with_results_calls_model() -> None:
     play(machine(), Resumed((use("a"),), (result("a").result,)), ["append result:a", "model 1"])
 
 
-def test_budget_names_the_end_of_a_finished_run() -> None:
+def test_budget_renames_end_of_run() -> None:
     one = thinking()
     one.feed(answer("Bye.", finish="length"))
     play(one, BudgetExceeded("output_tokens"), ["finish budget:output_tokens"])
 
 
-def test_a_run_that_begins_without_a_word_goes_on_where_the_conversation_stands() -> None:
+def test_empty_prompt_continues_the_conversation() -> None:
     play(machine(), UserInput(""), ["model 1"], answer("so"), ["append answer", "finish completed"])
 
 
@@ -211,7 +211,7 @@ def test_an_image_alone_is_something_said() -> None:
     play(one, shown, ["append user:", "model 1"])
 
 
-def test_calls_that_are_left_open_outlive_the_run_without_a_result() -> None:
+def test_left_open_calls_have_no_result() -> None:
     one = acting("a", "b")
     play(
         one,
@@ -224,7 +224,7 @@ def test_calls_that_are_left_open_outlive_the_run_without_a_result() -> None:
 
 
 @pytest.mark.parametrize("state", [State.READY, State.MODEL, State.TOOLS, State.OUTPUT])
-def test_an_interrupt_closes_what_is_open_and_ends_the_run(state: State) -> None:
+def test_interrupt_closes_calls_and_ends_run(state: State) -> None:
     one = in_state(state)
     commands = [told(c) for c in one.feed(Interrupted("interrupted", "stop"))]
     closed = ["append synthetic:a"] if state is State.TOOLS else []
@@ -252,9 +252,7 @@ EVENTS: dict[str, TurnEvent] = {
 
 @pytest.mark.parametrize("state", list(State))
 @pytest.mark.parametrize("name", list(EVENTS))
-def test_what_the_table_does_not_have_raises_naming_event_and_state(
-    state: State, name: str
-) -> None:
+def test_unknown_transition_names_event_and_state(state: State, name: str) -> None:
     event = EVENTS[name]
     one = in_state(state)
     if type(event) in TABLE[state]:
@@ -270,7 +268,7 @@ def test_a_result_of_an_unknown_call_raises() -> None:
         acting("a").feed(result("z"))
 
 
-def test_an_action_that_leads_where_the_table_does_not_is_found() -> None:
+def test_wrong_transition_target_is_found() -> None:
     class Lost(TurnMachine):
         def _next_turn(self) -> Commands:
             self.state = State.READY

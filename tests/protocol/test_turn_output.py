@@ -41,7 +41,7 @@ def test_an_answer_that_fits_ends_the_run() -> None:
     )
 
 
-def test_an_answer_that_does_not_fit_is_kept_and_what_is_wrong_is_told_to_the_model() -> None:
+def test_invalid_output_returns_feedback_to_model() -> None:
     play(
         machine(),
         GO,
@@ -58,7 +58,7 @@ def test_an_answer_that_does_not_fit_is_kept_and_what_is_wrong_is_told_to_the_mo
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-def test_the_model_is_asked_again_as_often_as_allowed_and_no_more(retries: int) -> None:
+def test_output_retries_are_bounded(retries: int) -> None:
     one = thinking(retries=retries)
     for iteration in range(retries):
         one.feed(answer("no"))
@@ -70,7 +70,7 @@ def test_the_model_is_asked_again_as_often_as_allowed_and_no_more(retries: int) 
     assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
 
 
-def test_retries_are_counted_over_the_whole_run_and_tools_give_none_back() -> None:
+def test_output_retries_count_over_whole_run() -> None:
     play(
         thinking(retries=1),
         answer("no"),
@@ -88,33 +88,33 @@ def test_retries_are_counted_over_the_whole_run_and_tools_give_none_back() -> No
     )
 
 
-def test_an_answer_with_calls_is_not_the_last_whatever_else_it_holds() -> None:
+def test_response_with_calls_is_not_output() -> None:
     one = thinking()
     commands = one.feed(attrs.evolve(answer("{}", use("a")), output="{}"))
     assert [told(c) for c in commands] == ["append answer call:a", "start a"]
 
 
-def test_an_answer_of_broken_calls_is_not_looked_at() -> None:
+def test_broken_calls_are_not_checked() -> None:
     commands = thinking().feed(answer("{}", ToolUseError("no JSON", "{", "x", "tool")))
     assert [told(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
 
 
-def test_what_the_wire_tells_apart_is_looked_at_and_not_the_text_around_it() -> None:
+def test_structured_output_precedes_surrounding_text() -> None:
     commands = thinking().feed(attrs.evolve(answer("Here it is. ", "{}"), output="{}"))
     assert told(commands[-1]) == "check {}"
 
 
-def test_an_output_that_is_told_apart_and_empty_is_looked_at_as_such() -> None:
+def test_empty_structured_output_is_checked() -> None:
     commands = thinking().feed(attrs.evolve(answer("Here it is."), output=""))
     assert told(commands[-1]) == "check "
 
 
-def test_a_refusal_ends_the_run_and_is_neither_looked_at_nor_asked_again() -> None:
+def test_refusal_ends_run_without_retry() -> None:
     commands = thinking().feed(answer("I will not.", finish="refusal"))
     assert [told(c) for c in commands] == ["append answer", "finish refusal"]
 
 
-def test_an_answer_that_was_cut_and_does_not_fit_is_not_asked_for_again() -> None:
+def test_truncated_invalid_output_is_not_retried() -> None:
     play(
         thinking(),
         answer('{"a', finish="length"),
@@ -125,7 +125,7 @@ def test_an_answer_that_was_cut_and_does_not_fit_is_not_asked_for_again() -> Non
 
 
 @pytest.mark.parametrize("finish", ["length", "stop", "tool_calls", "unknown"])
-def test_an_answer_that_fits_is_taken_whatever_the_endpoint_says_of_its_end(
+def test_valid_output_ignores_finish_reason(
     finish: FinishReason,
 ) -> None:
     one = thinking()
@@ -133,7 +133,7 @@ def test_an_answer_that_fits_is_taken_whatever_the_endpoint_says_of_its_end(
     assert [told(c) for c in one.feed(OutputValid())] == ["finish completed"]
 
 
-def test_a_later_misfit_is_not_taken_for_an_earlier_cut() -> None:
+def test_later_invalid_output_keeps_own_reason() -> None:
     one = thinking()
     one.feed(answer("{}", finish="length"))
     one.feed(UserInput("and?"))
@@ -142,7 +142,7 @@ def test_a_later_misfit_is_not_taken_for_an_earlier_cut() -> None:
     assert [told(c) for c in one.feed(NO)] == ["append user:mend it", "model 3"]
 
 
-def test_a_model_that_ended_the_run_itself_is_not_asked_again() -> None:
+def test_model_stop_is_not_retried() -> None:
     one = thinking()
     one.feed(ModelCompleted(answer("no").blocks, done=True))
     assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
@@ -154,13 +154,13 @@ def test_asking_again_counts_as_an_iteration() -> None:
     assert [told(c) for c in one.feed(NO)] == ["finish max_iterations"]
 
 
-def test_where_no_retry_and_no_iteration_is_left_the_output_is_the_reason() -> None:
+def test_exhausted_run_reports_output_reason() -> None:
     one = thinking(max_iterations=1, retries=0)
     one.feed(answer("no"))
     assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
 
 
-def test_input_that_waits_comes_before_any_look_at_the_answer() -> None:
+def test_waiting_input_precedes_output_check() -> None:
     one = thinking()
     one.feed(UserInput("and?"))
     assert [told(c) for c in one.feed(answer("{}"))] == [
@@ -173,7 +173,7 @@ def test_input_that_waits_comes_before_any_look_at_the_answer() -> None:
 @pytest.mark.parametrize(
     ("verdict", "told_first"), [(OutputValid(), []), (NO, ["append user:mend it"])]
 )
-def test_input_that_comes_during_the_look_is_taken_by_the_next_turn(
+def test_input_during_check_joins_next_turn(
     verdict: OutputValid | OutputInvalid, told_first: list[str]
 ) -> None:
     one = thinking()
@@ -182,7 +182,7 @@ def test_input_that_comes_during_the_look_is_taken_by_the_next_turn(
     assert [told(c) for c in one.feed(verdict)] == [*told_first, "append user:and?", "model 2"]
 
 
-def test_an_interrupt_during_the_look_ends_the_run() -> None:
+def test_interrupt_during_check_ends_run() -> None:
     one = thinking()
     one.feed(answer("{}"))
     assert [told(c) for c in one.feed(Interrupted("interrupted", "stop"))] == ["finish interrupted"]

@@ -87,7 +87,7 @@ def test_a_pair_of_quirks_changes_no_block(protocol: Protocol, quirk: str) -> No
 @pytest.mark.no_cover
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("protocol", QUIRKS)
-def test_no_mix_of_quirks_and_no_split_changes_a_block(
+def test_quirks_and_splits_change_no_block(
     protocol: Protocol, shard: int, record_property: Callable[[str, object], None]
 ) -> None:
     held = 0
@@ -109,9 +109,7 @@ def test_no_mix_of_quirks_and_no_split_changes_a_block(
 
 
 @given(st.sampled_from(tuple(QUIRKS)), st.data())
-def test_how_the_bytes_are_split_changes_nothing_that_is_shown(
-    protocol: Protocol, data: st.DataObject
-) -> None:
+def test_splits_change_nothing_shown(protocol: Protocol, data: st.DataObject) -> None:
     found = data.draw(distorted_turns(protocol=protocol))
     whole, bytewise, _ = (
         read_body(found.body, protocol=protocol, dialect=found.traits.dialect, split=split)
@@ -122,13 +120,13 @@ def test_how_the_bytes_are_split_changes_nothing_that_is_shown(
 
 @pytest.mark.parametrize("done", [b"data: [DONE]\n\n", b""])
 @pytest.mark.parametrize("late", [b'error: {"message":"late"}\n\n', b'data: {"error":"late"}\n\n'])
-def test_an_error_after_the_end_counts_under_no_split(done: bytes, late: bytes) -> None:
+def test_error_after_end_counts_nowhere(done: bytes, late: bytes) -> None:
     clean = body_of([say("Hi"), usage(3, 1)]).removesuffix(b"data: [DONE]\n\n")
     found = check_capture(clean + done + late + b'data: {"choices":[]}\n\n')
     assert (found.text, found.error) == ("Hi", "")
 
 
-def test_what_follows_an_error_is_shown_under_no_split() -> None:
+def test_content_after_error_is_hidden() -> None:
     first, second = (QUIRKS["chat"].frames(QUIRKS["chat"].events((say(text),)))[1] for text in "ab")
     found = check_capture(first + b'error: {"message":"no"}\n\n' + second, random_splits=200)
     assert found.error.endswith("no")

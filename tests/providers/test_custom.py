@@ -101,7 +101,7 @@ def test_a_whole_provider_is_passed_through() -> None:
 
 
 @pytest.mark.feature("OAGS-044", "ASDK-018")
-async def test_an_object_with_only_complete_streams_its_answer_in_one_piece() -> None:
+async def test_complete_method_alone_gives_one_delta() -> None:
     provider = adapt_provider(Completes())
     assert isinstance(provider, ModelProvider)
     sink = CollectingSink.roomy()
@@ -163,7 +163,7 @@ async def test_an_async_generator_of_deltas_is_assembled() -> None:
     assert generator.closed
 
 
-async def test_a_generator_may_say_that_it_goes_on_with_what_nobody_is_shown() -> None:
+async def test_generator_may_yield_progress() -> None:
     sink = CollectingSink.roomy()
     going_on = ProgressDelta()
     answer = await adapt_provider(Yields(going_on, TextDelta("Hi"))).stream(REQUEST, sink)
@@ -171,7 +171,7 @@ async def test_a_generator_may_say_that_it_goes_on_with_what_nobody_is_shown() -
     assert sink.deltas == [going_on, TextDelta("Hi")]
 
 
-async def test_a_generator_that_just_ends_is_an_answer_that_stopped() -> None:
+async def test_generator_without_finish_has_stopped() -> None:
     provider = adapt_provider(Yields(TextDelta("so"), TextDelta("so on")))
     sink = CollectingSink.roomy()
     answer = await provider.stream(REQUEST, sink)
@@ -179,7 +179,7 @@ async def test_a_generator_that_just_ends_is_an_answer_that_stopped() -> None:
     assert sink.deltas == [TextDelta("so"), TextDelta("so on")]
 
 
-async def test_a_generator_is_closed_when_its_reader_is_cancelled() -> None:
+async def test_cancelled_reader_closes_generator() -> None:
     generator = Yields(TextDelta("a"))
     with trio.CancelScope() as scope:
         sink = CollectingSink()
@@ -203,7 +203,7 @@ async def test_a_full_sink_is_waited_for() -> None:
         assert sink.batches
 
 
-async def test_what_is_no_delta_is_refused_and_the_generator_closed() -> None:
+async def test_invalid_delta_closes_the_generator() -> None:
     generator = Yields("text")
     with pytest.raises(ProviderProtocolError, match="yielded 'text'; expected a delta"):
         await adapt_provider(generator).complete(REQUEST)
@@ -216,7 +216,7 @@ async def test_another_answer_is_refused(answer: object) -> None:
         await adapt_provider(Completes(answer)).complete(REQUEST)
 
 
-async def test_a_method_that_is_not_async_is_refused_when_called() -> None:
+async def test_sync_method_is_refused_when_called() -> None:
     class Sync:
         def complete(self, request: ModelRequest) -> str:
             return "x"
@@ -225,7 +225,7 @@ async def test_a_method_that_is_not_async_is_refused_when_called() -> None:
         await adapt_provider(Sync()).complete(REQUEST)
 
 
-async def test_a_stream_that_gives_something_else_is_refused_when_called() -> None:
+async def test_wrong_stream_result_is_refused() -> None:
     class Lists:
         def stream(self, request: ModelRequest) -> list[str]:
             return []
@@ -240,17 +240,17 @@ class NoSink:
 
 
 @pytest.mark.parametrize("provider", [object(), None, "model", 3, NoSink()])
-def test_anything_else_is_refused_and_told_what_is_expected(provider: object) -> None:
+def test_other_objects_are_refused_with_hint(provider: object) -> None:
     with pytest.raises(ConfigError, match=r"expected an object with `async def complete"):
         adapt_provider(provider)
 
 
-def test_a_class_in_place_of_an_object_is_refused() -> None:
+def test_class_instead_of_object_is_refused() -> None:
     with pytest.raises(ConfigError, match="is the class Whole; pass an instance"):
         adapt_provider(Whole)
 
 
-async def test_a_stream_that_hides_its_signature_gets_a_sink() -> None:
+async def test_stream_with_hidden_signature_gets_sink() -> None:
     class Builtin:
         stream: Callable[..., object] = max  # it tells no signature, and cannot compare these two
 
@@ -258,7 +258,7 @@ async def test_a_stream_that_hides_its_signature_gets_a_sink() -> None:
         await adapt_provider(Builtin()).complete(REQUEST)
 
 
-async def test_a_whole_object_whose_stream_yields_is_adapted() -> None:
+async def test_yielding_stream_of_provider_is_adapted() -> None:
     class Odd(Yields):
         name = "odd"
         closings = 0
@@ -278,7 +278,7 @@ async def test_a_whole_object_whose_stream_yields_is_adapted() -> None:
     assert (provider.name, source.closings) == ("odd", 1)
 
 
-async def test_a_name_and_a_way_to_close_are_added() -> None:
+async def test_missing_name_and_close_are_added() -> None:
     provider = adapt_provider(Streams())
     assert provider.name == "Streams"
     await provider.aclose()

@@ -85,7 +85,7 @@ def claude(messages: Messages, asked: Origin) -> set[str]:
     return echoed(body)
 
 
-def test_a_chat_endpoint_gets_its_own_echoes_and_no_others() -> None:
+def test_chat_endpoint_gets_only_own_echoes() -> None:
     own = said(CHAT.mark)
     # A seal has no place on this wire, whoever gave it.
     assert chat(own, CHAT) == set("TCOWKF")
@@ -95,7 +95,7 @@ def test_a_chat_endpoint_gets_its_own_echoes_and_no_others() -> None:
     assert chat(said(MESSAGES.mark), CHAT) == set()
 
 
-def test_a_messages_endpoint_gets_its_own_echoes_and_what_is_of_the_protocol() -> None:
+def test_messages_endpoint_gets_protocol_echoes_too() -> None:
     own = said(MESSAGES.mark)
     assert claude(own, MESSAGES) == set("STCOWKF")
     other_host = Origin("anthropic", "http://bedrock", "claude-of-theirs")
@@ -103,14 +103,14 @@ def test_a_messages_endpoint_gets_its_own_echoes_and_what_is_of_the_protocol() -
     assert claude(said(CHAT.mark), MESSAGES) == set()
 
 
-def test_an_endpoint_that_takes_text_only_gets_its_own_echoes_and_no_others() -> None:
+def test_text_only_endpoint_gets_own_echoes() -> None:
     twice = said(CHAT.mark).append(Message("assistant", said(MESSAGES.mark)[1].blocks[:2]))
     assert chat(twice, CHAT, NO_TOOLS) == set("TCO")
     assert chat(twice, Origin("openai", "http://strict/v1", "mistral"), NO_TOOLS) == set()
     assert chat(said(""), CHAT, NO_TOOLS) == set("TCO")
 
 
-def test_a_thought_with_a_foreign_seal_is_a_thought_without_one() -> None:
+def test_foreign_signature_is_dropped_from_thinking() -> None:
     asked = request(said(CHAT.mark), MESSAGES)
     body = json.loads(encode_messages(asked, EncodeOptions(echo_unsigned_thinking=True)))
     assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm."}
@@ -122,7 +122,7 @@ def test_a_thought_with_a_foreign_seal_is_a_thought_without_one() -> None:
     ]
 
 
-def test_what_was_encoded_for_one_endpoint_is_not_sent_to_another() -> None:
+def test_encodings_are_not_shared_between_endpoints() -> None:
     strict = Origin("openai", "http://strict/v1", "mistral")
     first = request(said(CHAT.mark), CHAT)
     body = encode_chat(first, endpoint=CHAT.endpoint)
@@ -135,9 +135,7 @@ def test_what_was_encoded_for_one_endpoint_is_not_sent_to_another() -> None:
 
 
 @given(json_objects, json_objects)
-def test_what_a_caller_puts_in_by_hand_is_sent_to_everybody_as_it_stands(
-    of_text: JsonObject, of_call: JsonObject
-) -> None:
+def test_caller_extras_go_to_every_endpoint(of_text: JsonObject, of_call: JsonObject) -> None:
     message = Message(
         "assistant",
         (TextBlock("a", extra=of_text), ToolUseBlock("c1", "find", {}, extra=of_call)),
@@ -154,7 +152,7 @@ def test_what_a_caller_puts_in_by_hand_is_sent_to_everybody_as_it_stands(
     assert sent == json.loads(json.dumps({**plain, **of_text}))
 
 
-def test_a_cache_mark_of_the_callers_own_is_sent() -> None:
+def test_caller_cache_mark_is_sent() -> None:
     mark: JsonObject = {"cache_control": {"type": "ephemeral"}}
     history = Messages([Message("user", (TextBlock("a", extra=mark),))])
     body = json.loads(encode_messages(request(history, MESSAGES), EncodeOptions(), "http://x"))
@@ -180,7 +178,7 @@ def with_mark(block: ContentBlock, mark: str) -> ContentBlock:
 
 
 @given(_histories, _names, _names)
-def test_a_plain_history_is_encoded_alike_for_everybody(
+def test_plain_history_encodes_equally_everywhere(
     history: Messages, endpoint: str, mark: str
 ) -> None:
     # A mark on a block that has nothing to echo changes nothing either.
@@ -204,7 +202,7 @@ def test_a_plain_history_is_encoded_alike_for_everybody(
     assert len(bodies) == 1
 
 
-def test_a_plain_history_is_encoded_as_it_always_was() -> None:
+def test_plain_history_encoding_is_unchanged() -> None:
     history = Messages(
         [
             Message("user", (TextBlock("Go."),)),
@@ -233,7 +231,7 @@ def test_a_plain_history_is_encoded_as_it_always_was() -> None:
     )
 
 
-def test_dicts_of_chat_completions_hold_echoes_of_that_protocol_only() -> None:
+def test_chat_dicts_hold_only_chat_echoes() -> None:
     def fields(origin: str) -> set[str]:
         (sent,) = message_to_openai(said(origin)[1])
         return echoed(json.dumps(sent).encode())
@@ -242,7 +240,7 @@ def test_dicts_of_chat_completions_hold_echoes_of_that_protocol_only() -> None:
     assert fields(MESSAGES.mark) == set()
 
 
-def test_a_mark_outlives_the_log_and_a_new_id() -> None:
+def test_origin_survives_log_and_new_id() -> None:
     for block in said(CHAT.mark)[1].blocks:
         assert load_block(dump_block(block)) == block
     assert "origin" not in dump_block(TextBlock("a"))
@@ -252,7 +250,7 @@ def test_a_mark_outlives_the_log_and_a_new_id() -> None:
     assert renamed.origin == "x"
 
 
-def test_a_block_of_a_log_that_is_older_than_marks_is_read_and_sent_to_everybody() -> None:
+def test_old_block_without_origin_goes_everywhere() -> None:
     old = load_block({"type": "thinking", "thinking": "Hm.", "signature": "S"})
     history = Messages([Message("assistant", (old, TextBlock("a")))])
     assert claude(history, MESSAGES) == {"S", "a"}

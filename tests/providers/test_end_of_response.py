@@ -58,7 +58,7 @@ async def answered(*script: bytes | float) -> tuple[str, Usage, float]:
     return found.text, found.usage, trio.current_time() - began
 
 
-async def test_quirk_32_after_a_finish_reason_an_open_connection_is_waited_for_a_short_while(
+async def test_quirk_32_open_connection_waits_briefly(
     autojump_clock: MockClock,
 ) -> None:
     text_, usage, seconds = await answered(part(text("Hel"), text("lo"), chunk({}, "stop")))
@@ -71,7 +71,7 @@ async def test_calls_are_whole_after_the_grace_too(autojump_clock: MockClock) ->
     assert made(found) == [("a", "now", {})]
 
 
-async def test_token_counts_that_come_late_are_waited_for_and_end_the_answer(
+async def test_late_usage_ends_the_response(
     autojump_clock: MockClock,
 ) -> None:
     text_, usage, seconds = await answered(
@@ -86,7 +86,7 @@ async def test_comments_do_not_prolong_the_grace(autojump_clock: MockClock) -> N
     assert (text_, seconds) == ("Hello", GRACE)
 
 
-async def test_quirk_31_an_endpoint_that_goes_on_after_its_finish_reason_is_waited_for(
+async def test_quirk_31_continuing_endpoint_is_awaited(
     autojump_clock: MockClock,
 ) -> None:
     text_, _, seconds = await answered(
@@ -95,7 +95,7 @@ async def test_quirk_31_an_endpoint_that_goes_on_after_its_finish_reason_is_wait
     assert (text_, seconds) == ("Hello!", 1.0 + 10 * GRACE)
 
 
-async def test_counts_beside_a_choice_or_before_a_finish_reason_are_no_end(
+async def test_usage_with_choices_ends_nothing(
     autojump_clock: MockClock,
 ) -> None:
     beside = {**text(""), "usage": COUNTED["usage"]}
@@ -104,7 +104,7 @@ async def test_counts_beside_a_choice_or_before_a_finish_reason_are_no_end(
     assert (await answered(part(text("Hel"), COUNTED, text("lo")), DONE))[0] == "Hello"
 
 
-async def test_quirk_31_counts_end_no_answer_that_went_on_after_its_finish_reason(
+async def test_quirk_31_usage_does_not_end_continuation(
     autojump_clock: MockClock,
 ) -> None:
     body = part(text("Hel", "stop"), text("lo"), COUNTED, text("!"))
@@ -117,7 +117,7 @@ async def test_an_error_within_the_grace_is_raised(autojump_clock: MockClock) ->
         await answered(part(text("Hel", "stop")), 0.1, failed)
 
 
-async def test_while_the_reader_is_slow_the_grace_stands_still(autojump_clock: MockClock) -> None:
+async def test_slow_reader_pauses_the_grace_period(autojump_clock: MockClock) -> None:
     class OncePerRead(CollectingSink):
         def feed(self, deltas: Sequence[ModelDelta]) -> None:
             super().feed(deltas)
@@ -138,7 +138,7 @@ async def test_while_the_reader_is_slow_the_grace_stands_still(autojump_clock: M
         sink.room.set()
 
 
-async def test_a_cancelled_caller_is_not_told_of_an_answer(autojump_clock: MockClock) -> None:
+async def test_cancelled_caller_gets_no_response(autojump_clock: MockClock) -> None:
     with trio.move_on_after(GRACE / 2) as scope:
         await answered(part(text("Hello", "stop")))
     assert scope.cancelled_caught

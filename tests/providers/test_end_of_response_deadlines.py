@@ -152,7 +152,7 @@ async def ask(
         (Timeouts(math.inf, math.inf, math.inf), FAILURE_GRACE),
     ],
 )
-async def test_a_status_is_the_failure_though_its_body_stalls(
+async def test_stalled_error_body_keeps_the_status(
     nursery: trio.Nursery,
     autojump_clock: MockClock,
     make: Make,
@@ -169,7 +169,7 @@ async def test_a_status_is_the_failure_though_its_body_stalls(
 
 
 @both
-async def test_bytes_of_a_failure_do_not_prolong_its_grace(
+async def test_error_bytes_do_not_extend_grace(
     nursery: trio.Nursery, autojump_clock: MockClock, make: Make
 ) -> None:
     exchange = Lingering([b".", FAILURE_GRACE * 0.4] * 20, 500)
@@ -179,7 +179,7 @@ async def test_bytes_of_a_failure_do_not_prolong_its_grace(
 
 
 @both
-async def test_a_reader_without_room_holds_up_no_failure(
+async def test_full_reader_delays_no_error(
     nursery: trio.Nursery, autojump_clock: MockClock, make: Make
 ) -> None:
     error, after = await ask(nursery, make(Lingering([b"no"], 500)), LONG, CollectingSink())
@@ -188,7 +188,7 @@ async def test_a_reader_without_room_holds_up_no_failure(
 
 
 @both
-async def test_a_status_is_the_failure_though_its_body_breaks_off(
+async def test_broken_error_body_keeps_the_status(
     nursery: trio.Nursery, autojump_clock: MockClock, make: Make
 ) -> None:
     broken = ProviderConnectError("the connection broke", endpoint=BASE)
@@ -199,7 +199,7 @@ async def test_a_status_is_the_failure_though_its_body_breaks_off(
     assert error is broken
 
 
-async def test_the_body_of_a_failed_count_is_waited_for_as_long(autojump_clock: MockClock) -> None:
+async def test_count_errors_wait_as_long(autojump_clock: MockClock) -> None:
     exchange = Lingering([b"no"], 404)
     with pytest.raises(ProviderStatusError, match="no"):
         await AnthropicMessages(base_url=BASE, exchange=exchange).count_tokens(openai.REQUEST)
@@ -207,18 +207,14 @@ async def test_the_body_of_a_failed_count_is_waited_for_as_long(autojump_clock: 
 
 
 @both
-async def test_a_cancelled_caller_is_not_told_of_a_failure(
-    autojump_clock: MockClock, make: Make
-) -> None:
+async def test_cancelled_caller_gets_no_error(autojump_clock: MockClock, make: Make) -> None:
     with trio.move_on_after(1) as scope:
         await make(Lingering([b"no"], 500)).complete(openai.REQUEST)
     assert scope.cancelled_caught
 
 
 @both
-async def test_over_sockets_a_status_wins_over_a_body_that_stalls_or_cannot_be_unpacked(
-    nursery: trio.Nursery, make: Make
-) -> None:
+async def test_status_wins_over_broken_body_on_sockets(nursery: trio.Nursery, make: Make) -> None:
     cut = gzip.compress(b"nobody will read this")[:-9]
     heads = [b"content-length: 99\r\n\r\nslow", b"content-encoding: gzip\r\n\r\n" + b"x" + cut]
 
@@ -257,7 +253,7 @@ async def test_over_sockets_a_status_wins_over_a_body_that_stalls_or_cannot_be_u
         (Timeouts(first_token=60, idle=60, total=1.5), 1.5),
     ],
 )
-async def test_a_finished_answer_is_given_when_time_runs_out(
+async def test_finished_response_survives_its_deadline(
     nursery: trio.Nursery,
     autojump_clock: MockClock,
     wire: Wire,
@@ -277,7 +273,7 @@ async def test_a_finished_answer_is_given_when_time_runs_out(
         (make_messages, anthropic.sse(anthropic.begin(), anthropic.end("max_tokens")[0])),
     ],
 )
-async def test_a_finished_answer_without_content_misses_no_first_token(
+async def test_empty_finished_response_misses_no_deadline(
     nursery: trio.Nursery, autojump_clock: MockClock, make: Make, body: bytes
 ) -> None:
     answer, after = await ask(nursery, make(Lingering([body])), Timeouts(first_token=1, idle=1))
@@ -286,7 +282,7 @@ async def test_a_finished_answer_without_content_misses_no_first_token(
 
 
 @finished
-async def test_an_answer_that_goes_on_after_its_reason_is_late_again(
+async def test_continued_response_can_be_late_again(
     nursery: trio.Nursery,
     autojump_clock: MockClock,
     wire: Wire,
@@ -298,7 +294,7 @@ async def test_an_answer_that_goes_on_after_its_reason_is_late_again(
 
 
 @finished
-async def test_an_answer_that_goes_on_after_its_reason_is_waited_for(
+async def test_continued_response_is_awaited(
     nursery: trio.Nursery,
     autojump_clock: MockClock,
     wire: Wire,
@@ -310,7 +306,7 @@ async def test_an_answer_that_goes_on_after_its_reason_is_waited_for(
 
 
 @finished
-async def test_a_finished_answer_is_given_to_a_reader_without_room_when_time_runs_out(
+async def test_finished_response_reaches_full_reader(
     nursery: trio.Nursery,
     autojump_clock: MockClock,
     wire: Wire,
@@ -327,7 +323,7 @@ async def test_a_finished_answer_is_given_to_a_reader_without_room_when_time_run
     assert (answer.text, after) == ("Hello", 30.0)
 
 
-async def test_a_pause_is_gone_on_with_after_the_grace_and_is_late_before_it(
+async def test_pause_continues_after_grace(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     paused = anthropic.sse(
@@ -342,7 +338,7 @@ async def test_a_pause_is_gone_on_with_after_the_grace_and_is_late_before_it(
     assert (error.kind, after) == ("idle", 1.0)
 
 
-async def test_a_provider_that_does_not_end_when_told_to_is_cancelled(
+async def test_provider_that_ignores_stop_is_cancelled(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     class Deaf:
@@ -370,7 +366,7 @@ async def test_a_provider_that_does_not_end_when_told_to_is_cancelled(
     assert (error.kind, error.seconds, after, deaf.told) == ("first_token", 3, 8.0, 1)
 
 
-async def test_counts_that_come_within_the_grace_count_though_time_is_short(
+async def test_usage_within_grace_is_counted(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     counted = openai.sse(

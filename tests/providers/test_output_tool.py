@@ -52,14 +52,14 @@ def shown(*batches: Sequence[ModelDelta]) -> list[ModelDelta]:
     return [delta for batch in sink.batches for delta in batch]
 
 
-def test_the_request_has_one_more_tool_with_the_schema_of_the_output() -> None:
+def test_request_offers_the_output_tool() -> None:
     sent = tool(LOOKUP).request
     assert [spec.name for spec in sent.tools] == ["lookup", NAME]
     assert sent.tools[-1].input_schema == CITY.schema
     assert sent.tools[-1].description.endswith("It is: A city.")
 
 
-def test_an_output_that_says_nothing_of_itself_is_asked_for_all_the_same() -> None:
+def test_unnamed_output_has_a_default_description() -> None:
     plain = attrs.evolve(CITY, description="")
     sent = OutputTool.of(request(), plain).request
     assert sent.tools[-1].description.endswith("answering in text.")
@@ -77,19 +77,19 @@ def test_an_output_that_says_nothing_of_itself_is_asked_for_all_the_same() -> No
         ((LOOKUP,), "lookup", "lookup"),
     ],
 )
-def test_the_model_has_to_call_the_outputs_tool_or_a_real_one(
+def test_model_must_call_some_tool(
     tools: tuple[ToolSpec, ...], wanted: str | None, sent: str
 ) -> None:
     assert OutputTool.of(request(*tools, choice=wanted), CITY).request.settings.tool_choice == sent
 
 
-def test_where_a_call_may_not_be_forced_it_is_only_offered() -> None:
+def test_unforceable_call_is_only_offered() -> None:
     sent = OutputTool.of(request(), CITY, force=False).request
     assert sent.settings.tool_choice is None
     assert [spec.name for spec in sent.tools] == [NAME]
 
 
-def test_a_real_tool_of_the_same_name_keeps_it() -> None:
+def test_real_tool_keeps_its_name() -> None:
     both = (attrs.evolve(LOOKUP, name=NAME), attrs.evolve(LOOKUP, name=f"{NAME}_"))
     output = tool(*both)
     assert output.name == f"{NAME}__"
@@ -97,7 +97,7 @@ def test_a_real_tool_of_the_same_name_keeps_it() -> None:
     assert output.answer(ModelCompleted((call,))).blocks == (call,)
 
 
-def test_the_pieces_of_the_tool_are_shown_as_text_and_those_of_others_as_they_are() -> None:
+def test_output_deltas_become_text() -> None:
     others: list[ModelDelta] = [
         TextDelta("Hm."),
         ThinkingDelta("…"),
@@ -111,7 +111,7 @@ def test_a_piece_without_arguments_shows_nothing() -> None:
     assert shown([ToolCallDelta(0, "a", NAME, "")], [ToolCallDelta(0, "a", NAME, None)]) == []
 
 
-def test_what_is_told_again_under_a_late_id_is_not_shown_again() -> None:
+def test_late_id_repeats_nothing() -> None:
     assert shown(
         [ToolCallDelta(0, "made_up", NAME, '{"na')],
         [ToolCallDelta(0, "a", NAME, '{"name"')],
@@ -119,7 +119,7 @@ def test_what_is_told_again_under_a_late_id_is_not_shown_again() -> None:
     ) == [TextDelta('{"na'), TextDelta('me"'), TextDelta(":1}")]
 
 
-async def test_a_reader_that_is_behind_is_waited_for() -> None:
+async def test_slow_reader_is_awaited() -> None:
     sink = CollectingSink()
     output = tool().sink(sink)
     assert output.full is True
@@ -137,7 +137,7 @@ def test_the_call_becomes_text_and_the_output() -> None:
     assert answer.finish_reason == "stop"
 
 
-def test_beside_real_calls_it_is_text_too_and_the_calls_stay() -> None:
+def test_output_beside_calls_becomes_text() -> None:
     real = ToolUseBlock("b", "lookup", {})
     answer = tool(LOOKUP).answer(
         ModelCompleted((ToolUseBlock("a", NAME, {"name": "ü"}), real), "tool_calls")
@@ -146,7 +146,7 @@ def test_beside_real_calls_it_is_text_too_and_the_calls_stay() -> None:
     assert answer.finish_reason == "tool_calls"
 
 
-def test_of_several_calls_the_first_is_the_output() -> None:
+def test_first_output_call_wins() -> None:
     calls = tuple(ToolUseBlock(name, NAME, {"name": name}) for name in "ab")
     answer = tool().answer(ModelCompleted(calls))
     assert answer.output == '{"name": "a"}'
@@ -154,7 +154,7 @@ def test_of_several_calls_the_first_is_the_output() -> None:
 
 
 @pytest.mark.parametrize("finish", ["length", "tool_calls"])
-def test_a_call_that_is_no_json_is_an_output_that_is_none(finish: FinishReason) -> None:
+def test_invalid_output_call_is_no_output(finish: FinishReason) -> None:
     broken = ToolUseError("cut", '{"na', "a", NAME)
     answer = tool().answer(ModelCompleted((broken,), finish))
     assert answer.blocks == (TextBlock('{"na'),)
@@ -162,18 +162,18 @@ def test_a_call_that_is_no_json_is_an_output_that_is_none(finish: FinishReason) 
     assert answer.finish_reason == ("length" if finish == "length" else "stop")
 
 
-def test_a_call_without_arguments_leaves_no_empty_text_behind() -> None:
+def test_empty_arguments_leave_no_text() -> None:
     answer = tool().answer(ModelCompleted((ToolUseError("cut", None, "a", NAME),)))
     assert answer.blocks == ()
     assert answer.output == ""
 
 
-def test_an_answer_without_the_tool_is_left_as_it_is() -> None:
+def test_response_without_tool_is_unchanged() -> None:
     answer = ModelCompleted((TextBlock("Hm."), ToolUseBlock("b", "lookup", {})), "tool_calls")
     assert tool().answer(answer) is answer
 
 
-def test_a_request_without_an_output_is_sent_as_it_is() -> None:
+def test_request_without_output_is_unchanged() -> None:
     plain, sink = attrs.evolve(request(), output=None), CollectingSink()
     answer = ModelCompleted((TextBlock("Hm."),))
     for way in ("json_schema", "json_object", "tool"):
@@ -183,7 +183,7 @@ def test_a_request_without_an_output_is_sent_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("strict", [None, {"type": "object", "additionalProperties": False}])
-def test_a_schema_goes_with_its_strict_form_or_as_not_strict(
+def test_schema_is_strict_where_possible(
     strict: JsonObject | None,
 ) -> None:
     output = attrs.evolve(CITY, strict_schema=strict)
@@ -200,7 +200,7 @@ def test_a_schema_goes_with_its_strict_form_or_as_not_strict(
     assert asked.request.tools == ()
 
 
-def test_an_endpoint_that_promises_json_alone_is_told_the_schema_in_words() -> None:
+def test_json_only_endpoint_gets_schema_text() -> None:
     dialect = ChatDialect(structured_output="json_object")
     asked = ask_for_output(request(), CollectingSink(), dialect).request
     assert asked.settings.extra_body["response_format"] == {"type": "json_object"}

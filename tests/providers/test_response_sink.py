@@ -31,13 +31,11 @@ def begun(body: bytes, reads: list[int]) -> tuple[bytes, bytes]:
 
 
 @given(blanks, st.binary(max_size=5), st.lists(st.integers(1, 4), max_size=30))
-def test_a_body_begins_in_the_same_way_however_it_was_split(
-    before: bytes, rest: bytes, reads: list[int]
-) -> None:
+def test_body_kind_is_independent_of_splits(before: bytes, rest: bytes, reads: list[int]) -> None:
     assert begun(before + b"x" + rest, reads) == begun(before + b"x" + rest, [])
 
 
-def test_blank_lines_are_let_go_of_and_a_mark_is_kept() -> None:
+def test_blank_lines_are_skipped_and_marks_kept() -> None:
     kept = b""
     for _ in range(1000):
         kept, first = begin_body(kept, b" \r\n\n" * 20 + b" " * 20)

@@ -23,14 +23,14 @@ def test_what_is_no_count_was_not_told(value: object) -> None:
 
 
 @pytest.mark.parametrize(("value", "count"), [(0, 0), (0.0, 0), (7, 7), (7.9, 7), (MOST, MOST)])
-def test_a_count_is_told_and_a_zero_gives_way_to_another_name(value: object, count: int) -> None:
+def test_count_under_first_nonzero_name_wins(value: object, count: int) -> None:
     assert is_told({"a": value}, "a")
     assert count_in({"a": value}, "a") == count
     assert count_in({"a": value, "b": 3}, "a", "b") == (count or 3)
 
 
 @pytest.mark.parametrize("value", ODD)
-def test_a_count_out_of_this_world_costs_no_answer(value: str) -> None:
+def test_absurd_count_is_ignored(value: str) -> None:
     told = f'"usage":{{"prompt_tokens":{value},"completion_tokens":3}}'
     body = sse(text("Hello", "stop"), done=False) + f'data: {{"choices":[],{told}}}\n\n'.encode()
     answer = read(body)

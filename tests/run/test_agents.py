@@ -29,7 +29,7 @@ def agent(model: ScriptedModel, run_timeout: float = math.inf) -> AgentOptions:
 
 
 @pytest.mark.feature("ASDK-076", "ASDK-074", "ASDK-085", "ASDK-111")
-async def test_a_run_gives_text_calls_usage_and_ids(autojump_clock: MockClock) -> None:
+async def test_run_returns_text_calls_and_usage(autojump_clock: MockClock) -> None:
     model = ScriptedModel(
         [[say("Hm."), call("double", {"number": 2}), usage(10, 5)], [say("4."), usage(20, 1)]]
     )
@@ -49,7 +49,7 @@ async def test_a_run_gives_text_calls_usage_and_ids(autojump_clock: MockClock) -
 
 
 @pytest.mark.feature("ASDK-077", "OAGS-097", "ASDK-079", "ASDK-060", "OAGS-048", "OAGS-010")
-async def test_a_stream_shows_what_a_run_does_in_order(autojump_clock: MockClock) -> None:
+async def test_stream_yields_events_in_order(autojump_clock: MockClock) -> None:
     model = ScriptedModel(
         [
             [say("Let ", "me."), call("double", {"number": 3}), call("double", {"number": 1})],
@@ -91,7 +91,7 @@ async def test_a_stream_shows_what_a_run_does_in_order(autojump_clock: MockClock
 
 
 @pytest.mark.feature("WICK-095", "ASDK-035")
-async def test_tools_of_one_turn_run_side_by_side(autojump_clock: MockClock) -> None:
+async def test_tools_of_one_turn_are_parallel(autojump_clock: MockClock) -> None:
     calls = [call("double", {"number": 5}) for _ in range(8)]
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", agent(ScriptedModel([calls, "Done."])))
@@ -101,7 +101,7 @@ async def test_tools_of_one_turn_run_side_by_side(autojump_clock: MockClock) -> 
 
 @pytest.mark.feature("ASDK-071")
 @pytest.mark.parametrize("blank", ["", "  \n\t"])
-async def test_the_prompt_is_trimmed_and_a_blank_one_refused(blank: str) -> None:
+async def test_prompt_is_trimmed_and_required(blank: str) -> None:
     model = ScriptedModel(["Hi."])
     async with open_runtime() as runtime:
         await runtime.run("  Hello \n", agent(model))
@@ -113,7 +113,7 @@ async def test_the_prompt_is_trimmed_and_a_blank_one_refused(blank: str) -> None
 
 
 @pytest.mark.feature("OAS-001")
-async def test_the_system_prompt_is_sent_each_time_and_never_stored() -> None:
+async def test_system_prompt_is_never_stored() -> None:
     model = ScriptedModel([call("double", {"number": 0}), "Done."])
     options = AgentOptions(model="m", provider=model, tools=[double], system_prompt="Be brief.")
     async with open_runtime() as runtime:
@@ -123,7 +123,7 @@ async def test_the_system_prompt_is_sent_each_time_and_never_stored() -> None:
 
 
 @pytest.mark.feature("WICK-093", "ASDK-010")
-async def test_a_run_makes_25_model_calls_at_most_and_its_history_stays_valid() -> None:
+async def test_iteration_limit_keeps_history_valid() -> None:
     model = ScriptedModel(lambda request: [call("double", {"number": 0})])
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", agent(model))
@@ -133,7 +133,7 @@ async def test_a_run_makes_25_model_calls_at_most_and_its_history_stays_valid() 
 
 
 @pytest.mark.feature("ASDK-008")
-async def test_calls_of_an_agent_without_tools_are_answered_by_errors() -> None:
+async def test_agent_without_tools_reports_errors() -> None:
     model = ScriptedModel([call("double", {"number": 0}), "Oh."])
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", AgentOptions(model="m", provider=model))
@@ -144,7 +144,7 @@ async def test_calls_of_an_agent_without_tools_are_answered_by_errors() -> None:
 
 
 @pytest.mark.feature("ASDK-011", "OAGS-047")
-async def test_a_tool_knows_its_run_and_the_working_directory(autojump_clock: MockClock) -> None:
+async def test_tool_knows_run_and_directory(autojump_clock: MockClock) -> None:
     seen: list[tuple[RunInfo, str]] = []
 
     @tool
@@ -169,7 +169,7 @@ async def test_a_tool_knows_its_run_and_the_working_directory(autojump_clock: Mo
     [[[pause(9), say("late")]], [[pause(2), call("double", {"number": 4})], "late"]],
     ids=["the model", "the model and a tool"],
 )
-async def test_one_deadline_bounds_model_and_tools_together_and_the_session_goes_on(
+async def test_run_deadline_covers_model_and_tools(
     script: list[Turn], autojump_clock: MockClock
 ) -> None:
     model = ScriptedModel(script)
@@ -185,7 +185,7 @@ async def test_one_deadline_bounds_model_and_tools_together_and_the_session_goes
 
 
 @pytest.mark.feature("ASDK-017")
-async def test_an_error_in_the_readers_body_ends_the_run_and_passes_bare(
+async def test_reader_error_ends_run(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel([[say("a", "b", "c", every=1), pause(60)]])
@@ -204,7 +204,7 @@ async def test_an_error_in_the_readers_body_ends_the_run_and_passes_bare(
 
 
 @pytest.mark.feature("ASDK-098", "OAS-115")
-async def test_every_model_call_reports_its_tokens_and_the_runs_sum(
+async def test_usage_is_per_call_and_summed(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel(
@@ -221,7 +221,7 @@ async def test_every_model_call_reports_its_tokens_and_the_runs_sum(
 
 
 @pytest.mark.feature("ASDK-092", "ASDK-093")
-async def test_a_second_run_on_a_session_is_told_who_holds_it_and_others_go_on(
+async def test_busy_session_names_its_holder(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel(lambda request: [pause(1), say("Done.")])
@@ -241,7 +241,7 @@ async def test_a_second_run_on_a_session_is_told_who_holds_it_and_others_go_on(
     assert len(events.result.messages) == 2
 
 
-async def test_runs_that_queue_take_their_turns_in_order(autojump_clock: MockClock) -> None:
+async def test_queued_runs_keep_order(autojump_clock: MockClock) -> None:
     model = ScriptedModel(lambda request: [pause(1), say("Done.")])
 
     async def run(number: int) -> None:

@@ -49,7 +49,7 @@ async def tick() -> None:
 
 @pytest.mark.parametrize("release_after", [0, 1, 2, 4])
 @pytest.mark.parametrize("cancel_after", [0, 1, 2, 3, 5, 8, 13])
-async def test_a_lease_granted_in_the_tick_of_the_cancel_is_given_back(
+async def test_lease_granted_during_cancel_is_returned(
     release_after: int, cancel_after: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_runtime() as runtime:
@@ -70,7 +70,7 @@ async def test_a_lease_granted_in_the_tick_of_the_cancel_is_given_back(
         assert (await runtime.run("hi", scripted("Hello."), session_id="s")).text == "Hello."
 
 
-async def test_what_a_tool_did_although_the_run_was_cancelled_is_kept(
+async def test_tool_effects_survive_cancellation(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     @tool
@@ -105,7 +105,7 @@ async def test_what_a_tool_did_although_the_run_was_cancelled_is_kept(
         assert [m.content for m in history.by_role("tool")] == [waited.content, "paid"]
 
 
-async def test_a_result_that_was_reached_is_returned_although_the_caller_was_cancelled(
+async def test_reached_result_survives_cancellation(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     results: list[RunResult] = []
@@ -120,7 +120,7 @@ async def test_a_result_that_was_reached_is_returned_although_the_caller_was_can
         ]
 
 
-async def test_the_tokens_of_an_answer_that_was_cut_off_are_estimated_and_recorded(
+async def test_truncated_response_usage_is_estimated(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     store = MemoryStore()
@@ -136,7 +136,7 @@ async def test_the_tokens_of_an_answer_that_was_cut_off_are_estimated_and_record
         assert last.stop_reason == "interrupted"
 
 
-async def test_a_cancel_passes_bare_through_run_and_stream(
+async def test_cancel_propagates_through_run_and_stream(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     seen: list[type[BaseException]] = []
@@ -158,7 +158,7 @@ async def test_a_cancel_passes_bare_through_run_and_stream(
     assert seen == [trio.Cancelled, trio.Cancelled]
 
 
-async def test_a_deadline_around_the_whole_runtime_passes_bare_too(
+async def test_outer_deadline_propagates_unwrapped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     store = MemoryStore()
@@ -172,7 +172,7 @@ async def test_a_deadline_around_the_whole_runtime_passes_bare_too(
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
 
-async def test_a_context_variable_of_the_caller_is_seen_in_tools_threads_and_child_runs() -> None:
+async def test_context_variables_reach_tools_and_children() -> None:
     @tool
     async def in_a_task() -> str:
         """Runs on the loop."""
@@ -201,7 +201,7 @@ async def test_a_context_variable_of_the_caller_is_seen_in_tools_threads_and_chi
             assert seen == [name, name, f"{name} and {name}"]
 
 
-async def test_an_abandoned_thread_is_counted_until_it_returns_and_holds_up_nobody() -> None:
+async def test_abandoned_thread_is_counted_not_awaited() -> None:
     begun, free = threading.Event(), threading.Event()
     seen: list[bool] = []
 
@@ -234,7 +234,7 @@ async def test_an_abandoned_thread_is_counted_until_it_returns_and_holds_up_nobo
         assert seen == [True]
 
 
-async def test_a_thread_that_may_not_be_abandoned_is_told_and_waited_for() -> None:
+async def test_joined_thread_is_cancelled_and_awaited() -> None:
     begun = threading.Event()
     ended: list[str] = []
 
@@ -262,7 +262,7 @@ async def test_a_thread_that_may_not_be_abandoned_is_told_and_waited_for() -> No
         check_records(await store.load("s"))
 
 
-async def test_a_run_that_waits_in_line_is_cancelled_alone(
+async def test_queued_run_is_cancelled_alone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with house() as home, trio.open_nursery() as nursery:

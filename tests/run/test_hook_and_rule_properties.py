@@ -174,9 +174,7 @@ async def check_records(store: MemoryStore, session_id: str) -> None:
 
 
 @given(controls, st.lists(st.lists(text, min_size=1, max_size=3), min_size=1, max_size=2))
-def test_whoever_says_what_the_history_is_valid_and_each_call_has_one_result(
-    control: Control, turns: list[list[str]]
-) -> None:
+def test_any_decisions_keep_history_valid(control: Control, turns: list[list[str]]) -> None:
     async def main() -> None:
         carried_out.clear()
         store = MemoryStore()
@@ -234,7 +232,7 @@ async def asking() -> AsyncGenerator[tuple[Runtime, AgentOptions]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_cancel_at_any_step_of_hooks_and_questions_leaves_nothing(seed: int) -> None:
+def test_cancel_at_any_step_leaves_nothing(seed: int) -> None:
     async def run(around: tuple[Runtime, AgentOptions]) -> None:
         runtime, options = around
         await runtime.run("Go.", options, session_id="s")

@@ -75,7 +75,7 @@ USES = (ToolUseBlock("a", "t", {}), ToolUseBlock("b", "t", {}))
 TAKEN: SteeringOutcome = (None, "steered")
 
 
-def test_an_answer_without_calls_is_a_boundary_and_one_with_calls_is_none() -> None:
+def test_boundary_is_response_without_calls() -> None:
     run = made()
     run.leave("one")
     assert run.answer(*USES) == []
@@ -87,7 +87,7 @@ def test_an_answer_without_calls_is_a_boundary_and_one_with_calls_is_none() -> N
     assert run.machine.state is State.MODEL
 
 
-def test_calls_that_do_not_parse_are_answered_at_a_boundary() -> None:
+def test_broken_calls_are_answered_at_boundary() -> None:
     run = made()
     run.leave("one")
     assert run.answer(ToolUseError("no", None, "x")) == ["one"]
@@ -105,7 +105,7 @@ def test_only_what_is_on_record_was_taken() -> None:
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_what_a_run_that_ends_did_not_take_is_nobodys_to_tell(done: bool) -> None:
+def test_ended_run_releases_its_inbox(done: bool) -> None:
     run = made(max_iterations=1)
     note = run.leave("one")
     assert run.answer(SAID, done=done) == []
@@ -128,7 +128,7 @@ def test_what_was_taken_back_is_not_said() -> None:
     assert run.fates == {"two": TAKEN}
 
 
-def test_while_calls_are_open_it_can_still_be_taken_back() -> None:
+def test_input_can_be_withdrawn_during_calls() -> None:
     run = made()
     early = run.leave("early")
     run.answer(*USES)
@@ -139,7 +139,7 @@ def test_while_calls_are_open_it_can_still_be_taken_back() -> None:
     assert run.results("b") == []
 
 
-def test_a_closed_inbox_takes_nothing_and_forgets_what_waits() -> None:
+def test_closed_inbox_forgets_waiting_input() -> None:
     run = made()
     run.leave("one")
     run.inbox.close()
@@ -161,7 +161,7 @@ def test_the_same_said_by_two_is_two() -> None:
     assert run.inbox.withdraw(second)
 
 
-def test_what_could_not_be_recorded_failed_with_the_run() -> None:
+def test_unrecorded_input_fails_with_run() -> None:
     run = made()
     run.leave("one")
     run.answer(SAID)
@@ -174,7 +174,7 @@ def test_what_could_not_be_recorded_failed_with_the_run() -> None:
     run.inbox.end(cause)
 
 
-async def test_a_run_that_nobody_listens_to_just_waits() -> None:
+async def test_run_without_input_waits() -> None:
     told: list[SteeringOutcome] = []
     steering = Steering(told.append)
     await steering.speak(UserInput("x"), None)

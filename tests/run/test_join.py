@@ -37,28 +37,28 @@ async def read(home: House) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_run_cancelled_at_any_step_leaves_nothing_alive_and_its_session_valid(
+def test_cancelled_run_leaves_nothing_alive(
     seed: int,
 ) -> None:
     assert cancel_at_every_step(run, around=house, check=check, seed=seed) > 30
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_reader_cancelled_at_any_step_leaves_nothing_alive_and_its_session_valid(
+def test_cancelled_reader_leaves_nothing_alive(
     seed: int,
 ) -> None:
     assert cancel_at_every_step(read, around=house, check=check, seed=seed) > 30
 
 
 @pytest.mark.parametrize("code", [run, read], ids=["run", "stream"])
-def test_a_cancel_within_a_commit_loses_no_record_and_writes_none_twice(
+def test_cancel_during_commit_is_exact(
     code: Callable[[House], Awaitable[object]],
 ) -> None:
     slow = partial(house, slow=True)
     assert cancel_at_every_step(code, around=slow, check=check) > 50
 
 
-def test_a_session_that_is_not_in_memory_may_be_cancelled_while_it_loads() -> None:
+def test_cancel_while_session_loads() -> None:
     async def run_new(home: House) -> RunResult:
         return await home.runtime.run("go", home.options, session_id="new")
 
@@ -70,7 +70,7 @@ def test_a_session_that_is_not_in_memory_may_be_cancelled_while_it_loads() -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS[:1])
-def test_runs_that_queue_for_a_session_are_cancelled_without_a_lease_left(seed: int) -> None:
+def test_cancelled_queued_runs_leave_no_lease(seed: int) -> None:
     async def run_three(home: House) -> None:
         async def run_one(prompt: str) -> None:
             await home.runtime.run(prompt, home.options, session_id="s", on_busy="queue")
@@ -83,7 +83,7 @@ def test_runs_that_queue_for_a_session_are_cancelled_without_a_lease_left(seed: 
 
 
 @pytest.mark.parametrize("seed", SEEDS[:1])
-def test_a_parent_cancelled_at_any_step_takes_its_child_run_along(seed: int) -> None:
+def test_cancelled_parent_cancels_child_run(seed: int) -> None:
     def script(request: ModelRequest) -> Turn:
         last = request.messages.last()
         assert last is not None
@@ -123,7 +123,7 @@ def is_service(task: trio.lowlevel.Task) -> bool:
     return task.name.startswith("agent_actors.kernel.actor_loop.Owner")
 
 
-def test_a_runtime_closed_at_any_step_ends_its_run_with_an_error_as_the_last_event() -> None:
+def test_closed_runtime_ends_run_with_error() -> None:
     async def read_all(home: House) -> None:
         events = home.runtime.stream("go", home.options, session_id="s")
         home.streams.append(events)

@@ -161,7 +161,7 @@ def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
 
 
 @given(st.lists(plans(), max_size=6), st.booleans(), st.sampled_from([1, 2, 256]))
-def test_whatever_happens_to_many_runs_at_once_each_leaves_nothing_alive(
+def test_random_failures_leave_nothing_alive(
     several: Sequence[Plan], slow: bool, slots: int
 ) -> None:
     async def main() -> None:
@@ -182,9 +182,7 @@ def test_whatever_happens_to_many_runs_at_once_each_leaves_nothing_alive(
 
 
 @given(st.lists(plans(), max_size=6), TIMES, TIMES)
-def test_a_runtime_closed_at_any_time_ends_every_run_in_order(
-    several: Sequence[Plan], closes: float, drain: float
-) -> None:
+def test_runtime_close_ends_all_runs(several: Sequence[Plan], closes: float, drain: float) -> None:
     async def main() -> None:
         store = MemoryStore()
         runtime = open_runtime(store=store, drain=drain)

@@ -109,7 +109,7 @@ class Callers:
             assert endpoint.stream.provider._exchange.statistics().live == 0
 
 
-async def test_hundreds_of_random_cancels_leave_no_task_no_socket_and_no_open_call() -> None:
+async def test_random_cancels_leave_no_sockets() -> None:
     sockets, store = sockets_open(), MemoryStore()
     async with ScriptedEndpoint(script) as endpoint:
         tasks = tasks_alive()
@@ -131,7 +131,7 @@ async def test_hundreds_of_random_cancels_leave_no_task_no_socket_and_no_open_ca
         check_records(await store.load(f"s{number}"))
 
 
-async def test_right_after_a_cancelled_run_its_connection_is_closed() -> None:
+async def test_cancelled_run_closes_its_connection() -> None:
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         callers = Callers(runtime, endpoint, random.Random(8))
         for number in range(25):

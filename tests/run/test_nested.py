@@ -73,7 +73,7 @@ def worker(name: str, uses: Tool = work) -> AgentOptions:
 
 
 @capped
-async def test_a_child_run_gets_the_slot_that_its_parents_call_holds(
+async def test_child_run_uses_slot_of_parent(
     opened: Callable[[], Runtime], autojump_clock: MockClock
 ) -> None:
     async with opened() as runtime:
@@ -101,7 +101,7 @@ async def test_three_levels_of_runs_share_one_slot(
 
 
 @capped
-async def test_two_children_at_once_of_one_call_share_its_slot(
+async def test_parallel_children_share_one_slot(
     opened: Callable[[], Runtime], autojump_clock: MockClock
 ) -> None:
     async with opened() as runtime:
@@ -113,7 +113,7 @@ async def test_two_children_at_once_of_one_call_share_its_slot(
 
 
 @capped
-async def test_a_call_that_goes_on_after_its_child_run_has_its_slot_again(
+async def test_parent_call_regains_its_slot(
     opened: Callable[[], Runtime], autojump_clock: MockClock
 ) -> None:
     alone: list[bool] = []
@@ -152,7 +152,7 @@ async def test_threads_are_lent_to_child_runs_too() -> None:
         check_quiet(runtime)
 
 
-def test_a_call_cancelled_while_it_takes_several_slots_again_keeps_none_of_them() -> None:
+def test_cancelled_reacquire_holds_no_slot() -> None:
     async def main() -> None:
         async with open_runtime(tools_per_runtime=1) as runtime:
             agent = worker("A")
@@ -189,9 +189,7 @@ def test_a_call_cancelled_while_it_takes_several_slots_again_keeps_none_of_them(
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "queue"])
-async def test_a_tool_that_runs_its_own_session_is_told_that_it_is_busy(
-    on_busy: OnBusy, autojump_clock: MockClock
-) -> None:
+async def test_own_session_is_busy_for_tool(on_busy: OnBusy, autojump_clock: MockClock) -> None:
     errors: list[Exception] = []
     async with open_runtime() as runtime:
 
@@ -219,7 +217,7 @@ async def test_a_tool_that_runs_its_own_session_is_told_that_it_is_busy(
         check_quiet(runtime)
 
 
-async def test_a_grandchild_may_not_run_the_session_of_its_grandparent_either(
+async def test_session_of_grandparent_is_busy(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime(on_busy="queue") as runtime:
@@ -235,7 +233,7 @@ async def test_a_grandchild_may_not_run_the_session_of_its_grandparent_either(
         assert [one.content for one in result.tool_calls] == ["It is busy."]
 
 
-async def test_a_child_run_on_another_session_knows_the_call_that_started_it(
+async def test_child_run_knows_parent_call(
     autojump_clock: MockClock,
 ) -> None:
     store = MemoryStore()
@@ -257,7 +255,7 @@ async def test_a_child_run_on_another_session_knows_the_call_that_started_it(
     assert [record.parent_tool_use_id for record in own] == [None]
 
 
-async def test_a_cancelled_parent_cancels_its_child_run_and_waits_for_it(
+async def test_cancelled_parent_awaits_child_run(
     autojump_clock: MockClock,
 ) -> None:
     ended: list[str] = []
@@ -295,7 +293,7 @@ async def test_a_cancelled_parent_cancels_its_child_run_and_waits_for_it(
             check_records(await store.load(session_id))
 
 
-async def test_a_context_that_outlives_its_run_is_no_descendant_of_it(
+async def test_outliving_context_is_no_descendant(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
@@ -322,7 +320,7 @@ async def test_a_context_that_outlives_its_run_is_no_descendant_of_it(
         assert texts == ["Later."]
 
 
-def test_a_parent_that_reads_its_childs_events_may_be_cancelled_at_any_step() -> None:
+def test_cancel_at_any_step_while_reading_child() -> None:
     async def main() -> None:
         async with open_runtime(tools_per_runtime=1) as runtime:
 

@@ -21,12 +21,12 @@ from agent_actors.testing import ScriptedModel
 IMAGE = ImageBlock("data:image/png;base64,aGk=", "image/png")
 
 
-def test_a_text_is_trimmed_and_has_no_blocks() -> None:
+def test_text_prompt_is_trimmed() -> None:
     assert user_input(" Hi\n") == UserInput("Hi")
 
 
 @pytest.mark.parametrize("as_given", [list, tuple])
-def test_a_sequence_keeps_its_order_and_leaves_out_blank_text(as_given: Any) -> None:
+def test_block_sequence_keeps_its_order(as_given: Any) -> None:
     file, own = FileBlock.from_text("x"), OpaqueBlock({"type": "document"}, "anthropic")
     given = as_given(["One: ", IMAGE, " \n", TextBlock(""), TextBlock("two"), file, own])
     assert user_input(given) == UserInput(
@@ -52,21 +52,21 @@ def test_a_blank_prompt_is_refused(prompt: Prompt) -> None:
         ([b"\x89PNG"], r"prompt\[0\] is a value of type bytes"),
     ],
 )
-def test_what_is_neither_text_nor_blocks_is_refused_by_its_type(prompt: Any, said: str) -> None:
+def test_wrong_prompt_type_is_refused(prompt: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         user_input(prompt)
 
 
 @pytest.mark.parametrize("block", [ImageBlock, FileBlock])
 @pytest.mark.parametrize("source", ["cat.png", "data:image/png;base64,a", "", "data:"])
-def test_a_source_that_no_endpoint_could_read_is_refused_by_its_place(
+def test_unreadable_source_is_refused_by_position(
     block: type[ImageBlock | FileBlock], source: str
 ) -> None:
     with pytest.raises(MediaError, match=r"^prompt\[1\]: "):
         user_input(["Look:", block(source)])
 
 
-async def test_nothing_has_begun_when_a_prompt_is_refused() -> None:
+async def test_refused_prompt_starts_nothing() -> None:
     model = ScriptedModel(["Hi"])
     options = AgentOptions(model="m", provider=model)
     bad = cast("Prompt", [ImageBlock("cat.png")])

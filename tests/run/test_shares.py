@@ -34,7 +34,7 @@ def calls(name: str, count: int) -> AgentOptions:
     return AgentOptions(model="m", provider=model, tools=[stuck, quick])
 
 
-async def test_800_calls_of_one_turn_stay_within_the_bound_and_answer_in_order() -> None:
+async def test_800_calls_stay_bounded_and_ordered() -> None:
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", calls("quick", 800))
         assert runtime.statistics().tools.tools.peak <= 16
@@ -43,7 +43,7 @@ async def test_800_calls_of_one_turn_stay_within_the_bound_and_answer_in_order()
     check_history(result.messages)
 
 
-async def test_stuck_tools_take_their_runs_share_and_others_go_on(
+async def test_stuck_tools_use_only_their_share(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime(tools_per_runtime=20) as runtime, trio.open_nursery() as nursery:
@@ -56,7 +56,7 @@ async def test_stuck_tools_take_their_runs_share_and_others_go_on(
     check_quiet(runtime)
 
 
-async def test_a_reader_that_takes_nothing_ends_its_own_run_and_no_other(
+async def test_stalled_reader_ends_only_its_run(
     autojump_clock: MockClock,
 ) -> None:
     words = [say(*("word " for _ in range(500)), every=0.01)]
@@ -78,7 +78,7 @@ async def test_a_reader_that_takes_nothing_ends_its_own_run_and_no_other(
     check_quiet(runtime)
 
 
-async def test_observers_see_every_run_by_type_and_session_and_a_stuck_one_harms_nobody(
+async def test_stuck_observer_harms_no_run(
     autojump_clock: MockClock,
 ) -> None:
     seen: list[Event] = []
@@ -106,7 +106,7 @@ async def test_observers_see_every_run_by_type_and_session_and_a_stuck_one_harms
     assert {event.session_id for event in seen} == {"a"}
 
 
-async def test_progress_is_shown_and_dropped_where_the_reader_is_slow(
+async def test_progress_is_dropped_for_slow_readers(
     autojump_clock: MockClock,
 ) -> None:
     @tool
@@ -128,7 +128,7 @@ async def test_progress_is_shown_and_dropped_where_the_reader_is_slow(
 
 @pytest.mark.feature("OAS-069")
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_arguments_are_shown_while_they_stream_only_on_request(wanted: bool) -> None:
+async def test_argument_deltas_need_an_option(wanted: bool) -> None:
     model = ScriptedModel([call("quick", {"number": 12345}, chunks=3), "Done."])
     options = AgentOptions(model="m", provider=model, tools=[quick], tool_deltas=wanted)
     async with open_runtime() as runtime, runtime.stream("Go.", options) as events:

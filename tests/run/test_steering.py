@@ -38,7 +38,7 @@ async def held(
 
 
 @pytest.mark.parametrize("store", [MemoryStore, SlowStore])
-async def test_input_during_an_answer_is_taken_when_it_ends_and_answered_in_the_same_run(
+async def test_input_during_response_joins_same_run(
     store: type[MemoryStore], autojump_clock: MockClock
 ) -> None:
     made = store()
@@ -56,7 +56,7 @@ async def test_input_during_an_answer_is_taken_when_it_ends_and_answered_in_the_
     assert {e.run_id for e in spoken} == {one.run_id}
 
 
-async def test_steering_returns_with_the_boundary_and_not_with_the_end(
+async def test_steering_returns_at_the_boundary(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -68,7 +68,7 @@ async def test_steering_returns_with_the_boundary_and_not_with_the_end(
     assert runs.results["one"].text == "You said two."
 
 
-async def test_input_during_tools_is_taken_when_the_last_of_them_has_ended(
+async def test_input_during_tools_waits_for_last(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel(answers)
@@ -91,7 +91,7 @@ async def test_several_are_taken_together_in_order(autojump_clock: MockClock) ->
     assert runs.results["one"].iterations == 2
 
 
-async def test_a_run_that_stops_before_leaves_the_input_its_place_in_line(
+async def test_early_stop_keeps_input_queued(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -109,7 +109,7 @@ async def test_a_run_that_stops_before_leaves_the_input_its_place_in_line(
     assert runs.results["steered"].text == "You said steered."
 
 
-async def test_a_run_at_its_last_iteration_takes_nothing_more(autojump_clock: MockClock) -> None:
+async def test_final_iteration_takes_no_input(autojump_clock: MockClock) -> None:
     async with held(options=an_agent(max_iterations=1)) as runs:
         await runs.start("one", wait=0.5)
         await runs.steer("two")
@@ -118,7 +118,7 @@ async def test_a_run_at_its_last_iteration_takes_nothing_more(autojump_clock: Mo
     assert asked(runs.results["one"].messages) == ["one"]
 
 
-async def test_a_run_that_fails_leaves_the_input_to_its_own_run(
+async def test_failed_run_leaves_input_to_next(
     autojump_clock: MockClock,
 ) -> None:
     async with held(options=an_agent(run_timeout=2)) as runs:
@@ -128,7 +128,7 @@ async def test_a_run_that_fails_leaves_the_input_to_its_own_run(
     assert runs.ends == {"two": "completed"}
 
 
-async def test_without_a_run_it_is_an_ordinary_run_or_refused(autojump_clock: MockClock) -> None:
+async def test_idle_session_starts_ordinary_run(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         result = await runtime.steer("s", "hi", an_agent())
         assert (result.text, result.stop_reason) == ("You said hi.", "completed")
@@ -148,7 +148,7 @@ async def test_as_a_policy_it_is_the_same(autojump_clock: MockClock) -> None:
     assert runs.results["one"].text == "You said two."
 
 
-async def test_input_that_is_taken_back_is_not_said(autojump_clock: MockClock) -> None:
+async def test_withdrawn_input_is_not_recorded(autojump_clock: MockClock) -> None:
     async with held() as runs:
         await runs.start("one", wait=0.5)
         await runs.steer("two", wait=0.1)
@@ -158,7 +158,7 @@ async def test_input_that_is_taken_back_is_not_said(autojump_clock: MockClock) -
     assert runs.scopes["two"].cancelled_caught
 
 
-async def test_input_that_is_being_recorded_is_taken_whatever_its_caller_does(
+async def test_recording_input_ignores_caller_cancel(
     autojump_clock: MockClock,
 ) -> None:
     async with held(SlowStore()) as runs:
@@ -170,7 +170,7 @@ async def test_input_that_is_being_recorded_is_taken_whatever_its_caller_does(
     assert asked(runs.results["one"].messages) == ["one", "two"]
 
 
-async def test_a_deadline_of_its_own_takes_it_back(autojump_clock: MockClock) -> None:
+async def test_own_deadline_withdraws_input(autojump_clock: MockClock) -> None:
     async with held() as runs:
         await runs.start("naps", wait=0.5)
         await runs.steer("two", an_agent(run_timeout=1))
@@ -178,7 +178,7 @@ async def test_a_deadline_of_its_own_takes_it_back(autojump_clock: MockClock) ->
     assert asked(runs.results["naps"].messages) == ["naps"]
 
 
-async def test_what_a_run_took_goes_with_it_when_it_is_rolled_back(
+async def test_rollback_removes_taken_input(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -189,7 +189,7 @@ async def test_what_a_run_took_goes_with_it_when_it_is_rolled_back(
     assert asked(runs.results["instead"].messages) == ["instead"]
 
 
-async def test_a_run_whose_budget_is_used_up_ends_with_the_input_on_record(
+async def test_exhausted_run_records_its_input(
     autojump_clock: MockClock,
 ) -> None:
     async with held(options=an_agent(limits=UsageLimits(requests=1))) as runs:
@@ -213,7 +213,7 @@ class FullStore(SlowStore):
         return await super().append(batch)
 
 
-async def test_input_that_could_not_be_recorded_fails_and_is_not_said_twice(
+async def test_unrecorded_input_fails_once(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime(store=FullStore(refuses="two")) as runtime:
@@ -229,7 +229,7 @@ async def test_input_that_could_not_be_recorded_fails_and_is_not_said_twice(
     assert runs.errors["two"].__cause__ is runs.errors["one"]
 
 
-async def test_an_answer_of_a_type_is_looked_at_before_the_input_is_taken(
+async def test_typed_output_is_checked_before_input(
     autojump_clock: MockClock,
 ) -> None:
     def script(request: ModelRequest) -> Turn:
@@ -258,7 +258,7 @@ async def test_an_answer_of_a_type_is_looked_at_before_the_input_is_taken(
 # Hooks of the run that is spoken to look at every prompt.
 
 
-async def test_input_that_a_hook_rewrote_is_what_the_run_takes(autojump_clock: MockClock) -> None:
+async def test_hook_may_rewrite_steered_input(autojump_clock: MockClock) -> None:
     async def rewrite(event: UserPromptSubmitEvent) -> HookDecision:
         return HookDecision(modified_prompt=event.prompt.upper())
 
@@ -270,7 +270,7 @@ async def test_input_that_a_hook_rewrote_is_what_the_run_takes(autojump_clock: M
     assert asked(runs.results["one"].messages) == ["ONE", "TWO"]
 
 
-async def test_input_that_a_hook_refuses_ends_there_and_the_run_goes_on(
+async def test_hook_may_refuse_steered_input(
     autojump_clock: MockClock,
 ) -> None:
     async def refuse(event: UserPromptSubmitEvent) -> HookDecision | None:
@@ -294,7 +294,7 @@ async def test_input_that_a_hook_refuses_ends_there_and_the_run_goes_on(
     assert [e.run_id for e in hook_events] == [runs.results["one"].run_id]
 
 
-async def test_a_hook_that_fails_at_the_input_fails_whoever_said_it(
+async def test_failing_hook_fails_steering_caller(
     autojump_clock: MockClock,
 ) -> None:
     async def fail(event: UserPromptSubmitEvent) -> None:
@@ -308,7 +308,7 @@ async def test_a_hook_that_fails_at_the_input_fails_whoever_said_it(
     assert runs.ends == {"one": "completed"}
 
 
-async def test_input_whose_hooks_take_longer_than_the_run_runs_on_its_own(
+async def test_input_outlasting_the_run_runs_alone(
     autojump_clock: MockClock,
 ) -> None:
     async def slowly(event: UserPromptSubmitEvent) -> None:
@@ -322,7 +322,7 @@ async def test_input_whose_hooks_take_longer_than_the_run_runs_on_its_own(
     assert asked(runs.results["two"].messages) == ["one", "two"]
 
 
-async def test_input_that_hooks_look_at_can_be_taken_back(autojump_clock: MockClock) -> None:
+async def test_input_can_be_withdrawn_during_hooks(autojump_clock: MockClock) -> None:
     async def slowly(event: UserPromptSubmitEvent) -> None:
         if event.prompt == "two":
             await trio.sleep(3)
@@ -335,7 +335,7 @@ async def test_input_that_hooks_look_at_can_be_taken_back(autojump_clock: MockCl
     assert asked(runs.results["nap"].messages) == ["nap"]
 
 
-async def test_what_is_said_to_a_run_around_the_caller_is_refused_before_its_hooks_see_it(
+async def test_input_to_ancestor_run_is_refused(
     autojump_clock: MockClock,
 ) -> None:
     seen: list[str] = []
@@ -360,7 +360,7 @@ async def test_what_is_said_to_a_run_around_the_caller_is_refused_before_its_hoo
     assert (result.text, seen) == ("Done.", ["go"])
 
 
-async def test_input_that_is_refused_after_the_run_has_ended_is_refused_all_the_same(
+async def test_refused_input_stays_refused_after_run(
     autojump_clock: MockClock,
 ) -> None:
     async def refuse(event: UserPromptSubmitEvent) -> HookDecision | None:

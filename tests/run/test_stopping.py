@@ -23,7 +23,7 @@ def takes_input(inbox: Inbox) -> bool:
     return note in inbox._waiting
 
 
-async def test_a_stop_waits_until_the_session_is_open_and_a_cancel_does_not() -> None:
+async def test_stop_waits_for_session_cancel_does_not() -> None:
     stop, inbox = made()
     assert takes_input(inbox)
     stop.stop(CancelReason.INTERRUPT, "")
@@ -36,7 +36,7 @@ async def test_a_stop_waits_until_the_session_is_open_and_a_cancel_does_not() ->
     assert other.scope.cancel_called
 
 
-async def test_the_first_reason_counts_and_a_rollback_whenever_it_comes() -> None:
+async def test_first_reason_wins_except_rollback() -> None:
     stop, _ = made()
     stop.opened()
     assert (stop.reason, stop.scope.cancel_called) == (None, False)
@@ -48,7 +48,7 @@ async def test_the_first_reason_counts_and_a_rollback_whenever_it_comes() -> Non
     assert stop.outcome("interrupted") == stop.outcome("completed") == "rolled_back"
 
 
-async def test_what_was_not_told_why_names_the_reason() -> None:
+async def test_missing_explanation_uses_the_reason() -> None:
     stop, _ = made()
     stop.stop(CancelReason.INTERRUPT, "")
     assert stop.explanation == "the run was stopped (interrupt)"

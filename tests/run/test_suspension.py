@@ -37,7 +37,7 @@ async def suspended(runtime: Runtime, options: AgentOptions) -> RunResult:
     return result
 
 
-async def test_a_run_ends_with_its_questions_and_goes_on_with_the_answers() -> None:
+async def test_suspended_run_resumes_with_answers() -> None:
     options = suspending()
     async with open_runtime() as runtime:
         first = await suspended(runtime, options)
@@ -58,7 +58,7 @@ async def test_a_run_ends_with_its_questions_and_goes_on_with_the_answers() -> N
         check_quiet(runtime)
 
 
-async def test_a_no_is_told_to_the_model_and_a_decision_may_rewrite() -> None:
+async def test_denial_is_reported_and_decision_may_rewrite() -> None:
     for answer, told in (
         ("no", "the call was not permitted: a person said no"),
         (PermissionDecision("allow", input={"text": "b"}), "said b"),
@@ -69,7 +69,7 @@ async def test_a_no_is_told_to_the_model_and_a_decision_may_rewrite() -> None:
             assert results(await runtime.resume("s", {question.id: answer}, options)) == [told]
 
 
-async def test_it_goes_on_in_another_runtime_from_the_log_alone() -> None:
+async def test_other_runtime_resumes_from_log() -> None:
     class Kept(MemoryStore):
         def evicted(self, session_id: str) -> None:
             """Keep it: another runtime reads it."""
@@ -93,7 +93,7 @@ async def test_it_goes_on_in_another_runtime_from_the_log_alone() -> None:
         assert (await runtime.run("And?", agent("Fine."), session_id="s")).text == "Fine."
 
 
-async def test_calls_that_need_no_asking_end_before_the_run_does() -> None:
+async def test_unasked_calls_finish_before_suspension() -> None:
     turn = interleave(*(call("echo", {"text": text}) for text in "abc"))
     options = suspending([turn], "Done.", ask="echo(text=b)")
     async with open_runtime() as runtime:
@@ -139,7 +139,7 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
         assert asked(options)[-1].messages.last_content() == "Forget it."
 
 
-async def test_there_is_nothing_to_go_on_with_where_nothing_was_asked() -> None:
+async def test_nothing_to_resume_is_an_error() -> None:
     async with open_runtime() as runtime:
         with pytest.raises(SessionSuspended, match="it waits for no answers"):
             await runtime.resume("new", {}, agent("Done."))
@@ -152,7 +152,7 @@ async def test_there_is_nothing_to_go_on_with_where_nothing_was_asked() -> None:
         attrs.evolve(options, on_suspended="maybe")  # type: ignore[arg-type]
 
 
-async def test_a_hook_still_has_its_say_when_the_run_goes_on() -> None:
+async def test_hooks_apply_on_resume() -> None:
     async def refuse(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(continue_=False, reason="changed my mind")
 
@@ -165,7 +165,7 @@ async def test_a_hook_still_has_its_say_when_the_run_goes_on() -> None:
         assert ran == []
 
 
-async def test_a_model_that_asks_the_user_may_wait_for_days() -> None:
+async def test_model_question_may_wait_for_days() -> None:
     turns: list[Turn] = [call("AskUserQuestion", {"question": "Which one?"}), "Done."]
     options = attrs.evolve(agent(*turns), tools=[ask_user_question, echo], on_ask="suspend")
     async with open_runtime() as runtime:
@@ -178,7 +178,7 @@ async def test_a_model_that_asks_the_user_may_wait_for_days() -> None:
 @pytest.mark.parametrize(
     "later", [None, PermissionPolicy(mode="bypass"), PermissionPolicy(allow=["echo"])]
 )
-async def test_a_no_holds_though_nobody_would_be_asked_any_more(
+async def test_denial_holds_after_policy_change(
     later: PermissionPolicy | None,
 ) -> None:
     options = suspending()

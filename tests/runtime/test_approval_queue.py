@@ -77,7 +77,7 @@ def in_scene(
 
 
 @pytest.mark.feature("ASDK-065")
-def test_questions_of_many_sessions_come_in_order_and_each_once() -> None:
+def test_questions_arrive_once_in_order() -> None:
     async def body(scene: Scene) -> None:
         for name in "abc":
             await scene.start(name)
@@ -119,7 +119,7 @@ def test_people_share_the_work_by_iterating() -> None:
     in_scene(body)
 
 
-def test_whoever_is_cancelled_while_waiting_takes_nothing_along() -> None:
+def test_cancelled_waiter_takes_nothing() -> None:
     async def body(scene: Scene) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(scene.queue.get)
@@ -135,7 +135,7 @@ def test_whoever_is_cancelled_while_waiting_takes_nothing_along() -> None:
     in_scene(body)
 
 
-def test_a_question_that_closes_leaves_the_queue_before_it_is_taken() -> None:
+def test_closed_question_leaves_the_queue() -> None:
     async def body(scene: Scene) -> None:
         await scene.start("elsewhere")
         (first,) = scene.queue.pending()
@@ -154,7 +154,7 @@ def test_a_question_that_closes_leaves_the_queue_before_it_is_taken() -> None:
     in_scene(body, clock=MockClock(autojump_threshold=0.01))
 
 
-def test_several_queues_have_every_question_and_the_first_answer_wins() -> None:
+def test_queues_share_questions_first_answer_wins() -> None:
     async def body(scene: Scene) -> None:
         await scene.start("a")
         with ApprovalQueue(scene.runtime) as late:
@@ -177,7 +177,7 @@ def test_several_queues_have_every_question_and_the_first_answer_wins() -> None:
 
 
 @pytest.mark.feature("ASDK-066")
-def test_a_whitelisted_tool_is_approved_until_its_time_is_over() -> None:
+def test_allowlisted_tool_is_approved_until_expiry() -> None:
     async def body(scene: Scene) -> None:
         began = trio.current_time()
         await scene.start("s")
@@ -214,7 +214,7 @@ def test_what_waits_already_is_approved_along(
 
 
 @pytest.mark.feature("ASDK-066")
-def test_an_entry_holds_for_its_tool_and_session_and_nothing_more() -> None:
+def test_entry_matches_tool_and_session_only() -> None:
     async def body(scene: Scene) -> None:
         await scene.start("s")
         scene.queue.approve((await scene.queue.get()).id, whitelist="session")
@@ -256,7 +256,7 @@ def test_what_is_revoked_is_asked_again() -> None:
     in_scene(body, ttl=math.inf)
 
 
-def test_a_session_that_leaves_the_runtime_takes_its_entry_along() -> None:
+def test_departing_session_removes_its_entry() -> None:
     async def body(scene: Scene) -> None:
         await scene.start("s")
         scene.queue.approve((await scene.queue.get()).id, whitelist="session")
@@ -286,7 +286,7 @@ def test_the_whitelist_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what else may be said ---
 
 
-def test_an_approval_may_rewrite_or_be_remembered_by_the_permissions() -> None:
+def test_approval_may_rewrite_or_be_remembered() -> None:
     async def body(scene: Scene) -> None:
         await scene.start("s")
         scene.queue.approve((await scene.queue.get()).id, input={"text": "b"})
@@ -306,7 +306,7 @@ def test_an_approval_may_rewrite_or_be_remembered_by_the_permissions() -> None:
     in_scene(body)
 
 
-def test_a_question_for_words_takes_an_answer_and_no_approval() -> None:
+def test_text_question_takes_no_approval() -> None:
     async def body(scene: Scene) -> None:
         options = agent(call("AskUserQuestion", {"question": "Which one?"}), "Done.")
         options = attrs.evolve(options, tools=[ask_user_question, echo])
@@ -324,7 +324,7 @@ def test_a_question_for_words_takes_an_answer_and_no_approval() -> None:
     in_scene(body)
 
 
-def test_what_contradicts_itself_is_refused_and_decides_nothing() -> None:
+def test_contradictory_entry_is_refused() -> None:
     async def body(scene: Scene) -> None:
         await scene.start("s")
         (question,) = scene.queue.pending()
@@ -348,7 +348,7 @@ def test_what_contradicts_itself_is_refused_and_decides_nothing() -> None:
 # --- opening and closing ---
 
 
-async def test_a_queue_is_open_between_entering_and_leaving() -> None:
+async def test_queue_works_only_while_entered() -> None:
     async with open_runtime() as runtime:
         queue = ApprovalQueue(runtime)
         with pytest.raises(RuntimeFailure, match="enter the queue first"):
@@ -369,7 +369,7 @@ async def test_a_queue_is_open_between_entering_and_leaving() -> None:
         ApprovalQueue(runtime).__enter__()
 
 
-async def test_whoever_waits_is_told_when_the_queue_is_left_or_the_runtime_closes() -> None:
+async def test_waiters_learn_that_queue_closed() -> None:
     told: list[str] = []
 
     async def iterate(queue: ApprovalQueue) -> None:

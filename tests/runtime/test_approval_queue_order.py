@@ -29,7 +29,7 @@ class _Road:
         return lambda: self.questions.unwatch(watcher)
 
 
-async def test_an_entry_answers_no_question_that_wants_words() -> None:
+async def test_allowlist_answers_no_text_question() -> None:
     road = _Road()
     about = Question("1", "s", "r", "May it?", (), "", "x")
     async with trio.open_nursery() as nursery:
@@ -60,7 +60,7 @@ STEPS = st.lists(st.tuples(ASK, ASK, LIST, ASK, OTHERS), max_size=8)
 
 
 @given(STEPS)
-def test_in_any_order_the_queue_holds_what_is_open_and_approves_what_is_listed(
+def test_any_order_keeps_queue_consistent(
     rounds: list[tuple[tuple[str, ...], ...]],
 ) -> None:
     steps = [step for steps in rounds for step in steps]

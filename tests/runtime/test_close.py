@@ -70,7 +70,7 @@ async def test_closing_waits_for_runs_in_flight(autojump_clock: MockClock) -> No
     assert caller.told == ["Done."]
 
 
-async def test_closing_cancels_what_is_left_after_the_drain_and_joins_it(
+async def test_close_cancels_remaining_runs_after_drain(
     autojump_clock: MockClock,
 ) -> None:
     ended: list[float] = []
@@ -116,7 +116,7 @@ async def ignore(_: Event) -> None:
     pass
 
 
-async def test_while_draining_new_root_runs_are_refused_and_children_of_live_runs_admitted(
+async def test_draining_refuses_roots_admits_children(
     autojump_clock: MockClock,
 ) -> None:
     runtime = open_runtime()
@@ -142,7 +142,7 @@ async def test_while_draining_new_root_runs_are_refused_and_children_of_live_run
     assert runtime.statistics().runs_started == 2
 
 
-async def test_a_tool_that_closes_its_runtime_is_told_that_it_cannot(
+async def test_tool_cannot_close_own_runtime(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime() as runtime:
@@ -179,7 +179,7 @@ async def test_a_tool_that_closes_its_runtime_is_told_that_it_cannot(
             assert [one.content for one in result.tool_calls] == ["closed"]
 
 
-async def test_a_cancel_while_the_runtime_drains_ends_the_wait_and_cancels_the_runs(
+async def test_cancelled_drain_cancels_runs(
     autojump_clock: MockClock,
 ) -> None:
     caller = Caller(open_runtime(drain=1_000))
@@ -194,7 +194,7 @@ async def test_a_cancel_while_the_runtime_drains_ends_the_wait_and_cancels_the_r
     assert caller.told == ["RuntimeShutdown"]
 
 
-async def test_of_several_who_close_the_one_that_would_wait_least_has_the_say(
+async def test_shortest_drain_wins(
     autojump_clock: MockClock,
 ) -> None:
     caller = Caller(open_runtime())
@@ -209,7 +209,7 @@ async def test_of_several_who_close_the_one_that_would_wait_least_has_the_say(
     assert caller.told == ["RuntimeShutdown"]
 
 
-async def test_a_body_that_failed_waits_for_nobody_and_its_error_passes_bare(
+async def test_failed_body_waits_for_nothing(
     autojump_clock: MockClock,
 ) -> None:
     caller, error = Caller(open_runtime()), ValueError("mine")
@@ -229,7 +229,7 @@ async def test_a_body_that_failed_waits_for_nobody_and_its_error_passes_bare(
     assert caller.told == ["RuntimeShutdown"]
 
 
-async def test_a_runtime_is_entered_before_it_is_used_and_once(autojump_clock: MockClock) -> None:
+async def test_runtime_is_entered_once_before_use(autojump_clock: MockClock) -> None:
     runtime = open_runtime()
     with pytest.raises(RuntimeFailure, match="async with open_runtime"):
         await runtime.run("hi", scripted("Hello."))
@@ -243,7 +243,7 @@ async def test_a_runtime_is_entered_before_it_is_used_and_once(autojump_clock: M
         await runtime.__aenter__()
 
 
-async def test_a_runtime_is_of_use_to_its_own_trio_run_only() -> None:
+async def test_runtime_belongs_to_its_trio_run() -> None:
     async with open_runtime() as runtime:
 
         async def use_it() -> None:
@@ -260,7 +260,7 @@ async def test_a_runtime_is_of_use_to_its_own_trio_run_only() -> None:
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_an_interrupt_in_a_tool_ends_everything_and_comes_out_bare(turns: int) -> None:
+def test_interrupt_in_tool_ends_everything(turns: int) -> None:
     store, caught = MemoryStore(), list[str]()
 
     @tool
@@ -291,7 +291,7 @@ def test_an_interrupt_in_a_tool_ends_everything_and_comes_out_bare(turns: int) -
 
 
 @pytest.mark.parametrize("strikes", [1, 2])
-def test_ctrl_c_while_the_runtime_drains_ends_it_in_order_however_often_it_strikes(
+def test_ctrl_c_during_drain_ends_cleanly(
     strikes: int,
 ) -> None:
     runtime, ended = open_runtime(drain=1_000), list[float]()
@@ -344,7 +344,7 @@ class BadCloser(MemoryStore):
             raise self.failure
 
 
-async def test_a_store_that_fails_to_close_is_told_of_and_everything_else_is_closed(
+async def test_failing_store_does_not_stop_close(
     autojump_clock: MockClock,
 ) -> None:
     error = SessionStoreError("the disk is gone", session_id="")
@@ -365,7 +365,7 @@ async def test_a_store_that_fails_to_close_is_told_of_and_everything_else_is_clo
     assert seen[-1].type == "result"
 
 
-async def test_a_store_that_does_not_end_its_closing_is_not_waited_for_for_ever(
+async def test_hanging_store_close_is_bounded(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime(store=BadCloser()) as runtime:
@@ -387,7 +387,7 @@ class BadOpener(MemoryStore):
 
 
 @pytest.mark.parametrize("failure", [None, SessionStoreError("no disk", session_id="")])
-async def test_a_store_that_cannot_be_opened_is_told_of_on_entering(
+async def test_unopenable_store_fails_on_entry(
     failure: Exception | None, autojump_clock: MockClock
 ) -> None:
     runtime = open_runtime(store=BadOpener(failure))
@@ -398,7 +398,7 @@ async def test_a_store_that_cannot_be_opened_is_told_of_on_entering(
         await runtime.run("hi", scripted("Hello."))
 
 
-async def test_a_session_hook_that_closes_its_runtime_is_told_that_it_cannot(
+async def test_session_hook_cannot_close_runtime(
     autojump_clock: MockClock,
 ) -> None:
     told: list[str] = []

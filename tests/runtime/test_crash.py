@@ -140,7 +140,7 @@ class Scene:
 
 @of_any_actor
 @in_any_way
-def test_a_broken_actor_stops_the_runtime_and_every_caller_is_told(
+def test_broken_actor_notifies_every_caller(
     owner_of: Callable[[Runtime], Owner], break_it: Callable[[Owner], None]
 ) -> None:
     async def main() -> None:
@@ -170,7 +170,7 @@ def test_a_broken_actor_stops_the_runtime_and_every_caller_is_told(
 
 @pytest.mark.parametrize("name", ["runs", "tool_executor", "session_gate", "session_log"])
 @pytest.mark.no_cover
-def test_an_actor_may_break_at_any_step_of_its_callers_and_none_of_them_hangs(name: str) -> None:
+def test_crash_at_any_step_hangs_nothing(name: str) -> None:
     @asynccontextmanager
     async def scenes() -> AsyncGenerator[Scene]:
         scene = Scene()
@@ -214,7 +214,7 @@ def leaves(error: BaseException | None) -> list[BaseException]:
     return leaves(error.__cause__) or [error]
 
 
-async def test_the_last_event_of_a_reader_tells_of_the_crash_if_its_driver_could_end(
+async def test_last_event_reports_the_crash(
     autojump_clock: MockClock,
 ) -> None:
     scene = Scene()
@@ -232,7 +232,7 @@ async def test_the_last_event_of_a_reader_tells_of_the_crash_if_its_driver_could
     assert last == scene.seen[-1:]
 
 
-async def test_run_in_the_body_raises_the_crash_bare(autojump_clock: MockClock) -> None:
+async def test_body_run_raises_crash_bare(autojump_clock: MockClock) -> None:
     scene = Scene()
 
     async def breaks() -> None:
@@ -249,7 +249,7 @@ async def test_run_in_the_body_raises_the_crash_bare(autojump_clock: MockClock) 
             await body()
 
 
-async def test_the_bodys_own_error_wins_over_a_crash_which_is_its_note(
+async def test_body_error_carries_crash_as_note(
     autojump_clock: MockClock,
 ) -> None:
     async def body() -> None:
@@ -266,7 +266,7 @@ async def test_the_bodys_own_error_wins_over_a_crash_which_is_its_note(
     assert note.startswith("and the runtime failed: actor session_gate crashed")
 
 
-async def test_what_tasks_of_the_body_raise_on_the_way_out_of_a_crash_is_not_lost(
+async def test_errors_during_crash_are_kept(
     autojump_clock: MockClock,
 ) -> None:
     async def fails() -> None:
@@ -290,7 +290,7 @@ async def test_what_tasks_of_the_body_raise_on_the_way_out_of_a_crash_is_not_los
     await trio.lowlevel.checkpoint()
 
 
-async def test_a_crash_while_the_runtime_drains_is_raised_and_nothing_hangs(
+async def test_crash_during_drain_is_raised(
     autojump_clock: MockClock,
 ) -> None:
     scene = Scene()
@@ -310,7 +310,7 @@ async def test_a_crash_while_the_runtime_drains_is_raised_and_nothing_hangs(
     scene.check()
 
 
-async def test_a_subscriber_or_a_model_that_raises_is_no_crash(autojump_clock: MockClock) -> None:
+async def test_user_exceptions_are_no_crash(autojump_clock: MockClock) -> None:
     async def bad(_: Event) -> None:
         raise Bug("of an observer")
 

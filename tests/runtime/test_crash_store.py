@@ -115,12 +115,12 @@ async def check_goes_on(
 
 
 @pytest.mark.parametrize("fault", get_args(Fault))
-def test_a_store_that_fails_at_any_append_fails_that_run_alone(fault: Fault) -> None:
+def test_failed_append_fails_only_its_run(fault: Fault) -> None:
     for number in range(1, APPENDS + 1):
         trio.run(fails_at, fault, number, clock=MockClock(autojump_threshold=0))
 
 
-async def test_the_run_with_three_tools_appends_as_often_as_faults_are_tried(
+async def test_fault_sweep_covers_every_append(
     autojump_clock: MockClock,
 ) -> None:
     store, probe = FaultyStore(), Probe()
@@ -147,7 +147,7 @@ class Unreadable(MemoryStore):
 
 
 @pytest.mark.parametrize("fault", ["raises", "hangs"])
-async def test_a_session_that_cannot_be_read_fails_its_run_and_may_be_tried_again(
+async def test_unreadable_session_can_be_retried(
     fault: Literal["raises", "hangs"], autojump_clock: MockClock
 ) -> None:
     store, probe, seen = Unreadable(fault=fault), Probe(), list[Event]()
@@ -171,7 +171,7 @@ class Stuck(MemoryStore):
         return await super().append(batch)
 
 
-async def test_a_run_whose_end_could_not_be_recorded_in_time_does_not_pass_for_done(
+async def test_unrecorded_end_is_no_success(
     autojump_clock: MockClock,
 ) -> None:
     store, probe = Stuck(), Probe()
@@ -208,7 +208,7 @@ async def read(events: RunStream, seen: list[Event]) -> None:
             seen.append(event)  # noqa: PERF401 - what came before an error counts
 
 
-async def test_a_writer_that_was_overtaken_is_told_and_reads_the_log_again(
+async def test_overtaken_writer_rereads_the_log(
     autojump_clock: MockClock,
 ) -> None:
     store, probe = MemoryStore(), Probe()

@@ -34,7 +34,7 @@ async def talks(options: AgentOptions) -> None:
 
 
 @pytest.mark.parametrize("use", [opens, runs, asks, talks])
-def test_a_program_of_asyncios_is_told_what_to_write(
+def test_asyncio_program_gets_a_hint(
     use: Callable[[AgentOptions], Awaitable[None]],
 ) -> None:
     async def main() -> None:
@@ -46,7 +46,7 @@ def test_a_program_of_asyncios_is_told_what_to_write(
         asyncio.run(main())
 
 
-def test_no_loop_at_all_is_told_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_event_loop_gets_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match=r"not running: use `trio\.run\(main\)`"):
         require_trio()
     monkeypatch.delitem(sys.modules, "asyncio")
@@ -69,7 +69,7 @@ async def tried(use: Callable[..., object], wrong: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_what_are_no_options_is_told_wherever_options_go(wrong: object) -> None:
+async def test_wrong_options_type_gets_a_hint(wrong: object) -> None:
     async with open_runtime() as runtime:
 
         def streams(options: AgentOptions) -> object:
@@ -85,7 +85,7 @@ async def test_what_are_no_options_is_told_wherever_options_go(wrong: object) ->
             assert runtime.statistics().runs_started == 0
 
 
-def test_a_script_is_told_of_them_without_what_may_be_secret() -> None:
+def test_hint_hides_secrets() -> None:
     wrong = cast("Callable[..., object]", run_sync)
     with pytest.raises(ConfigError, match="of type dict; write AgentOptions") as caught:
         wrong("Hi.", SECRET)

@@ -22,7 +22,7 @@ async def look_away(event: Event) -> None:
 
 
 @pytest.mark.feature("ASDK-034", "ASDK-095")
-async def test_closing_twice_is_closing_once_and_later_runs_are_refused() -> None:
+async def test_close_is_idempotent_and_refuses_runs() -> None:
     async with open_runtime() as runtime:
         await runtime.aclose()
         await runtime.aclose()
@@ -48,7 +48,7 @@ async def test_closing_waits_for_runs_in_flight(autojump_clock: MockClock) -> No
     assert texts == ["Done."]
 
 
-async def test_what_does_not_end_in_time_is_cancelled_and_told(autojump_clock: MockClock) -> None:
+async def test_late_runs_are_cancelled_and_informed(autojump_clock: MockClock) -> None:
     async def run() -> None:
         with pytest.raises(RuntimeShutdown):
             await runtime.run("Go.", slow(1000))
@@ -59,7 +59,7 @@ async def test_what_does_not_end_in_time_is_cancelled_and_told(autojump_clock: M
     assert trio.current_time() == pytest.approx(5, abs=0.1)
 
 
-async def test_a_runtime_is_entered_once_and_used_open() -> None:
+async def test_runtime_is_entered_once() -> None:
     runtime = open_runtime()
     with pytest.raises(RuntimeFailure, match="not open"):
         await runtime.run("Go.", slow(0))
@@ -83,7 +83,7 @@ def test_another_trio_run_may_not_use_it() -> None:
     trio.run(first)
 
 
-async def test_a_tool_that_closes_its_runtime_is_told_that_it_would_wait_for_itself() -> None:
+async def test_tool_closing_its_runtime_is_refused() -> None:
     @tool
     async def close() -> str:
         """Close the runtime."""
@@ -103,7 +103,7 @@ async def test_the_bodys_own_error_passes_bare() -> None:
             raise ZeroDivisionError
 
 
-def test_opening_and_closing_can_be_cancelled_at_every_step() -> None:
+def test_opening_and_closing_survive_any_cancel() -> None:
     async def open_and_close() -> None:
         async with open_runtime():
             await trio.sleep(1)
@@ -122,7 +122,7 @@ class _Broken(MemoryStore):
         raise OSError("no such disk")
 
 
-async def test_a_store_that_does_not_open_is_told_in_time(autojump_clock: MockClock) -> None:
+async def test_slow_store_open_fails_in_time(autojump_clock: MockClock) -> None:
     with pytest.raises(RuntimeFailure, match="did not open within 10 s"):
         await open_runtime(store=_Slow()).__aenter__()
     with pytest.raises(OSError, match="no such disk"):

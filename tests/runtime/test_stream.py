@@ -53,7 +53,7 @@ async def read_inside(events: RunStream, seen: list[Event], *, idle: float = 0) 
         await read_all(events, seen)
 
 
-async def test_the_bodys_error_passes_bare_and_the_run_is_joined(
+async def test_body_error_is_bare_after_join(
     autojump_clock: MockClock,
 ) -> None:
     error = ValueError("mine")
@@ -67,7 +67,7 @@ async def test_the_bodys_error_passes_bare_and_the_run_is_joined(
         check_left(events)
 
 
-async def test_the_runs_error_passes_bare_from_the_iteration(autojump_clock: MockClock) -> None:
+async def test_run_error_is_bare_from_iteration(autojump_clock: MockClock) -> None:
     error, seen = broken(), list[Event]()
     async with open_runtime() as runtime:
         events = runtime.stream("hi", scripted([say("Hel"), fail(error)]))
@@ -81,7 +81,7 @@ async def test_the_runs_error_passes_bare_from_the_iteration(autojump_clock: Moc
             _ = events.result
 
 
-async def test_with_both_the_bodys_error_wins_and_the_runs_is_its_note(
+async def test_body_error_carries_run_error_note(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime() as runtime:
@@ -94,7 +94,7 @@ async def test_with_both_the_bodys_error_wins_and_the_runs_is_its_note(
         assert isinstance(events._error(cancelled=True), ProviderConnectError)
 
 
-async def test_a_run_that_failed_and_that_nobody_read_raises_on_leaving(
+async def test_unread_failure_raises_on_exit(
     autojump_clock: MockClock,
 ) -> None:
     error = broken()
@@ -105,7 +105,7 @@ async def test_a_run_that_failed_and_that_nobody_read_raises_on_leaving(
         assert caught.value is error
 
 
-async def test_an_error_that_the_body_has_seen_is_not_raised_again(
+async def test_seen_error_is_not_raised_again(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime() as runtime:
@@ -119,9 +119,7 @@ async def test_an_error_that_the_body_has_seen_is_not_raised_again(
 
 
 @pytest.mark.parametrize("reads", [0, 1, 3])
-async def test_leaving_early_cancels_joins_and_commits_the_run(
-    reads: int, autojump_clock: MockClock
-) -> None:
+async def test_early_exit_cancels_and_commits(reads: int, autojump_clock: MockClock) -> None:
     ended: list[str] = []
 
     @tool
@@ -157,7 +155,7 @@ async def test_leaving_early_cancels_joins_and_commits_the_run(
         assert again.text == "Hello."
 
 
-async def test_a_stream_is_entered_before_it_is_read_and_once(autojump_clock: MockClock) -> None:
+async def test_stream_is_entered_once_before_reading(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         events = runtime.stream("hi", scripted("Hello."))
         with pytest.raises(RuntimeError, match="enter it first"):
@@ -184,7 +182,7 @@ async def test_a_busy_session_is_told_on_entering(autojump_clock: MockClock) -> 
         check_quiet(runtime)
 
 
-async def test_a_reader_in_another_task_sees_the_runtime_close_as_an_error(
+async def test_stream_reader_sees_runtime_close(
     autojump_clock: MockClock,
 ) -> None:
     seen: list[Event] = []
@@ -210,7 +208,7 @@ async def test_a_reader_in_another_task_sees_the_runtime_close_as_an_error(
     assert records[-1] == seen[-1]
 
 
-async def test_a_caller_of_run_sees_the_runtime_close_as_an_error(
+async def test_run_caller_sees_runtime_close(
     autojump_clock: MockClock,
 ) -> None:
     raised: list[AgentError] = []
@@ -228,7 +226,7 @@ async def test_a_caller_of_run_sees_the_runtime_close_as_an_error(
     assert [type(error) for error in raised] == [RuntimeShutdown]
 
 
-async def test_a_reader_that_takes_nothing_ends_its_own_run_only(
+async def test_stalled_reader_ends_only_its_run(
     autojump_clock: MockClock,
 ) -> None:
     async with open_runtime() as runtime, trio.open_nursery() as nursery:

@@ -27,7 +27,7 @@ async def leave_after(count: int) -> bool:
     return True
 
 
-def test_a_reader_that_leaves_at_any_event_finds_the_run_joined_and_its_outcome() -> None:
+def test_leaving_at_any_event_joins_run() -> None:
     count = 1
     while trio.run(leave_after, count, clock=MockClock(autojump_threshold=0)):
         count += 1

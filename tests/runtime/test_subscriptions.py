@@ -72,7 +72,7 @@ class Observer:
         return [event.seq for event in self.events if event.seq is not None]
 
 
-async def test_a_late_observer_gets_a_session_from_its_beginning_and_goes_on_with_it(
+async def test_late_subscriber_gets_whole_session(
     autojump_clock: MockClock,
 ) -> None:
     options, late, early = agent(2), Observer(), Observer()
@@ -90,7 +90,7 @@ async def test_a_late_observer_gets_a_session_from_its_beginning_and_goes_on_wit
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, JsonlStore])
-async def test_a_store_on_disk_gives_late_and_slow_observers_each_record_once(
+async def test_disk_store_replays_each_record_once(
     kind: type[SqliteStore] | type[JsonlStore], tmp_path: Path
 ) -> None:
     options, late, slow, everything = agent(12), Observer(), Observer(0.001), Observer()
@@ -107,7 +107,7 @@ async def test_a_store_on_disk_gives_late_and_slow_observers_each_record_once(
     assert late.seqs == list(range(1, len(late.seqs) + 1))
 
 
-async def test_an_observer_goes_on_where_it_was_broken_off() -> None:
+async def test_subscription_resumes_after_last_record() -> None:
     options, first, second = agent(2), Observer(), Observer()
     async with open_runtime() as runtime:
         with runtime.subscribe(first, ToolResult, ResultEvent, session_id="s") as before:
@@ -124,9 +124,7 @@ async def test_an_observer_goes_on_where_it_was_broken_off() -> None:
 
 @given(seed=st.integers(0, 2**32), pace=st.sampled_from([0.0, 0.3]), at=st.integers(0, 8))
 @settings(max_examples=30)
-def test_whenever_it_subscribes_and_however_slow_it_is_no_record_is_lost_or_repeated(
-    seed: int, pace: float, at: int
-) -> None:
+def test_any_timing_loses_no_record(seed: int, pace: float, at: int) -> None:
     async def main() -> None:
         observer, everywhere = Observer(pace), Observer(pace)
         turn: Turn = [say("a", "b"), pause(0.2), say("c")]
@@ -151,7 +149,7 @@ def test_whenever_it_subscribes_and_however_slow_it_is_no_record_is_lost_or_repe
     run_in_order(main, seed)
 
 
-async def test_a_session_that_left_the_memory_is_followed_when_it_begins_anew(
+async def test_evicted_session_is_followed_again(
     autojump_clock: MockClock,
 ) -> None:
     observer = Observer()
@@ -165,7 +163,7 @@ async def test_a_session_that_left_the_memory_is_followed_when_it_begins_anew(
     assert observer.seqs == [*range(1, half + 1)] * 2
 
 
-async def test_what_an_observer_is_owed_at_the_close_is_read_before_the_store_closes(
+async def test_pending_replay_finishes_before_store_closes(
     autojump_clock: MockClock,
 ) -> None:
     observer = Observer(pace=0.1)
@@ -178,9 +176,7 @@ async def test_what_an_observer_is_owed_at_the_close_is_read_before_the_store_cl
 
 
 @pytest.mark.parametrize("overflow", ["drop_oldest", "close", "reread"])
-async def test_an_observer_that_hangs_or_raises_harms_no_run_and_no_other(
-    overflow: Overflow, autojump_clock: MockClock
-) -> None:
+async def test_bad_subscriber_harms_no_other(overflow: Overflow, autojump_clock: MockClock) -> None:
     async def hang(_: Event) -> None:
         await trio.sleep_forever()
 
@@ -199,7 +195,7 @@ async def test_an_observer_that_hangs_or_raises_harms_no_run_and_no_other(
 
 
 @pytest.mark.feature("ASDK-054")
-async def test_sizes_are_options_of_the_runtime_and_of_each_subscription() -> None:
+async def test_queue_sizes_are_configurable() -> None:
     go_on = trio.Event()
 
     async def wait(_: Event) -> None:
@@ -238,7 +234,7 @@ async def test_sizes_are_options_of_the_runtime_and_of_each_subscription() -> No
         ((trio.sleep,), 5, "session_id must be a str; got 5"),
     ],
 )
-async def test_what_is_no_subscription_is_refused_and_harms_no_run(
+async def test_invalid_subscription_is_refused(
     arguments: tuple[object, ...], session_id: object, message: str
 ) -> None:
     async with open_runtime() as runtime:
@@ -249,7 +245,7 @@ async def test_what_is_no_subscription_is_refused_and_harms_no_run(
 
 
 @pytest.mark.feature("ASDK-056")
-async def test_a_caller_publishes_events_of_its_own_with_id_and_time_filled_in() -> None:
+async def test_own_event_gets_id_and_time() -> None:
     observer, deployed = Observer(), Observer()
     async with open_runtime() as runtime:
         runtime.subscribe(observer)
@@ -274,7 +270,7 @@ async def test_a_caller_publishes_events_of_its_own_with_id_and_time_filled_in()
     assert len({event.id for event in sent}) == 4
 
 
-async def test_what_a_tool_publishes_belongs_to_its_run_unless_it_says_otherwise() -> None:
+async def test_event_of_tool_belongs_to_run() -> None:
     observer = Observer()
 
     @tool
@@ -296,7 +292,7 @@ async def test_what_a_tool_publishes_belongs_to_its_run_unless_it_says_otherwise
 
 
 @pytest.mark.feature("ASDK-059")
-async def test_what_is_published_before_the_opening_or_after_the_close_is_refused() -> None:
+async def test_publish_needs_an_open_runtime() -> None:
     runtime = open_runtime()
     with pytest.raises(RuntimeFailure, match="not open"):
         runtime.notify("Too early.")
@@ -319,7 +315,7 @@ async def test_leaving_the_block_unsubscribes() -> None:
     assert [getattr(event, "text", "") for event in observer.events] == ["Heard."]
 
 
-async def test_who_attaches_in_the_middle_of_an_answer_sees_the_rest_of_it(
+async def test_joining_mid_response_shows_rest(
     autojump_clock: MockClock,
 ) -> None:
     observer = Observer()

@@ -32,7 +32,7 @@ FULL = """Current weather.
     """
 
 
-def test_the_description_is_the_text_without_its_sections() -> None:
+def test_description_excludes_its_sections() -> None:
     assert parse_docstring(FULL).description == (
         "Current weather.\n\nIt is asked of one station.\n\n- a list\n  of points\n- stays"
     )
@@ -46,7 +46,7 @@ def test_parameters_are_read_with_their_continued_lines() -> None:
     }
 
 
-def test_text_after_the_arguments_belongs_to_the_description() -> None:
+def test_text_after_arguments_is_description() -> None:
     said = parse_docstring("One.\n\nArgs:\n    a: x\n\nTwo.")
     assert (said.description, said.parameters) == ("One.\n\nTwo.", {"a": "x"})
 
@@ -55,11 +55,11 @@ def test_attributes_are_read_as_parameters_are() -> None:
     assert parse_docstring("A thing.\n\nAttributes:\n    a: x").parameters == {"a": "x"}
 
 
-def test_a_section_s_text_before_any_entry_says_nothing() -> None:
+def test_leading_section_text_is_ignored() -> None:
     assert parse_docstring("One.\n\nArgs:\n    see there\n    a: x").parameters == {"a": "x"}
 
 
-def test_a_heading_is_a_known_word_alone_on_its_line() -> None:
+def test_heading_is_known_word_alone() -> None:
     said = parse_docstring("Note that:\nall is fine.\n\nArgs: none")
     assert (said.description, said.parameters) == ("Note that: all is fine.\n\nArgs: none", {})
 

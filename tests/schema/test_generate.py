@@ -261,7 +261,7 @@ def test_json_becomes_what_the_hint_says(hint: Any, schema: JsonObject, pairs: A
 # --- schema ---------------------------------------------------------------------------------------
 
 
-def test_a_class_that_contains_itself_goes_to_the_definitions() -> None:
+def test_recursive_class_uses_definitions() -> None:
     node: JsonObject = {
         "type": "object",
         "description": "A tree.",
@@ -280,7 +280,7 @@ def test_a_class_that_contains_itself_goes_to_the_definitions() -> None:
     assert tree == Tree("a", [Tree("b", [], 2.0)])
 
 
-def test_two_classes_of_one_name_get_two_definitions() -> None:
+def test_same_named_classes_get_two_definitions() -> None:
     other: Any = attrs.make_class("Tree", {"twigs": attrs.field(default=())})
     other.__annotations__ = {"twigs": list[other]}
     schema = parameters_schema([Parameter("a", Tree), Parameter("b", other)])
@@ -294,7 +294,7 @@ def test_required_written_as_text_is_seen() -> None:
     assert hint_schema(Late, name="a")["required"] == ["must"]
 
 
-def test_a_default_that_is_no_json_is_not_told() -> None:
+def test_non_json_default_is_omitted() -> None:
     schema = parameters_schema([Parameter("a", int, object()), Parameter("b", int, 3)])
     assert schema["properties"] == {
         "a": {"type": "integer"},
@@ -303,7 +303,7 @@ def test_a_default_that_is_no_json_is_not_told() -> None:
     assert "required" not in schema
 
 
-def test_an_annotation_s_description_beats_the_docstring_s() -> None:
+def test_annotation_description_wins_over_docstring() -> None:
     parameters = [
         Parameter("a", Annotated[int, "annotated"], description="documented"),
         Parameter("b", int, description="documented"),
@@ -329,12 +329,12 @@ def test_an_annotation_s_description_beats_the_docstring_s() -> None:
         (int | bytes, "parameter 'a': bytes has no"),
     ],
 )
-def test_a_hint_without_a_schema_is_refused_by_name(hint: Any, said: str) -> None:
+def test_unsupported_hint_is_refused_by_name(hint: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         hint_schema(hint, name="a")
 
 
-def test_a_refusal_names_the_field_of_the_class() -> None:
+def test_refusal_names_field_of_class() -> None:
     holder: Any = attrs.make_class("Holder", {"data": attrs.field(type=bytes)})
     with pytest.raises(SchemaError, match=r"parameter 'a\.data': bytes"):
         hint_schema(holder, name="a")
@@ -383,7 +383,7 @@ def test_nothing_is_converted_in_silence(hint: Any, value: Any, said: str) -> No
     assert caught.value.tool == "t"
 
 
-def test_a_class_given_what_is_no_object_is_refused() -> None:
+def test_non_object_for_class_is_refused() -> None:
     for hint in (Point, Query, Tree):
         with pytest.raises(ToolArgumentsError):
             structure("text", hint)

@@ -43,7 +43,7 @@ def test_any_supported_hint_is_a_type() -> None:
     }
 
 
-def test_a_schema_s_type_may_be_a_type() -> None:
+def test_type_of_schema_may_be_a_type() -> None:
     assert properties({"days": {"type": int, "minimum": 1}, "any": {"description": "x"}}) == (
         {"days": {"type": "integer", "minimum": 1}, "any": {"description": "x"}},
         ["days", "any"],
@@ -60,12 +60,12 @@ def test_a_default_makes_it_optional_and_stays() -> None:
 
 
 @pytest.mark.feature("OAS-029")
-def test_required_false_makes_it_optional_and_is_not_sent() -> None:
+def test_required_false_makes_field_optional() -> None:
     assert properties({"n": {"type": int, "required": False}}) == ({"n": {"type": "integer"}}, [])
 
 
 @pytest.mark.feature("OAS-030")
-def test_optional_true_makes_it_optional_and_is_not_sent() -> None:
+def test_optional_true_makes_field_optional() -> None:
     assert properties({"n": {"type": int, "optional": True}}) == ({"n": {"type": "integer"}}, [])
     assert properties({"n": {"type": int, "optional": False}})[1] == ["n"]
 
@@ -77,7 +77,7 @@ def test_required_true_beats_a_default() -> None:
     assert properties({"n": {"type": int, "optional": True, "required": True}})[1] == ["n"]
 
 
-def test_a_nested_object_keeps_its_own_list_of_required_names() -> None:
+def test_nested_object_lists_own_required_names() -> None:
     nested: dict[str, object] = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
     assert properties({"o": nested}) == ({"o": nested}, ["o"])
 
@@ -118,6 +118,6 @@ def test_no_parameters_are_an_empty_object() -> None:
         ({1: str}, "the schema is not JSON: a key of type int"),
     ],
 )
-def test_what_is_no_schema_is_refused_by_name(schema: Any, said: str) -> None:
+def test_invalid_schema_is_refused_by_name(schema: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         object_schema(schema)

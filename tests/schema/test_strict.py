@@ -27,12 +27,12 @@ def closed(properties: JsonObject, **more: JsonValue) -> JsonObject:
     return {**of(properties, *properties, additionalProperties=False), **more}
 
 
-def test_an_object_is_closed_and_what_was_closed_stays_as_it_is() -> None:
+def test_objects_are_closed() -> None:
     assert strict_form(of({"a": TEXT}, "a")) == closed({"a": TEXT})
     assert strict_form(closed({"a": TEXT})) == closed({"a": TEXT})
 
 
-def test_a_property_with_a_default_is_required_and_told_its_default() -> None:
+def test_defaulted_property_becomes_required() -> None:
     schema = of({"a": {"type": "string", "default": "ü"}, "b": {"description": "B.", "default": 1}})
     cast(JsonObject, cast(JsonObject, schema["properties"])["b"])["type"] = "integer"
     assert strict_form(schema) == closed(
@@ -62,7 +62,7 @@ def test_nothing_stands_beside_a_reference() -> None:
     )
 
 
-def test_what_says_nothing_of_what_fits_is_left_out() -> None:
+def test_annotations_without_constraint_are_dropped() -> None:
     noise: JsonObject = {"$schema": "x", "$comment": "x", "examples": [{}]}
     assert strict_form({**closed({}), **noise}) == closed({})
 
@@ -88,12 +88,12 @@ def test_what_says_nothing_of_what_fits_is_left_out() -> None:
         {"properties": {"a": TEXT}, "required": ["a"]},
     ],
 )
-def test_what_cannot_be_narrowed_has_no_strict_form(schema: JsonObject) -> None:
+def test_unrestrictable_schema_has_no_strict_form(schema: JsonObject) -> None:
     assert strict_form(schema) is None
 
 
 @pytest.mark.parametrize("definitions", [{"D": {}}, {"D": True}, [], "D"])
-def test_definitions_that_have_no_strict_form_leave_the_schema_without_one(
+def test_unstrict_definitions_leave_no_strict_form(
     definitions: JsonValue,
 ) -> None:
     assert strict_form(of({}) | {"$defs": definitions}) is None
@@ -105,7 +105,7 @@ def test_a_schema_without_an_end_has_none() -> None:
     assert strict_form(schema) is None
 
 
-def test_an_object_without_a_type_in_a_union_is_one_all_the_same() -> None:
+def test_untyped_object_in_union_is_closed() -> None:
     assert strict_form({"enum": [1], "properties": {}}) == {
         "enum": [1],
         "properties": {},
@@ -131,7 +131,7 @@ VALUES = st.recursive(
     defaults=st.sets(st.sampled_from("abc")),
     value=st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3),
 )
-def test_what_fits_the_strict_form_fits_the_schema(
+def test_strict_values_fit_the_schema(
     hints: dict[str, object], defaults: set[str], value: JsonObject
 ) -> None:
     properties: JsonObject = {name: hint_schema(hint, name=name) for name, hint in hints.items()}

@@ -38,13 +38,13 @@ def test_json_value_is_read_as_any_json() -> None:
     }
 
 
-def test_a_user_s_own_json_value_is_left_alone() -> None:
+def test_own_json_alias_is_kept() -> None:
     namespace: dict[str, Any] = {"JsonValue": int}
     exec("def own(a: 'JsonValue', b: 'list[JsonValue]') -> None: ...", namespace)
     assert [p.hint for p in parameters_of(namespace["own"])] == [int, list[int]]
 
 
-def test_a_callable_that_knows_no_module_is_resolved_too() -> None:
+def test_callable_without_module_is_resolved() -> None:
     class Called:
         def __call__(self, a: int) -> None: ...
 
@@ -52,7 +52,7 @@ def test_a_callable_that_knows_no_module_is_resolved_too() -> None:
     assert resolved_hints(type("Bare", (), {"__module__": "nowhere"})) == {}
 
 
-def test_a_hint_that_is_no_type_is_refused() -> None:
+def test_non_type_hint_is_refused() -> None:
     def wrong(a: "3 +") -> None: ...  # type: ignore[valid-type] # pyright: ignore # noqa: F722, PGH003
 
     function = cast(Any, wrong)
@@ -60,7 +60,7 @@ def test_a_hint_that_is_no_type_is_refused() -> None:
         parameters_of(function)
 
 
-def test_a_parameter_is_required_if_it_has_no_default() -> None:
+def test_parameter_without_default_is_required() -> None:
     assert Parameter("a", int).required
     assert not Parameter("a", int, None).required
 
@@ -75,7 +75,7 @@ def test_hints_are_written_as_in_python() -> None:
 def takes_a_callable(a: Callable[[int], str]) -> None: ...
 
 
-def test_a_callable_s_hint_keeps_its_list_of_arguments() -> None:
+def test_callable_hint_keeps_its_arguments() -> None:
     (parameter,) = parameters_of(takes_a_callable)
     with pytest.raises(SchemaError, match=r"parameter 'a': .*Callable\[\[int\], str\] has no"):
         hint_schema(parameter.hint, name="a")
@@ -88,7 +88,7 @@ def test_a_type_statement_is_looked_through() -> None:
     assert hint_schema(namespace["Id"], name="a") == {"type": "integer"}
 
 
-def test_an_alias_is_looked_through_by_its_kind() -> None:
+def test_type_aliases_are_resolved() -> None:
     """What a `type` statement makes, for the Pythons that have none."""
     alias = type("TypeAliasType", (), {"__value__": int})()
     assert unwrapped(alias) is int

@@ -91,7 +91,7 @@ def schema_server() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.feature("ASDK-028")
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$schema"])
-def test_nothing_remote_is_ever_fetched_for_a_schema(
+def test_remote_schemas_are_never_fetched(
     schema_server: tuple[str, list[str]], keyword: str
 ) -> None:
     url, asked = schema_server
@@ -105,7 +105,7 @@ def test_nothing_remote_is_ever_fetched_for_a_schema(
     assert asked == []
 
 
-def test_a_remote_reference_is_refused_with_what_to_do() -> None:
+def test_remote_reference_is_refused_with_advice() -> None:
     schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}
     with pytest.raises(SchemaError, match=r"has an external reference.*\$defs"):
         Tool("weather", "", schema, echo)
@@ -130,12 +130,12 @@ def test_a_missing_field_is_named() -> None:
     assert (str(error), error.field) == ("field city: required, but missing", "city")
 
 
-def test_a_wrong_type_names_field_expectation_and_value() -> None:
+def test_wrong_type_names_field_and_value() -> None:
     error = refused(city_tool(), {"city": 3})
     assert (str(error), error.field) == ("field city: expected string, got integer 3", "city")
 
 
-def test_the_path_of_a_nested_field_reads_as_in_python() -> None:
+def test_nested_path_reads_like_python() -> None:
     item: JsonObject = {
         "type": "object",
         "properties": {"name": {"type": "string"}},
@@ -148,7 +148,7 @@ def test_the_path_of_a_nested_field_reads_as_in_python() -> None:
     assert str(refused(made, {"a": [{"name": "x", "y": 1}]})) == "field a[0].y: unknown"
 
 
-def test_an_unknown_field_is_told_with_the_known_ones() -> None:
+def test_unknown_field_lists_known_ones() -> None:
     made = Tool("t", "", {**CITY, "additionalProperties": False}, echo)
     assert (
         str(refused(made, {"city": "P", "unit": 1})) == "field unit: unknown; known are city, days"
@@ -184,7 +184,7 @@ def test_the_message_says_what_was_expected(schema: JsonValue, value: Any, said:
     assert said in str(refused(field_tool(schema), {"a": value}))
 
 
-def test_a_fault_of_the_whole_object_has_no_field() -> None:
+def test_object_error_names_no_field() -> None:
     made = Tool("t", "", {"type": "object", "minProperties": 1}, echo)
     error = refused(made, {})
     assert error.field == ""
@@ -200,7 +200,7 @@ def test_a_fault_of_the_whole_object_has_no_field() -> None:
     ],
     ids=["long text", "many items", "long key"],
 )
-def test_however_large_the_arguments_the_message_stays_short(value: JsonValue) -> None:
+def test_message_is_short_for_large_arguments(value: JsonValue) -> None:
     nested: JsonObject = {"additionalProperties": {"additionalProperties": {"type": "string"}}}
     schemas: list[JsonObject] = [{"type": "integer"}, {"maxLength": 1, "maxItems": 1, **nested}]
     for schema in schemas:
@@ -209,13 +209,13 @@ def test_however_large_the_arguments_the_message_stays_short(value: JsonValue) -
         assert len(error.field) <= 120
 
 
-def test_one_fault_among_a_million_items_ends_the_check() -> None:
+def test_first_error_ends_the_validation() -> None:
     made = field_tool({"type": "array", "items": {"type": "integer"}})
     many: list[JsonValue] = ["x"] * 1_000_000
     assert refused(made, {"a": many}).field == "a[0]"
 
 
-def test_arguments_nested_beyond_reason_are_refused_not_fatal() -> None:
+def test_too_deeply_nested_arguments_are_refused() -> None:
     deep: JsonObject = {}
     innermost = deep
     for _ in range(100_000):
@@ -227,10 +227,10 @@ def test_arguments_nested_beyond_reason_are_refused_not_fatal() -> None:
         deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
 
 
-def test_a_pattern_that_backtracks_for_ever_does_not() -> None:
+def test_catastrophic_pattern_ends() -> None:
     made = field_tool({"type": "string", "pattern": "^(a|a)*(?=b)$"})
     assert refused(made, {"a": "a" * 60}).field == "a"
 
 
-def test_a_key_that_no_json_could_hold_is_refused() -> None:
+def test_unencodable_key_is_refused() -> None:
     assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("not valid JSON")

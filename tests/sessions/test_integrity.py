@@ -36,7 +36,7 @@ def test_whatever_a_session_records_is_sound(events: list[Event]) -> None:
     assert [one for one in found if not one.startswith("the conversation")] == []
 
 
-def test_a_call_without_a_result_is_no_fault() -> None:
+def test_open_call_is_valid() -> None:
     call = ToolUseBlock("c", "t", {})
     assert faults(AssistantMessage(SCOPE, "id", 1.0, (call,), seq=1)) == []
     assert faults() == []
@@ -62,7 +62,7 @@ def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None
     assert found.startswith(fault)
 
 
-def test_a_line_that_is_no_record_does_not_hide_the_next_fault() -> None:
+def test_invalid_line_hides_no_later_one() -> None:
     lines = [b"{", b'{"type":"tool.result","seq":1}', encode_event(note(9))]
     first, second, third = [fault for _, fault in faults_of("s", lines)]
     assert first.startswith("record 1: expected the JSON")

@@ -29,7 +29,7 @@ def test_a_session_without_open_calls_needs_nothing() -> None:
     assert opening(seen_after(Messages().user("?").assistant("!")), None) == []
 
 
-def test_open_calls_are_closed_in_the_models_order() -> None:
+def test_open_calls_close_in_model_order() -> None:
     state = seen_after(ASKED.tool("a", "add", "1"))
     (closing,) = [draft(SCOPE, "", 0.0, seq=9) for draft in opening(state, None)]
     assert isinstance(closing, ToolResult)
@@ -38,7 +38,7 @@ def test_open_calls_are_closed_in_the_models_order() -> None:
     assert state.history()[-1].content == NO_RESULT
 
 
-def test_a_conversation_takes_the_place_of_the_sessions() -> None:
+def test_assigned_conversation_replaces_history() -> None:
     state = seen_after(Messages().user("old").assistant("older"))
     new = Messages().user("new").assistant("newer")
     drafts = opening(state, new)
@@ -46,7 +46,7 @@ def test_a_conversation_takes_the_place_of_the_sessions() -> None:
     assert recorded(state, drafts).history() == new
 
 
-def test_calls_that_it_leaves_open_are_closed_too() -> None:
+def test_open_calls_of_conversation_are_closed() -> None:
     state = recorded(SessionState(), opening(SessionState(), ASKED))
     assert state.open_calls == ()
     assert [message.role for message in state.history()] == ["user", "assistant", "tool", "tool"]
@@ -60,7 +60,7 @@ def test_what_no_session_can_hold_is_named() -> None:
 
 
 @given(messages(with_system=False), st.integers(0, 20))
-def test_any_piece_of_a_conversation_is_kept_valid(spoken: Messages, cut: int) -> None:
+def test_any_fragment_is_made_valid(spoken: Messages, cut: int) -> None:
     state = seen_after(Messages().user("old"))
     recorded(state, opening(state, spoken[cut:]))
     check_pairs(state.history())
@@ -68,7 +68,7 @@ def test_any_piece_of_a_conversation_is_kept_valid(spoken: Messages, cut: int) -
 
 
 @given(messages(with_system=False))
-def test_a_whole_conversation_is_kept_as_it_is(spoken: Messages) -> None:
+def test_complete_conversation_is_kept(spoken: Messages) -> None:
     kept = messages_to_openai(seen_after(spoken).history())
     drawn = messages_to_openai(spoken)
     # Results may come in any order, and are kept in the model's.

@@ -30,14 +30,14 @@ def texts(state: SessionState) -> list[str]:
     return [str(message.content) for message in state.history()]
 
 
-def test_what_came_after_it_no_longer_counts_and_what_comes_next_does() -> None:
+def test_rewind_drops_later_records_only() -> None:
     answer = answered(TextBlock("Hello."))
     log = numbered(said("hi"), answer, said("oh"), answer, back(2), said("and"))
     assert texts(fold(log[:5])) == ["hi", "Hello."]
     assert texts(fold(log)) == ["hi", "Hello.", "and"]
 
 
-def test_seq_time_call_ids_turns_and_usage_stay() -> None:
+def test_rewind_keeps_counters_and_usage() -> None:
     used = Usage(3, 4)
     log = numbered(
         said("go"),
@@ -53,7 +53,7 @@ def test_seq_time_call_ids_turns_and_usage_stay() -> None:
     assert (state.call_ids, state.turns) == ({"a"}, 1)
 
 
-def test_a_call_that_had_no_result_yet_is_open_again_and_takes_it() -> None:
+def test_rewound_call_accepts_a_result() -> None:
     log = numbered(
         said("go"), answered(use("a"), use("b")), gave("b", "one"), gave("a", "two"), said("next")
     )
@@ -64,12 +64,12 @@ def test_a_call_that_had_no_result_yet_is_open_again_and_takes_it() -> None:
     assert [m.content for m in state.history().tool_messages()] == ["again", "one"]
 
 
-def test_a_result_that_comes_after_its_call_was_taken_back_answers_nothing() -> None:
+def test_result_of_rewound_call_is_ignored() -> None:
     state = fold(numbered(said("go"), answered(use("a")), back(1), gave("a"), said("next")))
     assert texts(state) == ["go", "next"]
 
 
-def test_going_back_to_before_one_went_back_brings_back_what_stood_there() -> None:
+def test_rewind_before_rewind_restores() -> None:
     log = numbered(said("a"), said("b"), back(1), said("c"), back(2), said("d"), back(4), said("e"))
     assert texts(fold(log[:5])) == ["a", "b"]
     assert texts(fold(log[:6])) == ["a", "b", "d"]
@@ -77,12 +77,12 @@ def test_going_back_to_before_one_went_back_brings_back_what_stood_there() -> No
 
 
 @pytest.mark.parametrize(("to_seq", "left"), [(-(10**30), 0), (0, 0), (3, 2), (7, 2), (10**30, 2)])
-def test_any_number_is_a_place_to_go_back_to(to_seq: int, left: int) -> None:
+def test_any_number_is_a_target(to_seq: int, left: int) -> None:
     state = fold(numbered(said("a"), said("b"), back(to_seq)))
     assert len(state.history()) == left
 
 
-def test_a_seq_of_any_size_can_be_gone_back_to() -> None:
+def test_any_seq_is_a_valid_target() -> None:
     huge = 10**30
     log = [attrs.evolve(said("a"), seq=huge), attrs.evolve(said("b"), seq=huge + 1)]
     assert texts(fold([*log, attrs.evolve(back(huge), seq=huge + 2)])) == ["a"]
@@ -93,7 +93,7 @@ def test_it_survives_the_store() -> None:
     assert loads_event(dumps_event(record)) == record
 
 
-def test_a_history_that_was_given_out_does_not_go_back() -> None:
+def test_returned_history_is_unaffected() -> None:
     state = fold(numbered(said("a"), said("b")))
     before = state.history()
     state.apply(back(1))
@@ -101,7 +101,7 @@ def test_a_history_that_was_given_out_does_not_go_back() -> None:
 
 
 @given(records, records, records, st.data())
-def test_the_conversation_is_that_of_the_log_up_to_there_and_goes_on_from_it(
+def test_rewound_history_continues_from_target(
     first: list[AnyEvent], second: list[AnyEvent], third: list[AnyEvent], data: st.DataObject
 ) -> None:
     """Each time, however often: also to what an earlier one had taken back."""
@@ -126,7 +126,7 @@ def test_the_conversation_is_that_of_the_log_up_to_there_and_goes_on_from_it(
     assert state.last_seq == len(log)
 
 
-def test_a_trail_keeps_only_what_counts_in_order() -> None:
+def test_index_keeps_counted_records_in_order() -> None:
     trail: Trail[str] = Trail()
     assert trail.go_back(1, 0) == []
     trail.add(2, "a")

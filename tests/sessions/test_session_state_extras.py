@@ -26,7 +26,7 @@ def test_a_session_without_any_has_none() -> None:
     assert (state.todos, state.files, state.skills) == ((), {}, ())
 
 
-def test_the_last_list_counts_and_each_file_and_skill_by_its_name() -> None:
+def test_last_list_and_newest_entries_count() -> None:
     state = fold(
         numbered(
             todos(FIRST, Todo("2", "Leap.", "in_progress")),
@@ -47,7 +47,7 @@ def test_the_last_list_counts_and_each_file_and_skill_by_its_name() -> None:
     assert len(state.history()) == 0
 
 
-def test_a_rewind_takes_them_back_with_the_conversation() -> None:
+def test_rewind_restores_extras() -> None:
     log = numbered(todos(FIRST), file("a", "one"), todos(DONE), file("a", None), skill("x"))
     state = fold([*log, *numbered(*log, back(2))[-1:]])
     assert (state.todos, state.files, state.skills) == ((FIRST,), {"a": "one"}, ())

@@ -73,13 +73,13 @@ def check(history: Messages) -> None:
 
 
 @pytest.mark.feature("ASDK-035")
-def test_results_stand_in_the_models_order_however_they_came() -> None:
+def test_results_follow_model_order() -> None:
     state = fold(numbered(said("go"), answered(use("a"), use("b")), gave("b"), gave("a")))
     assert [m.tool_call_id for m in state.history().tool_messages()] == ["a", "b"]
     check(state.history())
 
 
-def test_an_open_call_is_closed_by_a_synthetic_error_in_the_history_only() -> None:
+def test_open_call_gets_synthetic_error() -> None:
     state = fold(numbered(said("go"), answered(use("a"), use("b")), gave("b")))
     history = state.history()
     check(history)
@@ -96,7 +96,7 @@ def test_what_comes_after_open_calls_closes_them() -> None:
 
 
 @pytest.mark.feature("OAS-067")
-def test_a_call_that_did_not_parse_is_sent_with_empty_arguments_and_its_error() -> None:
+def test_broken_call_has_empty_arguments() -> None:
     broken = ToolUseError("not JSON", '{"a', "x", "")
     state = fold(numbered(said("go"), answered(broken), gave("x", "not JSON")))
     check(state.history())
@@ -105,7 +105,7 @@ def test_a_call_that_did_not_parse_is_sent_with_empty_arguments_and_its_error() 
 
 
 @pytest.mark.parametrize("blocks", [(), (ThinkingBlock("hm"),), (TextBlock(""),)])
-def test_an_empty_answer_is_no_message_but_counts_as_a_turn(
+def test_empty_response_counts_as_turn(
     blocks: tuple[TextBlock | ThinkingBlock, ...],
 ) -> None:
     state = fold(numbered(said("go"), answered(*blocks)))
@@ -119,7 +119,7 @@ def test_a_user_message_of_blocks_keeps_them() -> None:
     assert state.history()[0].blocks == blocks
 
 
-def test_usage_call_ids_seq_and_time_are_kept() -> None:
+def test_usage_ids_seq_and_time_persist() -> None:
     usage = Usage(3, 4)
     state = fold(
         numbered(
@@ -138,7 +138,7 @@ def told(usage: Usage, **fields: Any) -> UsageEvent:
     return UsageEvent(SCOPE, "id", 1.0, usage, usage, **fields)
 
 
-def test_requests_calls_and_cost_add_up_from_what_model_calls_told() -> None:
+def test_requests_calls_and_cost_add_up() -> None:
     state = fold(
         numbered(
             told(Usage(10, 5), requests=3, tool_calls=2, cost=0.25),
@@ -150,7 +150,7 @@ def test_requests_calls_and_cost_add_up_from_what_model_calls_told() -> None:
     assert state.spent(None) == Spent(5, 3, usage, 0.75)
 
 
-def test_what_was_used_without_prices_is_priced_by_those_of_today() -> None:
+def test_unpriced_usage_uses_current_prices() -> None:
     prices = Prices(input=1_000_000, output=0)
     assert fold([told(Usage(10, 5))]).spent(prices).cost == 10
     mixed = fold([told(Usage(10, 5), cost=3.0), told(Usage(20, 5))])
@@ -160,7 +160,7 @@ def test_what_was_used_without_prices_is_priced_by_those_of_today() -> None:
     assert mixed.spent(None).cost == 3
 
 
-def test_an_event_from_the_future_moves_seq_and_time_only() -> None:
+def test_future_event_moves_seq_only() -> None:
     state = fold([UnknownEvent({"type": "new.thing", "seq": 7, "ts": 3.5})])
     assert (state.last_seq, state.last_ts) == (7, 3.5)
     assert len(state.history()) == 0
@@ -173,7 +173,7 @@ def test_a_live_event_does_not_move_seq() -> None:
 
 
 @pytest.mark.feature("ASDK-043")
-def test_a_history_that_was_given_out_does_not_change() -> None:
+def test_returned_history_is_immutable() -> None:
     state = fold(numbered(said("go")))
     before = state.history()
     state.apply(answered(TextBlock("Hello.")))
@@ -202,7 +202,7 @@ records = st.lists(
 
 
 @given(records, st.integers(0, 20))
-def test_any_records_cut_anywhere_fold_to_a_valid_history(log: list[AnyEvent], cut: int) -> None:
+def test_any_prefix_folds_to_valid_history(log: list[AnyEvent], cut: int) -> None:
     log = numbered(*log)
     state = fold(log[:cut])
     check(state.history())
@@ -212,7 +212,7 @@ def test_any_records_cut_anywhere_fold_to_a_valid_history(log: list[AnyEvent], c
     assert state.history() == fold(log).history()
 
 
-def test_an_answer_of_nothing_but_an_opaque_block_is_kept() -> None:
+def test_opaque_only_response_is_kept() -> None:
     block = OpaqueBlock({"type": "server_tool_use", "id": "s"}, "anthropic")
     history = fold([said("a"), answered(block)]).history()
     assert history[-1].blocks == (block,)

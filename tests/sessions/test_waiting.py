@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject
 
 
-def test_calls_without_a_result_are_open_in_the_models_order() -> None:
+def test_open_calls_keep_model_order() -> None:
     log = numbered(said("go"), answered(use("a"), use("b"), use("c")), gave("b"))
     assert [call.id for call in fold(log).open_calls] == ["a", "c"]
     assert fold([*log, *numbered(*log, gave("c"), gave("a"))[-2:]]).open_calls == ()
     assert fold([]).open_calls == ()
 
 
-def test_a_session_waits_with_the_questions_of_its_last_run_alone() -> None:
+def test_only_last_run_has_questions() -> None:
     begun = SystemInit(SCOPE, "id", 1.0, "/", "1")
     asked = UserQuestion(SCOPE, "id", 1.0, "q1", "May I?", tool_use_id="a")
     ended = RunSuspended(SCOPE, "id", 1.0, ("q1", "q2"))
@@ -29,7 +29,7 @@ def test_a_session_waits_with_the_questions_of_its_last_run_alone() -> None:
         assert fold([*log, *numbered(*log, after)[-1:]]).suspended == {}
 
 
-def test_calls_that_were_left_to_the_caller_wait_with_the_arguments_that_are_on_record() -> None:
+def test_deferred_calls_keep_recorded_arguments() -> None:
     begun = SystemInit(SCOPE, "id", 1.0, "/", "1")
     left: dict[str, JsonObject] = {
         "a": {"url": "final"},

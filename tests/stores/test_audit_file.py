@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-async def test_lines_of_many_tasks_are_all_there_and_whole(tmp_path: Path) -> None:
+async def test_concurrent_lines_are_complete(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     async with AuditFile(path) as file, trio.open_nursery() as nursery:
         for number in range(200):
@@ -25,9 +25,7 @@ async def test_lines_of_many_tasks_are_all_there_and_whole(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("durable", [False, True])
-async def test_what_is_there_stays_and_a_line_is_there_at_once(
-    tmp_path: Path, durable: bool
-) -> None:
+async def test_lines_are_appended_immediately(tmp_path: Path, durable: bool) -> None:
     path = tmp_path / "audit.jsonl"
     for line in (b"one\n", b"two\n"):
         async with AuditFile(path, durable=durable) as file:
@@ -37,7 +35,7 @@ async def test_what_is_there_stays_and_a_line_is_there_at_once(
     assert path.read_bytes() == b"one\ntwo\n"
 
 
-async def test_a_file_that_is_not_open_takes_nothing(tmp_path: Path) -> None:
+async def test_closed_file_refuses_lines(tmp_path: Path) -> None:
     file = AuditFile(tmp_path / "audit.jsonl")
     with pytest.raises(ValueError, match="is not open"):
         await file.write(b"x\n")
@@ -73,14 +71,14 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return made
 
 
-async def test_a_write_that_takes_a_part_goes_on_with_the_rest(tmp_path: Path, disk: Disk) -> None:
+async def test_partial_write_is_completed(tmp_path: Path, disk: Disk) -> None:
     disk.takes = [1, 2]
     async with AuditFile(tmp_path / "a") as file:
         await file.write(b"a line\n")
     assert (tmp_path / "a").read_bytes() == b"a line\n"
 
 
-async def test_a_line_that_was_torn_does_not_spoil_the_next(tmp_path: Path, disk: Disk) -> None:
+async def test_torn_line_does_not_spoil_next(tmp_path: Path, disk: Disk) -> None:
     async with AuditFile(tmp_path / "a") as file:
         disk.takes = [3, None]
         with pytest.raises(OSError, match="no space"):
@@ -93,7 +91,7 @@ async def test_a_line_that_was_torn_does_not_spoil_the_next(tmp_path: Path, disk
     assert (tmp_path / "a").read_bytes() == b"a l\nwhole\nand on\n"
 
 
-async def test_everybody_of_a_write_that_failed_is_told(tmp_path: Path, disk: Disk) -> None:
+async def test_write_failure_reaches_every_waiter(tmp_path: Path, disk: Disk) -> None:
     told: list[OSError] = []
 
     async def write(line: bytes) -> None:
@@ -140,9 +138,7 @@ async def test_a_cancelled_writer_takes_no_line_along(tmp_path: Path, disk: Disk
     assert scopes[1].cancelled_caught
 
 
-async def test_a_writer_that_is_cancelled_as_its_turn_comes_loses_no_line(
-    tmp_path: Path, disk: Disk
-) -> None:
+async def test_cancelled_writer_loses_no_line(tmp_path: Path, disk: Disk) -> None:
     token, second = trio.lowlevel.current_trio_token(), trio.CancelScope()
 
     async def first() -> None:
@@ -162,9 +158,7 @@ async def test_a_writer_that_is_cancelled_as_its_turn_comes_loses_no_line(
     assert (tmp_path / "a").read_bytes() == b"one\ntwo\n"
 
 
-async def test_a_line_that_comes_while_the_file_closes_is_refused(
-    tmp_path: Path, disk: Disk
-) -> None:
+async def test_line_during_close_is_refused(tmp_path: Path, disk: Disk) -> None:
     token = trio.lowlevel.current_trio_token()
     refused: list[str] = []
 
@@ -188,7 +182,7 @@ async def test_a_line_that_comes_while_the_file_closes_is_refused(
 
 
 @pytest.mark.parametrize("body_fails", [False, True])
-async def test_what_cannot_be_written_at_the_close_is_told(
+async def test_write_failure_at_close_is_raised(
     tmp_path: Path, disk: Disk, body_fails: bool
 ) -> None:
     with pytest.raises(KeyError if body_fails else OSError):  # noqa: PT012 - the block is tested

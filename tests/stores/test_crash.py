@@ -16,7 +16,7 @@ KILLS: Final = 500 if DEEP else 4
 
 @pytest.mark.feature("OAS-112", "OAGS-070", "WICK-096")
 @pytest.mark.parametrize("kind", STORES)
-def test_nothing_that_was_acknowledged_is_lost_by_a_kill(
+def test_kill_loses_nothing_acknowledged(
     kind: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     tally = kill_often(kind, KILLS, tmp_path, seed=os.getpid() if DEEP else 7)

@@ -251,7 +251,7 @@ def test_any_damage_is_isolated(text: bytes) -> None:
 
 
 @given(damages(b"".join(line + b"\n" for line in LINES)))
-def test_any_damaged_file_is_read_checked_and_repaired(text: bytes) -> None:
+def test_damaged_file_is_read_and_repaired(text: bytes) -> None:
     async def look() -> None:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "store"
@@ -279,7 +279,7 @@ def test_any_damaged_file_is_read_checked_and_repaired(text: bytes) -> None:
 
 
 @on_disk
-async def test_garbage_in_rows_or_lines_costs_no_other_session(kind: str, tmp_path: Path) -> None:
+async def test_garbage_affects_only_its_session(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "store"
     await make_log(kind, path)
     damage(kind, path, lambda text: b"\n".join([b"garbage"] * (text.count(b"\n") or 1)) + b"\n")

@@ -68,9 +68,7 @@ KNOWN: Final[JsonObject] = {
     "OAGS-078",
     "OAGS-079",
 )
-async def test_a_session_is_a_directory_with_its_events_and_what_is_known_of_it(
-    store: JsonlStore, path: Path
-) -> None:
+async def test_session_is_a_directory_with_events(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a", "b", session="s1", ts=5.5, metadata=KNOWN)])
     folder = path / "sessions" / "s1"
     lines = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
@@ -92,9 +90,7 @@ async def test_what_others_write_into_meta_stays(store: JsonlStore, path: Path) 
     assert found["metadata"] == {"m": 2}
 
 
-async def test_a_session_without_its_meta_runs_on_and_gets_a_new_one(
-    store: JsonlStore, path: Path
-) -> None:
+async def test_missing_meta_is_recreated(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
     (path / "sessions" / "s" / "meta.json").unlink()
     info = await store.info("s")
@@ -106,7 +102,7 @@ async def test_a_session_without_its_meta_runs_on_and_gets_a_new_one(
     assert (info.last_seq, info.metadata) == (2, {"n": 2})
 
 
-async def test_what_is_no_session_is_passed_over_in_listings(store: JsonlStore, path: Path) -> None:
+async def test_foreign_entries_are_not_listed(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a"), append(0, "c", session="u")])
     sessions = path / "sessions"
     (sessions / "a file").write_text("x")
@@ -153,7 +149,7 @@ def test_a_directory_of_something_else_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"type":"notification","seq":3', b"\0" * 50_000, b"x"])
-async def test_a_line_without_its_end_is_cut_and_reported(
+async def test_torn_line_is_cut_and_reported(
     path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await again(path)
@@ -177,7 +173,7 @@ async def test_a_line_without_its_end_is_cut_and_reported(
     await store.aclose()
 
 
-async def test_a_first_line_without_its_end_leaves_a_session_without_records(path: Path) -> None:
+async def test_torn_first_line_leaves_empty_session(path: Path) -> None:
     store = await again(path)
     await store.append([append(0, "a")])
     await store.aclose()
@@ -200,7 +196,7 @@ async def test_a_long_last_record_is_found(store: JsonlStore) -> None:
     assert await store.append([append(2, "b")]) == [None]
 
 
-async def test_a_last_line_that_is_no_record_keeps_its_place(store: JsonlStore, path: Path) -> None:
+async def test_invalid_last_line_keeps_its_place(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a")])
     events = path / "sessions" / "s" / "events.jsonl"
     events.write_bytes(events.read_bytes() + b"no record\n")
@@ -245,7 +241,7 @@ async def test_no_link_leads_out_of_the_store(
     assert (outside / "events.jsonl").read_text() == "precious\n"
 
 
-async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(store: JsonlStore, path: Path) -> None:
+async def test_fifo_instead_of_file_is_refused(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a")])
     meta = path / "sessions" / "s" / "meta.json"
     meta.unlink()
@@ -259,7 +255,7 @@ async def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(store: JsonlStore, 
 
 
 @pytest.mark.parametrize("written", [0, 1, 100, 10_000])
-async def test_a_full_disk_takes_nothing_by_halves_and_everything_again_with_room(
+async def test_full_disk_is_atomic_and_recovers(
     store: JsonlStore, path: Path, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
@@ -286,7 +282,7 @@ async def test_a_full_disk_takes_nothing_by_halves_and_everything_again_with_roo
     assert store.repairs == ()
 
 
-async def test_what_a_full_disk_leaves_and_cannot_be_cut_is_cut_later(
+async def test_leftovers_are_cut_after_full_disk(
     store: JsonlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.append([append(0, "a")])
@@ -325,7 +321,7 @@ async def test_a_session_that_cannot_begin_leaves_nothing(
     assert await store.append([append(0, "a")]) == [None]
 
 
-async def test_a_meta_that_cannot_be_written_is_as_it_was(
+async def test_failed_meta_write_keeps_old(
     store: JsonlStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
@@ -347,7 +343,7 @@ async def test_a_meta_that_cannot_be_written_is_as_it_was(
     assert (info.last_seq, info.metadata) == (1, {"n": 1})
 
 
-async def test_what_was_deleted_need_not_be_written_through(store: JsonlStore) -> None:
+async def test_deleted_file_needs_no_sync(store: JsonlStore) -> None:
     await store.append([append(0, "a"), append(0, "b", session="t")])
     await store.delete("s")
     await store.aclose()
@@ -355,7 +351,7 @@ async def test_what_was_deleted_need_not_be_written_through(store: JsonlStore) -
     assert len(await store.load("t")) == 1
 
 
-async def test_a_close_that_cannot_write_through_says_so_and_closes(
+async def test_failed_sync_on_close_is_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await again(path)
@@ -373,7 +369,7 @@ async def test_a_close_that_cannot_write_through_says_so_and_closes(
     await store.aclose()
 
 
-def test_what_is_released_when_all_is_closed_is_nothing(path: Path) -> None:
+def test_release_after_close_does_nothing(path: Path) -> None:
     core = JsonlCore(path, sync=False, on_repair=lambda _: None)
     core.close()
     core.open()
@@ -382,9 +378,7 @@ def test_what_is_released_when_all_is_closed_is_nothing(path: Path) -> None:
     core.close()
 
 
-async def test_a_run_on_a_full_disk_fails_alone_and_its_session_runs_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_full_disk_fails_only_its_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = JsonlStore(path)
     options = AgentOptions(model="m", provider=ScriptedModel(lambda _: "Fine."))
 

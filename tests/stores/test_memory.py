@@ -4,7 +4,7 @@ from agent_actors.stores.memory import MemoryStore
 from tests.contracts.test_session_store import append
 
 
-async def test_an_evicted_session_is_forgotten_since_there_is_nowhere_else_to_keep_it() -> None:
+async def test_evicted_session_is_forgotten() -> None:
     store = MemoryStore()
     await store.open()
     await store.append([append(0, "a")])
@@ -13,7 +13,7 @@ async def test_an_evicted_session_is_forgotten_since_there_is_nowhere_else_to_ke
     assert tuple(await store.load("s")) == ()
 
 
-async def test_records_outlive_a_closing_of_the_same_object() -> None:
+async def test_records_outlive_close() -> None:
     store = MemoryStore()
     await store.open()
     await store.append([append(0, "a")])

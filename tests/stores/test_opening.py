@@ -13,7 +13,7 @@ from agent_actors.stores.opening import open_store
 from agent_actors.stores.sqlite import SqliteStore
 
 
-def test_a_file_is_sqlite_and_a_directory_plain_files(tmp_path: Path) -> None:
+def test_path_type_selects_the_store(tmp_path: Path) -> None:
     assert isinstance(open_store(tmp_path / "new"), SqliteStore)
     assert isinstance(open_store(tmp_path), JsonlStore)
     assert isinstance(open_store(str(tmp_path / "new"), format="jsonl"), JsonlStore)

@@ -47,7 +47,7 @@ def inside(store: SqliteStore) -> sqlite3.Connection:
 
 
 @pytest.mark.feature("OAS-112")
-async def test_a_session_goes_on_in_the_next_program(path: Path) -> None:
+async def test_session_continues_in_next_program(path: Path) -> None:
     model = ScriptedModel(["Rain.", "Sun."])
     options = AgentOptions(model="m", provider=model)
     told: list[str | None] = []
@@ -62,7 +62,7 @@ async def test_a_session_goes_on_in_the_next_program(path: Path) -> None:
 # The file.
 
 
-async def test_the_file_is_a_database_to_look_into(store: SqliteStore, path: Path) -> None:
+async def test_file_is_a_readable_database(store: SqliteStore, path: Path) -> None:
     await store.append([append(0, "a", "b", metadata={"cwd": "/srv"})])
     with sqlite3.connect(path) as other:
         rows = other.execute("SELECT session_id, last_seq, metadata FROM sessions").fetchall()
@@ -95,25 +95,21 @@ def database(path: Path, *statements: str) -> bytes:
         ),
     ],
 )
-def test_a_file_of_others_is_refused_and_left_alone(
-    path: Path, statements: list[str], told: str
-) -> None:
+def test_foreign_database_is_left_alone(path: Path, statements: list[str], told: str) -> None:
     before = database(path, *statements)
     with pytest.raises(SessionStoreError, match=told):
         trio.run(SqliteStore(path).open)
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+def test_non_database_is_left_alone(path: Path) -> None:
     path.write_bytes(b"no database, but a text of more than a hundred bytes " * 9)
     with pytest.raises(SessionStoreError, match="not a database"):
         trio.run(SqliteStore(path).open)
     assert path.read_bytes().startswith(b"no database")
 
 
-async def test_an_older_file_is_brought_to_this_version(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_older_file_is_upgraded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await again(path)
     await first.append([append(0, "a")])
     await first.aclose()
@@ -145,7 +141,7 @@ async def test_a_migration_that_fails_changes_nothing(
     await third.aclose()
 
 
-async def test_a_place_without_a_write_ahead_log_is_refused(
+async def test_missing_write_ahead_log_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class NoLog(sqlite3.Connection):
@@ -163,7 +159,7 @@ async def test_a_place_without_a_write_ahead_log_is_refused(
 # Faults of the disk.
 
 
-async def test_a_full_disk_takes_nothing_by_halves_and_everything_again_with_room(
+async def test_full_disk_is_atomic_and_recovers(
     store: SqliteStore,
 ) -> None:
     await store.append([append(0, "a")])
@@ -183,7 +179,7 @@ async def test_a_full_disk_takes_nothing_by_halves_and_everything_again_with_roo
     assert tuple(await store.load("s")) == notes(1, "a", "b", large)
 
 
-async def test_a_disk_that_cannot_be_written_is_told_and_works_again(store: SqliteStore) -> None:
+async def test_read_error_is_reported_and_recovers(store: SqliteStore) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
     inside(store).execute("PRAGMA query_only = 1")
     [outcome] = await store.append([append(1, "b")])
@@ -199,7 +195,7 @@ async def test_a_disk_that_cannot_be_written_is_told_and_works_again(store: Sqli
     assert (info.last_seq, info.metadata) == (2, {"n": 1})
 
 
-async def test_a_run_on_a_full_disk_fails_alone_and_its_session_runs_again(path: Path) -> None:
+async def test_full_disk_fails_only_its_run(path: Path) -> None:
     store = SqliteStore(path)
     options = AgentOptions(model="m", provider=ScriptedModel(lambda _: "Fine."))
     async with open_runtime(store=store) as runtime:
@@ -222,9 +218,7 @@ async def test_a_run_on_a_full_disk_fails_alone_and_its_session_runs_again(path:
         check_records(await store.load("s"))
 
 
-async def test_a_writer_that_waits_too_long_for_another_is_told(
-    store: SqliteStore, path: Path
-) -> None:
+async def test_long_lock_wait_is_an_error(store: SqliteStore, path: Path) -> None:
     inside(store).execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -245,7 +239,7 @@ async def test_records_that_are_gone_are_missed(store: SqliteStore) -> None:
     assert len(await store.load("s", after_seq=2)) == 1
 
 
-def test_what_is_released_when_all_is_closed_is_nothing(path: Path) -> None:
+def test_release_after_close_does_nothing(path: Path) -> None:
     core = SqliteCore(path, sync=False)
     core.close()
     core.open()
@@ -268,7 +262,7 @@ async def test_a_long_log_is_read_in_pieces(
         assert [record.seq for record in records] == list(range(after + 1, 21))
 
 
-async def test_a_log_too_large_for_one_value_is_read_commit_by_commit(store: SqliteStore) -> None:
+async def test_huge_log_is_read_in_parts(store: SqliteStore) -> None:
     for position in range(4):
         await store.append([append(position, "x" * 3_000)])
     inside(store).setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)
@@ -305,7 +299,7 @@ FOUND: Final[list[tuple[dict[str, JsonScalar], list[str]]]] = [
 ]
 
 
-async def test_the_rarest_label_leads_and_all_of_them_decide(
+async def test_listing_filters_by_all_labels(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_sqlite_listing, "_RARE", 4)
@@ -321,7 +315,7 @@ async def test_the_rarest_label_leads_and_all_of_them_decide(
             assert [info.session_id for info in page.sessions] == names
 
 
-async def test_a_long_value_is_found_by_its_digest(store: SqliteStore) -> None:
+async def test_long_label_is_found_by_digest(store: SqliteStore) -> None:
     for name in ("a", "b"):
         known = {"prompt": name * 1_000}
         await store.append([append(0, "x", session=name, metadata=known)])

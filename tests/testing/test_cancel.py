@@ -14,7 +14,7 @@ async def three_checkpoints() -> str:
     return "done"
 
 
-def test_every_step_is_tried_and_the_last_run_ends_by_itself() -> None:
+def test_every_step_is_tried() -> None:
     seen: list[StepOutcome[None]] = []
 
     steps = cancel_at_every_step(three_checkpoints, check=lambda _, outcome: seen.append(outcome))
@@ -29,7 +29,7 @@ def test_every_step_is_tried_and_the_last_run_ends_by_itself() -> None:
     assert [outcome.cancelled for outcome in seen] == [True] * 4 + [False]
 
 
-def test_code_without_a_checkpoint_is_cancelled_only_before_it_begins() -> None:
+def test_straight_code_is_cancelled_before_start() -> None:
     async def plain() -> None:
         pass
 
@@ -45,7 +45,7 @@ def test_steps_of_children_count() -> None:
     assert cancel_at_every_step(with_children) > 3 * 4
 
 
-def test_two_runs_with_one_seed_take_the_same_steps_and_other_seeds_take_others() -> None:
+def test_seed_determines_the_steps() -> None:
     def orders(seed: int) -> list[list[int]]:
         found: list[list[int]] = []
 
@@ -76,7 +76,7 @@ def test_waits_take_no_time() -> None:
     assert cancel_at_every_step(patient) == 2
 
 
-def test_a_lock_that_stays_held_is_found_at_its_step() -> None:
+def test_held_lock_is_found() -> None:
     locks: list[trio.Lock] = []
 
     async def careless() -> None:
@@ -110,7 +110,7 @@ async def leak_if_cancelled(nursery: trio.Nursery) -> None:
             nursery.start_soon(trio.sleep_forever, name="the leaked one")
 
 
-def test_a_task_that_is_left_behind_is_found_and_named() -> None:
+def test_leaked_task_is_found_by_name() -> None:
     with pytest.raises(
         AssertionError, match="1 tasks were left running when cancelled at step 0"
     ) as caught:
@@ -119,7 +119,7 @@ def test_a_task_that_is_left_behind_is_found_and_named() -> None:
     assert "the leaked one" in str(caught.value)
 
 
-def test_a_task_that_may_stay_is_no_leak() -> None:
+def test_permitted_task_is_no_leak() -> None:
     steps = cancel_at_every_step(
         leak_if_cancelled, around=service, may_stay=lambda task: task.name == "the leaked one"
     )
@@ -127,7 +127,7 @@ def test_a_task_that_may_stay_is_no_leak() -> None:
     assert steps == 2
 
 
-def test_a_system_task_that_is_left_behind_is_found() -> None:
+def test_leaked_system_task_is_found() -> None:
     async def leaky() -> None:
         trio.lowlevel.spawn_system_task(trio.sleep_forever, name="hidden")
         await trio.lowlevel.checkpoint()
@@ -147,11 +147,11 @@ def test_a_swallowed_cancel_is_found() -> None:
         cancel_at_every_step(swallow)
 
 
-def test_a_cancel_may_be_swallowed_where_the_test_says_so() -> None:
+def test_swallowed_cancel_needs_permission() -> None:
     assert cancel_at_every_step(swallow, may_swallow=True) == 2
 
 
-def test_a_cancel_of_the_codes_own_is_not_taken_for_a_swallowed_one() -> None:
+def test_own_cancel_is_not_swallowed() -> None:
     async def times_out() -> None:
         with trio.move_on_after(1):
             await trio.sleep_forever()
@@ -159,7 +159,7 @@ def test_a_cancel_of_the_codes_own_is_not_taken_for_a_swallowed_one() -> None:
     assert cancel_at_every_step(times_out) == 2
 
 
-def test_an_error_in_place_of_the_cancel_names_the_step() -> None:
+def test_unexpected_error_names_its_step() -> None:
     async def turns_it_into_an_error() -> None:
         await trio.lowlevel.checkpoint()
         try:
@@ -173,7 +173,7 @@ def test_an_error_in_place_of_the_cancel_names_the_step() -> None:
     assert caught.value.__notes__ == ["when cancelled at step 2"]
 
 
-def test_an_error_that_is_allowed_is_an_outcome_but_not_of_an_uncancelled_run() -> None:
+def test_permitted_error_needs_a_cancel() -> None:
     errors: list[Exception | None] = []
 
     async def gives_up() -> None:
@@ -195,7 +195,7 @@ def test_an_error_that_is_allowed_is_an_outcome_but_not_of_an_uncancelled_run() 
     assert caught.value.__notes__ == ["in the run that was not cancelled, which took 1 steps"]
 
 
-def test_a_run_that_hangs_once_it_is_cancelled_is_found() -> None:
+def test_run_hanging_after_cancel_is_found() -> None:
     async def waits_for_nobody(_: None = None) -> None:
         with trio.CancelScope() as scope:
             try:
@@ -209,7 +209,7 @@ def test_a_run_that_hangs_once_it_is_cancelled_is_found() -> None:
         cancel_at_every_step(waits_for_nobody)
 
 
-def test_the_check_runs_inside_what_is_around_and_may_be_async() -> None:
+def test_check_runs_inside_surrounding_context() -> None:
     states: list[str] = []
 
     @asynccontextmanager
@@ -230,7 +230,7 @@ def test_the_check_runs_inside_what_is_around_and_may_be_async() -> None:
     assert states == ["open"] * (steps + 1)
 
 
-def test_an_error_of_the_check_is_not_wrapped_by_what_is_around() -> None:
+def test_check_error_is_raised_unwrapped() -> None:
     async def fine(_nursery: trio.Nursery) -> None:
         await trio.lowlevel.checkpoint()
 
@@ -265,7 +265,7 @@ def test_another_way_of_cancelling_may_be_given() -> None:
     assert values == [(True, False)] * steps + [(False, False)]
 
 
-def test_a_way_of_cancelling_that_fails_is_an_error() -> None:
+def test_failing_cancel_function_is_an_error() -> None:
     def broken() -> None:
         raise LookupError("no such run")
 
@@ -278,7 +278,7 @@ def test_code_with_too_many_steps_is_refused() -> None:
         cancel_at_every_step(three_checkpoints, max_steps=2)
 
 
-def test_the_order_of_other_trio_runs_is_left_as_it_was() -> None:
+def test_order_of_other_runs_is_unchanged() -> None:
     async def order() -> list[int]:
         found: list[int] = []
 
@@ -298,7 +298,7 @@ def test_the_order_of_other_trio_runs_is_left_as_it_was() -> None:
     assert (scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r.getstate()) == before
 
 
-def test_a_trio_without_a_fixed_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nondeterministic_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("trio._core._run._r")
 
     with pytest.raises(RuntimeError, match="cannot fix the order of its tasks"):

@@ -25,7 +25,7 @@ ASKED: JsonObject = {"role": "user", "content": "Go."}
 RESULT: JsonObject = {"role": "tool", "tool_call_id": "x", "content": "done"}
 
 
-def test_the_first_answer_calls_the_tools_on_offer_in_parallel() -> None:
+def test_first_response_calls_tools_in_parallel() -> None:
     actions = played(demo_script(5)(request(ASKED)))
 
     arguments = dict.fromkeys(range(5), "")
@@ -43,7 +43,7 @@ def test_the_first_answer_calls_the_tools_on_offer_in_parallel() -> None:
     assert isinstance(actions[0], Pause)
 
 
-def test_results_get_an_answer_of_so_many_deltas() -> None:
+def test_tool_results_get_text_response() -> None:
     actions = played(demo_script(2, deltas=50)(request(ASKED, RESULT, RESULT)))
 
     assert sum(isinstance(action, TextDelta) for action in actions) == 50
@@ -52,16 +52,14 @@ def test_results_get_an_answer_of_so_many_deltas() -> None:
 
 
 @pytest.mark.parametrize(("tools", "offered"), [(0, ("a",)), (3, ())])
-def test_without_tools_to_call_the_answer_comes_at_once(
-    tools: int, offered: tuple[str, ...]
-) -> None:
+def test_without_tools_text_comes_immediately(tools: int, offered: tuple[str, ...]) -> None:
     actions = played(demo_script(tools, deltas=3)(request(ASKED, tools=offered)))
 
     assert sum(isinstance(action, TextDelta) for action in actions) == 3
     assert not any(isinstance(action, ToolCallDelta) for action in actions)
 
 
-def test_a_later_prompt_of_the_session_gets_calls_again() -> None:
+def test_later_prompt_gets_calls_again() -> None:
     actions = played(demo_script(1)(request(ASKED, RESULT, ASKED)))
 
     assert any(isinstance(action, ToolCallDelta) for action in actions)
@@ -116,7 +114,7 @@ REQUIRED: list[JsonValue] = [name for name in EVERY_TYPE if name != "left_out"]
     ],
 )
 @pytest.mark.parametrize("protocol", ["chat", "messages"])
-def test_a_call_has_the_arguments_that_the_tools_schema_requires(
+def test_arguments_satisfy_the_tool_schema(
     schema: JsonValue, arguments: JsonObject, protocol: str
 ) -> None:
     if protocol == "messages":

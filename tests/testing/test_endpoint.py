@@ -44,7 +44,7 @@ async def test_a_client_library_reads_a_whole_answer() -> None:
         assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
-async def test_replies_texts_and_turns_are_taken_in_order() -> None:
+async def test_replies_are_taken_in_order() -> None:
     script: list[ReplyTurn] = [
         reply("one"),
         "two",
@@ -59,7 +59,7 @@ async def test_replies_texts_and_turns_are_taken_in_order() -> None:
         assert ["three" in answers[2].text, "ur" in answers[3].text] == [True, True]
 
 
-async def test_a_function_serves_sessions_that_it_tells_apart() -> None:
+async def test_function_tells_sessions_apart() -> None:
     def script(request: EndpointRequest) -> Reply:
         return reply(f"you said {request.last_content}", pause(0.01))
 
@@ -86,7 +86,7 @@ async def test_models_are_listed() -> None:
         assert [model["id"] for model in answer.json()["data"]] == ["a", "b"]
 
 
-async def test_other_paths_are_not_found_and_use_up_no_reply() -> None:
+async def test_unknown_path_uses_no_reply() -> None:
     async with opened(["a"]) as (endpoint, client):
         assert (await client.get("/chat/completions")).status_code == 404
         assert (await client.post("/embeddings", json={})).status_code == 404
@@ -99,7 +99,7 @@ async def test_other_paths_are_not_found_and_use_up_no_reply() -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b""])
-async def test_a_body_that_is_no_object_is_refused(content: bytes) -> None:
+async def test_non_object_body_is_refused(content: bytes) -> None:
     async with opened(["a"]) as (endpoint, client):
         answer = await client.post("/chat/completions", content=content)
         assert answer.status_code == 400
@@ -107,7 +107,7 @@ async def test_a_body_that_is_no_object_is_refused(content: bytes) -> None:
         assert endpoint.requests[0].body == {}
 
 
-async def test_an_exhausted_script_is_told_to_the_client_and_raised_at_the_end() -> None:
+async def test_exhausted_script_is_reported_twice() -> None:
     async def too_many() -> None:
         async with opened(["only"]) as (_, client):
             await client.post("/chat/completions", json=QUESTION)
@@ -119,7 +119,7 @@ async def test_an_exhausted_script_is_told_to_the_client_and_raised_at_the_end()
         await too_many()
 
 
-async def test_what_a_scripts_function_raises_is_raised_at_the_end() -> None:
+async def test_function_error_is_raised_on_exit() -> None:
     def script(_: EndpointRequest) -> Reply:
         raise LookupError("no such session")
 
@@ -131,7 +131,7 @@ async def test_what_a_scripts_function_raises_is_raised_at_the_end() -> None:
         await run()
 
 
-async def test_what_a_scripts_step_raises_cuts_the_answer_and_is_raised_at_the_end() -> None:
+async def test_step_error_cuts_response_and_raises() -> None:
     def broken() -> None:
         raise LookupError("no such event")
 
@@ -145,7 +145,7 @@ async def test_what_a_scripts_step_raises_cuts_the_answer_and_is_raised_at_the_e
         await run()
 
 
-async def test_the_bodys_own_exception_passes_bare_with_the_scripts_failure_as_a_note() -> None:
+async def test_body_error_carries_script_failure_note() -> None:
     async def run() -> None:
         async with opened([]) as (_, client):
             await client.post("/chat/completions", json=QUESTION)
@@ -157,7 +157,7 @@ async def test_the_bodys_own_exception_passes_bare_with_the_scripts_failure_as_a
     assert "the endpoint's script failed: ScriptExhausted(" in caught.value.__notes__[0]
 
 
-async def test_a_cancelled_body_is_cancelled_and_nothing_is_left() -> None:
+async def test_cancelled_body_leaves_nothing() -> None:
     before = len(trio.lowlevel.current_task().child_nurseries)
     with trio.move_on_after(0.05) as scope:
         async with ScriptedEndpoint([hang()]) as endpoint, RawClient(endpoint) as client:
@@ -176,7 +176,7 @@ async def test_an_endpoint_is_opened_once() -> None:
         await endpoint.__aenter__()
 
 
-async def test_a_port_may_be_chosen_and_one_that_is_taken_is_an_error() -> None:
+async def test_taken_port_is_an_error() -> None:
     async with ScriptedEndpoint([]) as first:
         with pytest.raises(OSError, match="in use"):
             await ScriptedEndpoint([], port=first.port).__aenter__()
@@ -190,7 +190,7 @@ async def test_an_endpoint_that_does_not_listen_refuses() -> None:
             await trio.open_tcp_stream("127.0.0.1", endpoint.port)
 
 
-async def test_it_can_be_waited_for_requests_responses_and_their_ends() -> None:
+async def test_requests_and_responses_can_be_awaited() -> None:
     async with ScriptedEndpoint(lambda _: silent()) as endpoint:
         with trio.fail_after(PATIENCE):
             async with RawClient(endpoint) as first, RawClient(endpoint) as second:
@@ -213,7 +213,7 @@ async def test_idle_connections_are_open_but_quiet() -> None:
         assert endpoint.open_connections == endpoint.connections == 1
 
 
-async def test_a_script_waits_for_the_test_in_the_midst_of_an_answer() -> None:
+async def test_script_waits_for_the_test() -> None:
     reached, go_on = trio.Event(), trio.Event()
     script = [reply("a", do(reached.set), wait(go_on), "b")]
     async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as client:
@@ -225,7 +225,7 @@ async def test_a_script_waits_for_the_test_in_the_midst_of_an_answer() -> None:
         assert b'"b"' in await client.read_until(b"[DONE]")
 
 
-async def test_a_client_that_leaves_while_the_script_waits_is_noticed() -> None:
+async def test_script_notices_leaving_client() -> None:
     never = trio.Event()
     async with ScriptedEndpoint([reply("a", wait(never), "b")]) as endpoint:
         async with RawClient(endpoint) as client:
@@ -254,7 +254,7 @@ async def test_a_thousand_streams_are_served_at_once() -> None:
         assert endpoint.connections == count
 
 
-async def test_it_answers_the_same_script_in_anthropics_protocol_and_counts_tokens() -> None:
+async def test_anthropic_protocol_serves_same_script() -> None:
     async with ScriptedEndpoint(["Hello", "Hello"]) as endpoint, httpx.AsyncClient() as client:
         url = f"{endpoint.base_url}/messages"
         asked = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

@@ -39,7 +39,7 @@ async def test_a_status_with_its_headers_and_body() -> None:
     assert body_of(data) == b'{"a":1}'
 
 
-async def test_a_status_that_http_has_no_name_for() -> None:
+async def test_unknown_status_is_possible() -> None:
     assert (await answer(status(599)))[0].startswith(b"HTTP/1.1 599 \r\n")
 
 
@@ -57,14 +57,14 @@ async def test_any_bytes_as_a_body() -> None:
     assert body_of(data) == b"\x00\xff"
 
 
-async def test_headers_of_the_reply_replace_those_of_the_endpoint() -> None:
+async def test_reply_headers_override_defaults() -> None:
     data, _ = await answer(reply("a", headers={"Content-Type": "text/plain"}))
 
     assert data.count(b"content-type") == 1
     assert b"content-type: text/plain\r\n" in data
 
 
-async def test_no_answer_at_all_until_the_client_goes() -> None:
+async def test_silence_until_client_leaves() -> None:
     async with ScriptedEndpoint([silent()]) as endpoint, RawClient(endpoint) as client:
         await client.send(request_bytes())
         await endpoint.wait_live(1)
@@ -84,9 +84,7 @@ async def test_something_that_is_not_http() -> None:
 
 
 @pytest.mark.parametrize(("reset", "ending"), [(False, "closed"), (True, "reset")])
-async def test_a_disconnect_within_the_answer_leaves_the_chunked_encoding_open(
-    reset: bool, ending: Ending
-) -> None:
+async def test_disconnect_leaves_chunked_body_open(reset: bool, ending: Ending) -> None:
     data, found = await answer(reply("a", disconnect(reset=reset), "b"))
 
     assert found == ending
@@ -95,7 +93,7 @@ async def test_a_disconnect_within_the_answer_leaves_the_chunked_encoding_open(
     assert not data.endswith(b"0\r\n\r\n")
 
 
-async def test_a_disconnect_within_a_body_of_known_length_leaves_it_short() -> None:
+async def test_disconnect_leaves_sized_body_short() -> None:
     data, _ = await answer(reply("a", disconnect(), framing="length"))
 
     assert b"content-length: %d\r\n" % (len(body_of(data)) + 1) in data
@@ -115,7 +113,7 @@ async def test_a_disconnect_after_any_byte(reset: bool, ending: Ending) -> None:
         await endpoint.wait_closed()
 
 
-async def test_a_disconnect_after_more_than_there_is_cuts_nothing() -> None:
+async def test_disconnect_after_end_cuts_nothing() -> None:
     script = [disconnect_after(99_999, reply("a")), reply("b")]
     async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as client:
         for text in (b'"a"', b'"b"'):
@@ -123,7 +121,7 @@ async def test_a_disconnect_after_more_than_there_is_cuts_nothing() -> None:
             assert text in await client.read_until(b"0\r\n\r\n")
 
 
-async def test_a_disconnect_after_a_byte_and_split_writes_together() -> None:
+async def test_disconnect_and_split_combine() -> None:
     scripted = disconnect_after(100, reply("Hello", split=[7]))
 
     assert len((await answer(scripted))[0]) == 100

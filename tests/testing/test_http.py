@@ -23,7 +23,7 @@ async def test_a_connection_serves_one_request_after_another() -> None:
         assert [request.connection for request in endpoint.requests] == [0, 0]
 
 
-async def test_requests_that_come_at_once_are_answered_in_order() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     async with ScriptedEndpoint(["one", "two"]) as endpoint, RawClient(endpoint) as client:
         await client.send(request_bytes() * 2)
         data = await client.read_until(END)
@@ -54,7 +54,7 @@ async def test_a_request_may_come_in_chunks() -> None:
         assert b"again" in await client.read_until(END)
 
 
-async def test_a_client_that_wants_the_connection_closed_gets_it_closed() -> None:
+async def test_connection_close_is_honoured() -> None:
     async with ScriptedEndpoint(["hello"]) as endpoint:
         data, ending = await ask(endpoint)
         assert data.endswith(END)
@@ -79,7 +79,7 @@ async def test_a_client_that_wants_the_connection_closed_gets_it_closed() -> Non
         (b"x" * 70_000, "the head is longer than 65536 bytes"),
     ],
 )
-async def test_what_is_no_request_gets_400_and_fails_the_test(sent: bytes, fault: str) -> None:
+async def test_invalid_request_fails_the_test(sent: bytes, fault: str) -> None:
     answers: list[bytes] = []
 
     async def exchange() -> None:
@@ -93,7 +93,7 @@ async def test_what_is_no_request_gets_400_and_fails_the_test(sent: bytes, fault
 
 
 @pytest.mark.parametrize("cut", [1, 30, -1])
-async def test_a_client_that_breaks_off_within_a_request_is_forgotten(cut: int) -> None:
+async def test_aborted_request_is_forgotten(cut: int) -> None:
     async with ScriptedEndpoint([]) as endpoint:
         async with RawClient(endpoint) as client:
             await client.send(request_bytes()[:cut])
@@ -112,14 +112,14 @@ async def test_every_framing_carries_the_same_body(framing: Framing) -> None:
         assert ending == "closed"
 
 
-async def test_a_body_that_ends_with_its_connection_closes_it() -> None:
+async def test_unsized_body_closes_connection() -> None:
     script = [reply("hello", framing="close")]
     async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as client:
         await client.send(request_bytes())
         assert (await client.read_to_end())[1] == "closed"
 
 
-async def test_a_response_larger_than_the_kernels_buffers_arrives_whole() -> None:
+async def test_large_response_arrives_completely() -> None:
     content = bytes(range(256)) * 40_000
     async with ScriptedEndpoint([body(content)]) as endpoint, RawClient(endpoint) as client:
         await client.send(request_bytes(QUESTION, "Connection: close"))
@@ -129,7 +129,7 @@ async def test_a_response_larger_than_the_kernels_buffers_arrives_whole() -> Non
 
 
 @pytest.mark.parametrize("seconds", [0.02, 60])
-async def test_a_client_that_leaves_in_a_pause_is_noticed(seconds: float) -> None:
+async def test_leaving_client_is_noticed_during_pause(seconds: float) -> None:
     async with ScriptedEndpoint([reply("a", pause(seconds), "b", *[pause(0.01)] * 99)]) as endpoint:
         async with RawClient(endpoint) as client:
             await client.send(request_bytes())
@@ -140,7 +140,7 @@ async def test_a_client_that_leaves_in_a_pause_is_noticed(seconds: float) -> Non
             await endpoint.wait_closed()
 
 
-async def test_a_request_sent_in_a_pause_waits_its_turn() -> None:
+async def test_request_during_pause_waits() -> None:
     script = [reply("a", pause(0.2), "b"), reply("c")]
     async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as client:
         await client.send(request_bytes())
@@ -165,7 +165,7 @@ async def test_writes_are_cut_to_the_sizes_given() -> None:
         assert len(client.reads) > 3
 
 
-async def test_a_client_that_breaks_the_connection_is_forgotten() -> None:
+async def test_reset_connection_is_forgotten() -> None:
     script = [body(bytes(20_000_000)), reply("a", pause(60))]
     async with ScriptedEndpoint(script) as endpoint:
         for _ in script:
@@ -179,7 +179,7 @@ async def test_a_client_that_breaks_the_connection_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"5\r\nab"])
-async def test_a_client_that_breaks_off_within_a_chunked_request_is_forgotten(sent: bytes) -> None:
+async def test_aborted_chunked_request_is_forgotten(sent: bytes) -> None:
     async with ScriptedEndpoint([]) as endpoint:
         async with RawClient(endpoint) as client:
             await client.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + sent)

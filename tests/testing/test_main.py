@@ -22,7 +22,7 @@ def start(*arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def test_it_prints_its_url_serves_the_demo_and_ends_with_its_input() -> None:
+def test_program_prints_url_and_follows_stdin() -> None:
     with start("--port", "0", "--tools", "0", "--deltas", "3", "--every", "0") as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
@@ -44,7 +44,7 @@ def test_ctrl_c_ends_it_without_a_traceback(arguments: list[str]) -> None:
     assert process.returncode == 0
 
 
-def test_it_runs_on_without_an_input_if_it_is_told_to() -> None:
+def test_program_may_run_without_stdin() -> None:
     with start("--keep", "--tools", "0") as process:
         assert process.stdout is not None
         assert process.stdin is not None

@@ -66,7 +66,7 @@ class Sink:
         return [delta.text for delta in deltas if isinstance(delta, TextDelta)]
 
 
-async def test_turns_are_taken_in_order_and_requests_are_recorded() -> None:
+async def test_turns_are_taken_and_requests_recorded() -> None:
     model = ScriptedModel(["one", [say("two")]])
 
     assert [(await model.complete(ask(text))).text for text in ("a", "b")] == ["one", "two"]
@@ -80,7 +80,7 @@ async def test_it_is_a_model_provider() -> None:
     assert model.name == "mine"
 
 
-async def test_an_exhausted_script_is_an_error_that_tells_the_counts() -> None:
+async def test_exhausted_script_reports_counts() -> None:
     model = ScriptedModel(["only"])
     await model.complete(ask())
 
@@ -91,7 +91,7 @@ async def test_an_exhausted_script_is_an_error_that_tells_the_counts() -> None:
     assert model.live == 0
 
 
-async def test_a_function_answers_each_session_by_its_request() -> None:
+async def test_function_answers_by_request() -> None:
     def script(request: ModelRequest) -> Turn:
         return f"you said {request.messages.last_content()}"
 
@@ -100,7 +100,7 @@ async def test_a_function_answers_each_session_by_its_request() -> None:
         assert (await model.complete(ask(text))).text == f"you said {text}"
 
 
-async def test_the_whole_answer_is_that_of_the_turn() -> None:
+async def test_complete_response_equals_the_turn() -> None:
     turn: Turn = [say("Let me look."), call("t", {"a": 1}, chunks=3), usage(5, 6)]
     model = ScriptedModel([turn])
 
@@ -112,7 +112,7 @@ async def test_the_whole_answer_is_that_of_the_turn() -> None:
     assert answer.usage == Usage(5, 6)
 
 
-async def test_made_up_ids_avoid_those_that_are_known() -> None:
+async def test_generated_ids_avoid_known_ones() -> None:
     model = ScriptedModel([[call("t"), call("u")]])
     sink = Sink()
 
@@ -133,7 +133,7 @@ async def test_pauses_pass_on_the_virtual_clock(autojump_clock: MockClock) -> No
     assert sink.texts() == ["a", "b", "c"]
 
 
-async def test_each_delta_is_a_read_unless_a_batch_is_asked_for() -> None:
+async def test_each_delta_is_one_read() -> None:
     turn: Turn = [say("a", "b", "c"), pause(0), say("d")]
     alone, batched = Sink(), Sink()
 
@@ -152,7 +152,7 @@ async def test_a_batch_below_one_is_refused() -> None:
         ScriptedModel([], batch=0)
 
 
-async def test_nothing_is_fed_while_the_sink_is_full(autojump_clock: MockClock) -> None:
+async def test_full_sink_stops_feeding(autojump_clock: MockClock) -> None:
     sink = Sink(room=trio.Event())
     model = ScriptedModel(["hello"])
 
@@ -188,7 +188,7 @@ async def test_a_hang_ends_by_cancelling_only(autojump_clock: MockClock) -> None
     assert model.live == 0
 
 
-async def test_a_test_can_wait_in_the_midst_of_an_answer_and_be_told_of_it(
+async def test_test_can_pause_the_response(
     autojump_clock: MockClock,
 ) -> None:
     reached, go_on = trio.Event(), trio.Event()

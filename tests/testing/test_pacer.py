@@ -31,7 +31,7 @@ SHORT, LONG = Pause(0.01), Pause(1)
         ([b"a", SHORT], [b"a", SHORT]),
     ],
 )
-def test_short_pauses_and_the_writes_behind_them_are_beats(
+def test_short_pauses_share_a_pacer(
     segments: Sequence[Segment], parts: list[Segment | list[Beat]]
 ) -> None:
     assert list(_paced(segments, "length")) == parts
@@ -41,7 +41,7 @@ def test_beats_are_framed() -> None:
     assert list(_paced([SHORT, b"abc"], "chunked")) == [[(0.01, b"3\r\nabc\r\n")]]
 
 
-async def test_a_paced_answer_has_the_bytes_of_one_that_is_not() -> None:
+async def test_paced_bytes_equal_unpaced_bytes() -> None:
     text = "What is said does not depend on when."
     async with ScriptedEndpoint(
         [say(text, chunks=9), say(text, chunks=9, every=0.001)]
@@ -51,7 +51,7 @@ async def test_a_paced_answer_has_the_bytes_of_one_that_is_not() -> None:
     assert answers[0].replace(b"chatcmpl-0", b"chatcmpl-1") == answers[1]
 
 
-async def test_every_delta_is_a_write_of_its_own_after_its_pause() -> None:
+async def test_every_delta_has_its_own_write() -> None:
     script = [say(*"abcdefgh", every=0.005)]
     async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as client:
         before = trio.current_time()
@@ -61,7 +61,7 @@ async def test_every_delta_is_a_write_of_its_own_after_its_pause() -> None:
         assert len(client.reads) > 2
 
 
-async def test_a_later_answer_with_a_shorter_pause_does_not_wait_for_an_earlier_one() -> None:
+async def test_shorter_pause_overtakes_longer_one() -> None:
     def script(request: EndpointRequest) -> Reply:
         slow = request.last_content == "slow"
         return reply(say(*"ab" * 50, every=0.09)) if slow else reply(say("c", every=0.001))
@@ -74,7 +74,7 @@ async def test_a_later_answer_with_a_shorter_pause_does_not_wait_for_an_earlier_
         assert endpoint.live_responses == 1
 
 
-async def test_a_client_that_does_not_read_holds_up_only_itself() -> None:
+async def test_slow_client_delays_only_itself() -> None:
     large = "x" * 3_000_000
     script = [say(large, large, large, every=0.001), say(*"abc", every=0.001)]
     async with ScriptedEndpoint(script) as endpoint, RawClient(endpoint) as deaf:
@@ -103,7 +103,7 @@ async def test_leaving_the_endpoint_ends_what_is_paced() -> None:
         assert not (await client.read_to_end())[0].endswith(b"0\r\n\r\n")
 
 
-async def test_a_hang_behind_a_short_pause_is_left_by_the_client() -> None:
+async def test_client_may_leave_a_hang() -> None:
     async with ScriptedEndpoint([reply("a", pause(0.001), hang())]) as endpoint:
         async with RawClient(endpoint) as client:
             await client.send(request_bytes())
@@ -112,7 +112,7 @@ async def test_a_hang_behind_a_short_pause_is_left_by_the_client() -> None:
             await endpoint.wait_closed()
 
 
-async def test_a_client_that_has_gone_ends_its_beats() -> None:
+async def test_departed_client_leaves_no_writes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         served, _ = listener.accept()

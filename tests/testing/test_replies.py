@@ -19,7 +19,7 @@ def test_a_text_is_said() -> None:
     assert reply("a") == reply(say("a"))
 
 
-def test_a_step_without_a_form_on_the_wire_is_refused() -> None:
+def test_step_without_wire_form_is_refused() -> None:
     with pytest.raises(TypeError, match="use status"):
         reply(fail(ValueError("x")))
 
@@ -55,20 +55,18 @@ def test_options_that_mean_nothing_are_refused() -> None:
         (b"\x00", b"\x00", "application/json"),
     ],
 )
-def test_a_status_has_the_body_it_is_given(
-    content: JsonValue | bytes, sent: bytes, kind: str
-) -> None:
+def test_status_keeps_given_body(content: JsonValue | bytes, sent: bytes, kind: str) -> None:
     answer = status(429, content, headers={"retry-after": "2"})
 
     assert answer.content == sent
     assert answer.headers == {"content-type": kind, "retry-after": "2"}
 
 
-def test_a_status_without_a_name_is_named_by_its_number() -> None:
+def test_unnamed_status_uses_its_number() -> None:
     assert b"Status 599" in (status(599).content or b"")
 
 
-def test_a_request_tells_what_scripts_ask_of_it() -> None:
+def test_request_exposes_what_scripts_need() -> None:
     asked = request(
         {
             "model": "m",
@@ -90,7 +88,7 @@ def test_a_request_tells_what_scripts_ask_of_it() -> None:
     assert asked.last_content == "b"
 
 
-def test_a_request_that_lacks_everything_is_still_readable() -> None:
+def test_empty_request_is_readable() -> None:
     empty = request({})
 
     assert (empty.model, empty.streams, empty.wants_usage, empty.last_content) == (
@@ -109,7 +107,7 @@ def messages_request(**fields: JsonValue) -> EndpointRequest:
     return EndpointRequest(0, 0, "POST", "/v1/messages?beta=true", {}, fields, b"")
 
 
-def test_a_request_of_anthropics_protocol_tells_the_same() -> None:
+def test_anthropic_request_exposes_same_fields() -> None:
     result: JsonObject = {"type": "tool_result", "tool_use_id": "a", "content": "1"}
     parts: JsonObject = {
         "type": "tool_result",
@@ -139,7 +137,7 @@ def test_a_request_of_anthropics_protocol_tells_the_same() -> None:
         (None, ""),
     ],
 )
-def test_the_last_content_of_anthropics_protocol_is_its_text(content: JsonValue, text: str) -> None:
+def test_last_content_of_anthropic_request(content: JsonValue, text: str) -> None:
     assert messages_request(messages=[{"role": "user", "content": content}]).last_content == text
     assert messages_request(messages=[]).last_content == ""
     assert messages_request(messages=[]).new_results == []

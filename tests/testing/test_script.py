@@ -53,7 +53,7 @@ def fragments(turn: Turn) -> list[tuple[int | None, str, str, object]]:
     ]
 
 
-def test_a_text_is_a_turn_that_says_it() -> None:
+def test_text_becomes_a_turn() -> None:
     assert played("Hello") == [
         TextDelta("Hello"),
         FinishDelta("stop"),
@@ -61,12 +61,12 @@ def test_a_text_is_a_turn_that_says_it() -> None:
     ]
 
 
-def test_a_step_is_a_turn_and_so_is_a_sequence_of_them() -> None:
+def test_step_or_sequence_becomes_a_turn() -> None:
     assert steps_of(say("a")) == steps_of([say("a")]) == steps_of("a") == (say("a"),)
 
 
 @given(st.text(), st.integers(1, 12))
-def test_chunks_cut_the_text_into_so_many_deltas_that_join_to_it(text: str, chunks: int) -> None:
+def test_chunks_join_to_the_text(text: str, chunks: int) -> None:
     deltas = [
         action for action in played(say(text, chunks=chunks)) if isinstance(action, TextDelta)
     ]
@@ -80,7 +80,7 @@ def test_pieces_are_deltas_as_they_are_given() -> None:
     assert played(say())[0] == TextDelta("")
 
 
-def test_a_pause_stands_before_each_delta_where_every_says_so() -> None:
+def test_pause_every_precedes_each_delta() -> None:
     assert played(say("a", "b", every=0.5))[:4] == [
         Pause(0.5),
         TextDelta("a"),
@@ -113,7 +113,7 @@ def test_each_fragment_names_slot_id_and_tool() -> None:
     ]
 
 
-def test_interleaved_calls_give_a_fragment_each_in_turns_and_pause_once_a_round() -> None:
+def test_interleaved_calls_alternate_fragments() -> None:
     both = interleave(call("t", "abc", chunks=3, every=0.1), call("u", "x", every=0.2))
 
     assert fragments(both) == [
@@ -125,7 +125,7 @@ def test_interleaved_calls_give_a_fragment_each_in_turns_and_pause_once_a_round(
     assert [index for index, one in enumerate(played(both)) if one == Pause(0.2)] == [0, 3, 5]
 
 
-def test_arguments_that_are_a_text_are_sent_as_they_are() -> None:
+def test_text_arguments_are_sent_verbatim() -> None:
     assert fragments(call("t", "{broken"))[0][-1] == "{broken"
 
 
@@ -141,7 +141,7 @@ def test_cuts_that_cannot_be_made_are_refused(split: list[int], chunks: int) -> 
         call("t", {"a": 1}, split=split, chunks=chunks)
 
 
-def test_finish_and_usage_stand_at_the_end_wherever_they_are_told() -> None:
+def test_finish_and_usage_come_last() -> None:
     told = usage(3, 4, cache_read_tokens=1, reasoning_tokens=2)
 
     assert played([finish("length"), told, say("a")]) == [
@@ -151,7 +151,7 @@ def test_finish_and_usage_stand_at_the_end_wherever_they_are_told() -> None:
     ]
 
 
-def test_a_turn_with_calls_finishes_with_tool_calls() -> None:
+def test_turn_with_calls_finishes_so() -> None:
     assert FinishDelta("tool_calls") in played(call("t"))
 
 
@@ -203,7 +203,7 @@ def test_the_whole_answer_of_a_turn() -> None:
     assert answer.usage.estimated
 
 
-def test_a_turn_that_hangs_or_fails_has_no_whole_answer() -> None:
+def test_unfinished_turn_has_no_response() -> None:
     for last in (hang(), fail(ValueError("x"))):
         with pytest.raises(ValueError, match="no complete response"):
             finished([say("a"), last], call_id=ids)

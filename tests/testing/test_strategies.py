@@ -52,13 +52,13 @@ def test_names_are_those_that_endpoints_take(name: str, call_id: str) -> None:
 
 
 @given(assistant_blocks(ids=st.just("x")))
-def test_blocks_of_an_answer_take_the_ids_they_are_given(block: AssistantBlock) -> None:
+def test_response_blocks_use_given_ids(block: AssistantBlock) -> None:
     assert block.type in {"text", "thinking", "tool_use"}
     assert block.type != "tool_use" or block.id == "x"
 
 
 @given(messages())
-def test_conversations_are_valid_and_every_call_is_answered_at_once(chain: Messages) -> None:
+def test_conversations_are_valid_and_answered(chain: Messages) -> None:
     chain.validate()
     known: set[str] = set()
     waiting: set[str] = set()
@@ -100,7 +100,7 @@ def test_mixes_go_together(data: st.DataObject) -> None:
 
 
 @given(turns(finishes=True))
-def test_a_turn_that_was_cut_has_no_call_without_arguments(turn: list[Step]) -> None:
+def test_truncated_turn_has_complete_calls(turn: list[Step]) -> None:
     answer = finished(turn, call_id=str)
     calls = [block for block in answer.blocks if block.type == "tool_use"]
     assert answer.finish_reason not in {"length", "refusal"} or all(one.input for one in calls)
@@ -135,7 +135,7 @@ def test_chunks_are_the_turn_in_fragments(drawn: tuple[list[Step], list[ModelDel
     assert said.get("thinking", "") == "".join(thoughts)
 
 
-def test_some_conversation_has_failed_results_and_some_has_several_calls() -> None:
+def test_conversations_vary_in_results() -> None:
     seen: set[str] = set()
 
     @given(messages())
@@ -150,6 +150,6 @@ def test_some_conversation_has_failed_results_and_some_has_several_calls() -> No
     assert seen == {"several", "failed"}
 
 
-def test_the_rest_of_the_kit_works_without_hypothesis() -> None:
+def test_kit_works_without_hypothesis() -> None:
     code = "import sys; sys.modules['hypothesis'] = None; import agent_actors.testing"
     run([sys.executable, "-c", code], check=True)

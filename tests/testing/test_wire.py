@@ -75,7 +75,7 @@ def deltas(*steps: str | ReplyStep) -> list[dict[str, object]]:
     return [choice.delta for event in found for choice in event.choices]
 
 
-def test_a_streamed_answer_has_the_shape_of_the_api() -> None:
+def test_stream_has_the_api_shape() -> None:
     found = events(render(reply("Hello"), request()))
 
     def shape(delta: JsonObject, finish_reason: str | None = None) -> JsonObject:
@@ -97,7 +97,7 @@ def test_a_streamed_answer_has_the_shape_of_the_api() -> None:
     ]
 
 
-def test_a_call_is_named_once_and_its_arguments_follow_in_fragments() -> None:
+def test_call_is_named_once() -> None:
     assert deltas(call("t", {"a": 1}, id="x", split=[3]), call("u", id="")) == [
         {
             "tool_calls": [
@@ -122,7 +122,7 @@ def test_thoughts_are_reasoning_content() -> None:
     assert deltas(think("hm")) == [{"reasoning_content": "hm"}]
 
 
-def test_made_up_ids_tell_conversations_of_different_length_apart() -> None:
+def test_generated_ids_depend_on_history() -> None:
     first = deltas(interleave(call("t"), call("u")))
 
     assert [json.dumps(delta).count('"id": "call_1_') for delta in first] == [1, 1]
@@ -138,14 +138,14 @@ def test_made_up_ids_tell_conversations_of_different_length_apart() -> None:
         ("unknown", []),
     ],
 )
-def test_the_finish_is_told_in_the_apis_words(reason: FinishReason, told: list[str]) -> None:
+def test_finish_uses_api_words(reason: FinishReason, told: list[str]) -> None:
     data = json.dumps(events(render(reply(finish(reason)), request())))
 
     assert [word for word in told if f'"finish_reason": "{word}"' in data] == told
     assert data.count('"finish_reason": "') == len(told)
 
 
-def test_usage_is_told_if_the_turn_or_the_request_says_so() -> None:
+def test_usage_appears_on_request() -> None:
     told = {
         "prompt_tokens": 5,
         "completion_tokens": 7,
@@ -180,7 +180,7 @@ async def test_what_happens_keeps_its_place() -> None:
     assert b"[DONE]" not in b"".join(s for s in segments if isinstance(s, bytes))
 
 
-def test_steps_of_the_wire_stand_where_they_are() -> None:
+def test_wire_steps_keep_their_position() -> None:
     segments = render(reply("a", comment(" ping"), raw(b"!!"), chunk([1]), "b"), request())
 
     data = b"".join(segment for segment in segments if isinstance(segment, bytes))
@@ -229,7 +229,7 @@ def test_a_transform_changes_the_list_of_chunks() -> None:
     assert found[3] == {"more": True}
 
 
-def test_what_happens_stays_behind_as_many_chunks_as_before() -> None:
+def test_events_keep_their_chunk_position() -> None:
     def double(chunks: list[JsonObject]) -> list[JsonObject]:
         return [one for one in chunks for _ in range(2)]
 
@@ -247,7 +247,7 @@ def test_what_happens_stays_behind_as_many_chunks_as_before() -> None:
     assert cut[-1] == b"data: null\n\n: keep-alive\n\ndata: [DONE]\n\n"
 
 
-def test_a_request_for_no_stream_gets_one_object() -> None:
+def test_non_streaming_request_gets_object() -> None:
     steps: list[str | ReplyStep] = [
         think("hm"),
         "Let me ",
@@ -295,7 +295,7 @@ def test_a_request_for_no_stream_gets_one_object() -> None:
     }
 
 
-def test_faults_of_an_answer_that_is_no_stream() -> None:
+def test_faults_of_non_streaming_response() -> None:
     def whole(answer: Reply) -> list[Segment]:
         return render(answer, request(stream=False))
 

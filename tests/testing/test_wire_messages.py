@@ -79,7 +79,7 @@ TEXT = {"type": "text", "text": ""}
 THINKING = {"type": "thinking", "thinking": "", "signature": ""}
 
 
-def test_an_answer_begins_and_ends_as_the_protocol_says() -> None:
+def test_response_follows_the_protocol() -> None:
     first, ping, *_, delta, last = events("Hi", usage(20, 4, cache_read_tokens=5))
     counts = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 5}
     assert first == {
@@ -104,7 +104,7 @@ def test_an_answer_begins_and_ends_as_the_protocol_says() -> None:
     assert last == {"type": "message_stop"}
 
 
-def test_usage_is_estimated_if_the_turn_tells_none_and_tells_of_thoughts() -> None:
+def test_missing_usage_is_estimated() -> None:
     first, *_, delta, _ = events("x" * 12)
     assert first["message"]["usage"]["input_tokens"] == 10
     assert (delta["usage"]["input_tokens"], delta["usage"]["output_tokens"]) == (10, 3)
@@ -113,7 +113,7 @@ def test_usage_is_estimated_if_the_turn_tells_none_and_tells_of_thoughts() -> No
     assert (delta["usage"]["input_tokens"], delta["usage"]["cache_creation_input_tokens"]) == (0, 5)
 
 
-def test_texts_that_nothing_parts_are_one_block_and_thoughts_one_each() -> None:
+def test_adjacent_texts_share_a_block() -> None:
     assert middle(say("a", ""), usage(1, 1), "b", think("c", "d", signature="s"), think("e")) == [
         ("start", 0, TEXT),
         ("delta", 0, "a"),
@@ -132,7 +132,7 @@ def test_texts_that_nothing_parts_are_one_block_and_thoughts_one_each() -> None:
     assert middle(think("", signature="s"))[1] == ("delta", 0, "s")
 
 
-def test_calls_are_blocks_whose_fragments_may_come_in_turns() -> None:
+def test_call_fragments_may_interleave() -> None:
     one, two = call("f", {"a": 1}, id="x", chunks=2), call("g", "{}", id="", chunks=1)
     assert middle(interleave(one, two), call("h", "")) == [
         ("start", 0, {"type": "tool_use", "id": "x", "name": "f", "input": {}}),
@@ -170,7 +170,7 @@ def test_what_happens_stands_between_the_writes() -> None:
     assert segments[1:5:2] == [Pause(1), Wait(event)]
 
 
-def test_steps_of_the_wire_stand_where_they_are() -> None:
+def test_wire_steps_keep_their_position() -> None:
     steps = (chunk({"type": "odd"}), chunk([1]), comment(" hi"), raw(b"raw\n\n"), disconnect())
     segments = render_messages(reply(*steps, newline="\r\n"), asked())
     assert isinstance(segments[0], bytes)
@@ -183,7 +183,7 @@ def test_steps_of_the_wire_stand_where_they_are() -> None:
 @pytest.mark.parametrize(
     ("code", "kind"), [("overloaded_error", "overloaded_error"), (529, "api_error")]
 )
-def test_an_error_is_told_in_the_protocols_form(code: str | int, kind: str) -> None:
+def test_error_uses_protocol_form(code: str | int, kind: str) -> None:
     error = {"type": "error", "error": {"type": kind, "message": "busy"}}
     assert events("a", in_band_error("busy", code=code))[-1] == error
     whole = written(reply("a", in_band_error("busy", code=code)), stream=False)
@@ -231,7 +231,7 @@ def test_a_whole_answer_is_one_message() -> None:
     assert found["usage"]["output_tokens"] == 2
 
 
-def test_a_whole_answer_waits_and_breaks_off_as_a_streamed_one() -> None:
+def test_document_waits_and_breaks_too() -> None:
     def kinds(*steps: ReplyStep) -> list[Segment]:
         return render_messages(reply(*steps), asked(stream=False))
 

@@ -53,7 +53,7 @@ async def forecast(
 
 
 @pytest.mark.feature("OAS-023")
-def test_a_typed_function_gives_name_description_and_schema() -> None:
+def test_typed_function_gives_complete_tool() -> None:
     assert forecast.name == "forecast"
     assert forecast.description == "Weather forecast.\n\nFor the next days."
     assert forecast.is_async
@@ -87,7 +87,7 @@ def test_a_typed_function_gives_name_description_and_schema() -> None:
     }
 
 
-async def test_arguments_arrive_in_the_annotated_types_and_defaults_are_kept() -> None:
+async def test_arguments_have_annotated_types() -> None:
     result = await forecast.execute({"place": {"city": "Paris"}, "unit": "f"})
     assert result == {
         "place": Place("Paris"),
@@ -97,12 +97,12 @@ async def test_arguments_arrive_in_the_annotated_types_and_defaults_are_kept() -
     }
 
 
-async def test_an_unknown_argument_is_refused_by_a_typed_tool() -> None:
+async def test_typed_tool_refuses_unknown_argument() -> None:
     with pytest.raises(ToolArgumentsError, match="field units: unknown; known are place, days"):
         await forecast.execute({"place": {"city": "Paris"}, "units": "f"})
 
 
-def test_the_decorated_function_stays_the_user_s_own() -> None:
+def test_decorated_function_is_unchanged() -> None:
     def add(a: int, b: int = 1) -> int:
         return a + b
 
@@ -112,7 +112,7 @@ def test_the_decorated_function_stays_the_user_s_own() -> None:
 
 
 @pytest.mark.feature("OAS-023")
-def test_options_may_be_given_to_the_typed_form() -> None:
+def test_typed_form_accepts_options() -> None:
     @tool(name="sum", description="Adds.", timeout=5, exclusive=True, max_concurrency=2)
     def add(a: int) -> int:
         """Not this."""
@@ -129,7 +129,7 @@ def test_options_may_be_given_to_the_typed_form() -> None:
 
 
 @pytest.mark.feature("OAS-023", "OAS-024", "OAS-025")
-async def test_the_dict_form_hands_one_dict_to_its_handler() -> None:
+async def test_dict_form_passes_one_dict() -> None:
     @tool("weather", "Current weather.", {"city": str})
     def sync_handler(args: JsonObject) -> JsonObject:
         return args
@@ -145,7 +145,7 @@ async def test_the_dict_form_hands_one_dict_to_its_handler() -> None:
 
 
 @pytest.mark.feature("OAS-027")
-def test_the_dict_form_takes_a_full_schema_unchanged() -> None:
+def test_dict_form_accepts_full_schema() -> None:
     schema: JsonObject = {
         "type": "object",
         "properties": {"city": {"type": "string", "examples": ["Paris"]}},
@@ -174,7 +174,7 @@ def test_the_dict_form_without_schema_checks_nothing() -> None:
 # --- the context ----------------------------------------------------------------------------------
 
 
-def test_a_parameter_annotated_as_context_gets_it_and_is_not_in_the_schema() -> None:
+def test_context_parameter_is_not_in_schema() -> None:
     @tool
     def probe(city: str, context: ToolContext) -> str:
         return f"{city} {context.tool_name}"
@@ -206,7 +206,7 @@ def test_a_second_context_is_refused() -> None:
         tool(probe)
 
 
-def test_the_dict_form_s_handler_may_take_the_context_second() -> None:
+def test_dict_handler_may_take_context() -> None:
     @tool("probe", "Looks.", {"city": str})
     def probe(args: JsonObject, context: ToolContext) -> str:
         return f"{args['city']} {context.tool_name}"
@@ -262,7 +262,7 @@ UNFIT: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("function", "said"), UNFIT)
-def test_a_signature_without_a_schema_is_refused_by_parameter(function: Any, said: str) -> None:
+def test_unsupported_signature_names_the_parameter(function: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         tool(function)
 
@@ -292,7 +292,7 @@ def test_an_async_generator_is_refused() -> None:
 # --- other callables ------------------------------------------------------------------------------
 
 
-async def test_bound_methods_objects_and_partials_can_be_typed_tools() -> None:
+async def test_methods_objects_and_partials_work() -> None:
     def join(prefix: str, city: str, suffix: str = "!") -> str:
         """Joins."""
         return f"{prefix} {city}{suffix}"
@@ -313,6 +313,6 @@ async def test_bound_methods_objects_and_partials_can_be_typed_tools() -> None:
         assert await made.execute({"city": "P"}) == result
 
 
-def test_a_tool_made_of_a_lambda_needs_a_name() -> None:
+def test_lambda_needs_a_name() -> None:
     made: Tool = tool("nothing", "Does nothing.", {})(len)
     assert made.invoke_sync({}, None).content == "0"

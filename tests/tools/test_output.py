@@ -68,17 +68,17 @@ class Report:
         ),
     ],
 )
-def test_a_value_becomes_what_the_model_is_told(value: object, content: object) -> None:
+def test_value_becomes_model_text(value: object, content: object) -> None:
     assert to_output(value) == ToolOutput(content)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.feature("ASDK-039")
-def test_an_output_keeps_its_data_and_its_error_beside_the_content() -> None:
+def test_output_keeps_data_and_error() -> None:
     output = to_output(ToolOutput({"n": 1}, data=[Level.LOW], is_error=True))
     assert output == ToolOutput({"n": 1}, data=[1], is_error=True)
 
 
-def test_an_output_shares_nothing_with_what_the_handler_keeps() -> None:
+def test_output_copies_its_values() -> None:
     kept: dict[str, JsonValue] = {"rows": [1]}
     output = to_output(ToolOutput(kept, data=kept))
     kept["rows"] = [1, 2]
@@ -94,7 +94,7 @@ def test_an_output_shares_nothing_with_what_the_handler_keeps() -> None:
         ("😀", "😀"),
     ],
 )
-def test_text_that_no_json_could_carry_is_mended(text: str, clean: str) -> None:
+def test_invalid_text_is_repaired(text: str, clean: str) -> None:
     assert to_output(text).content == clean
     assert to_output({text: [text]}).content == {clean: [clean]}
 
@@ -121,7 +121,7 @@ def looped() -> list[object]:
         (ToolOutput("", data=object()), "a value of type object is not JSON"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     ],
 )
-def test_what_is_no_json_is_refused_with_type_and_place(value: object, said: str) -> None:
+def test_non_json_value_is_refused(value: object, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         to_output(value)
 

@@ -89,13 +89,11 @@ def misfit(spec: OutputSpec[object], text: str) -> Invalid:
         ({}, '{"output": null}', None),
     ],
 )
-def test_an_answer_comes_in_the_type_that_was_asked_for(
-    form: object, text: str, value: object
-) -> None:
+def test_output_has_requested_type(form: object, text: str, value: object) -> None:
     assert fitting(OutputSpec[object](form), text) == value
 
 
-def test_a_class_is_named_and_described_by_itself() -> None:
+def test_class_supplies_name_and_description() -> None:
     schema = OutputSpec[City](City).schema
     assert (schema.name, schema.description) == ("City", "A city on the map.")
     assert schema.schema["required"] == ["name"]
@@ -112,13 +110,11 @@ def test_a_class_is_named_and_described_by_itself() -> None:
         ({"title": "x" * 99}, "x" * 64),
     ],
 )
-def test_what_has_no_name_of_its_own_is_given_one_that_endpoints_take(
-    form: object, name: str
-) -> None:
+def test_unnamed_type_gets_valid_name(form: object, name: str) -> None:
     assert OutputSpec[object](form).schema.name == name
 
 
-def test_what_is_no_object_stands_in_one_and_its_definitions_at_the_root() -> None:
+def test_non_object_type_is_wrapped() -> None:
     schema: JsonObject = {"anyOf": [{"$ref": "#/$defs/D"}], "$defs": {"D": {"type": "integer"}}}
     spec = OutputSpec.json_schema(schema)
     assert spec.schema.schema == {
@@ -132,7 +128,7 @@ def test_what_is_no_object_stands_in_one_and_its_definitions_at_the_root() -> No
     assert misfit(spec, '{"output": "a"}').fault.startswith("field output: ")
 
 
-def test_a_strict_form_is_made_where_there_is_one() -> None:
+def test_strict_form_is_made_if_possible() -> None:
     strict = OutputSpec[City](City).schema.strict_schema
     assert strict is not None
     assert strict["required"] == ["name", "people"]
@@ -155,7 +151,7 @@ def test_a_strict_form_is_made_where_there_is_one() -> None:
     ],
     ids=["blanks", "fence", "fence without language", "fence with blanks", "repeated", "in a text"],
 )
-def test_what_models_put_around_an_answer_without_meaning_it_is_taken_off(text: str) -> None:
+def test_decoration_around_output_is_removed(text: str) -> None:
     assert fitting(OutputSpec[object](City), text) == City("Paris", 2)
 
 
@@ -166,7 +162,7 @@ def test_halves_of_characters_are_mended() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("[1]", [1]), ("null", None), ('"a"', "a"), ('"{"', "{")]
 )
-def test_a_bare_value_stands_for_the_object_with_the_one_field(text: str, value: JsonValue) -> None:
+def test_bare_value_fills_single_field(text: str, value: JsonValue) -> None:
     assert fitting(OutputSpec[object](list[int] | str | None), text) == value
 
 
@@ -189,9 +185,7 @@ def test_a_bare_value_stands_for_the_object_with_the_one_field(text: str, value:
         ('"Paris"', "expected a JSON object, got string 'Paris'"),
     ],
 )
-def test_a_model_that_gives_no_object_is_told_so_and_shown_the_schema(
-    text: str, fault: str
-) -> None:
+def test_non_object_output_shows_schema(text: str, fault: str) -> None:
     wrong = misfit(OutputSpec[object](City), text)
     assert wrong.fault.startswith(fault)
     assert wrong.feedback.startswith(f"Invalid response: {fault}")
@@ -218,7 +212,7 @@ def test_a_misfit_is_told_with_its_path(form: object, text: str, fault: str) -> 
     assert wrong.feedback == (f"Invalid response: {wrong.fault}. Give the complete response again.")
 
 
-def test_what_is_told_of_a_hostile_answer_is_bounded() -> None:
+def test_feedback_on_hostile_output_is_bounded() -> None:
     wrong = misfit(OutputSpec[object](City), dump_object({"x" * 10_000: "y" * 10_000}))
     assert len(wrong.feedback) < 1000
 
@@ -243,7 +237,7 @@ def test_the_output_and_its_json_share_nothing() -> None:
         ({"type": object()}, "output_type: the schema is not JSON"),
     ],
 )
-def test_what_has_no_schema_is_refused_where_it_is_made(form: object, fault: str) -> None:
+def test_type_without_schema_is_refused(form: object, fault: str) -> None:
     with pytest.raises(SchemaError, match=fault):
         OutputSpec[object](form)
 
@@ -262,7 +256,7 @@ CITIES = st.builds(City, st.text(), st.integers(-(2**53), 2**53))
 
 
 @given(cities=st.lists(CITIES, max_size=3), fence=st.booleans())
-def test_what_was_written_as_json_is_read_as_what_it_was(cities: list[City], fence: bool) -> None:
+def test_json_text_is_decoded(cities: list[City], fence: bool) -> None:
     text = dump_object({FIELD: to_json(cities)})
     if fence:
         text = f"```json\n{text}\n```"
@@ -270,7 +264,7 @@ def test_what_was_written_as_json_is_read_as_what_it_was(cities: list[City], fen
 
 
 @given(st.text() | st.text('{}[]",:`\\ \n0a', max_size=30))
-def test_whatever_came_is_a_fit_or_a_misfit(text: str) -> None:
+def test_any_response_is_valid_or_invalid(text: str) -> None:
     for form in (City, list[int] | str):
         verdict = OutputSpec[object](form).check(text)
         assert isinstance(verdict, Valid | Invalid)

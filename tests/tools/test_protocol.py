@@ -40,7 +40,7 @@ class Clock:
 
 
 @pytest.mark.feature("WICK-021")
-async def test_an_object_with_parameters_and_execute_is_a_tool() -> None:
+async def test_object_with_execute_is_a_tool() -> None:
     weather = Weather()
     made = as_tool(weather)
     assert (made.name, made.description) == ("weather", "Current weather.")
@@ -51,7 +51,7 @@ async def test_an_object_with_parameters_and_execute_is_a_tool() -> None:
 
 
 @pytest.mark.feature("WICK-021")
-def test_an_object_with_input_schema_and_a_sync_execute_is_a_tool() -> None:
+def test_input_schema_object_is_a_tool() -> None:
     made = as_tool(Clock())
     assert not made.is_async
     assert made.takes_context
@@ -85,7 +85,7 @@ def test_what_has_not_the_shape_is_refused(obj: Any, said: str) -> None:
 
 
 @pytest.mark.feature("ASDK-031")
-def test_an_adapted_object_keeps_the_rules_of_names() -> None:
+def test_adapted_object_obeys_name_rules() -> None:
     class Nameless(Weather):
         name = ""
 
@@ -94,7 +94,7 @@ def test_an_adapted_object_keeps_the_rules_of_names() -> None:
 
 
 @pytest.mark.feature("OAS-034", "ASDK-031")
-def test_two_tools_of_one_name_are_refused_by_name() -> None:
+def test_duplicate_tool_names_are_refused() -> None:
     @tool
     def weather(city: str) -> str:
         return city

@@ -62,7 +62,7 @@ def city_tool(handler: Any = echo, **options: Any) -> Tool:
 
 
 @pytest.mark.feature("OAS-020", "WICK-022")
-def test_a_tool_is_made_of_a_name_a_description_a_schema_and_a_function() -> None:
+def test_tool_has_name_schema_and_function() -> None:
     made = city_tool()
     assert (made.name, made.description, made.input_schema) == ("weather", "Current weather.", CITY)
     assert made.handler is echo
@@ -84,14 +84,14 @@ def test_a_tool_tells_its_openai_form() -> None:
     }
 
 
-def test_a_tool_keeps_its_own_copy_of_the_schema() -> None:
+def test_tool_copies_its_schema() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
     made = Tool("t", "", schema, echo)
     schema["properties"]["a"]["type"] = "integer"
     assert made.input_schema == {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def test_a_tool_is_frozen_and_equal_only_to_itself() -> None:
+def test_tool_is_frozen_with_identity() -> None:
     made = city_tool()
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         made.name = "other"  # type: ignore[misc] # pyright: ignore[reportAttributeAccessIssue]
@@ -114,12 +114,12 @@ def test_a_tool_is_frozen_and_equal_only_to_itself() -> None:
         (3, "must be text; got 3"),
     ],
 )
-def test_a_name_that_an_endpoint_would_refuse_is_refused_by_name(name: Any, said: str) -> None:
+def test_invalid_name_is_refused(name: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Tool(name, "", None, echo)
 
 
-def test_the_longest_name_and_every_allowed_character_are_taken() -> None:
+def test_valid_name_limits_are_accepted() -> None:
     assert Tool("aZ09_-" + "x" * 58, "", None, echo).name.startswith("aZ09_-")
 
 
@@ -180,7 +180,7 @@ def takes_names_only(*, a: object) -> None: ...
         (takes_names_only, "must take one dict"),
     ],
 )
-def test_a_handler_that_cannot_take_one_dict_is_refused(handler: Any, said: str) -> None:
+def test_handler_must_take_one_dict(handler: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         city_tool(handler)
 
@@ -203,7 +203,7 @@ def test_a_tool_without_schema_checks_nothing() -> None:
 
 
 @pytest.mark.feature("ASDK-030")
-def test_a_validator_of_its_own_speaks_after_the_schema() -> None:
+def test_validator_runs_after_schema() -> None:
     def no_paris(arguments: JsonObject) -> str | None:
         arguments["seen"] = True
         return "not Paris again" if arguments["city"] == "Paris" else None
@@ -234,7 +234,7 @@ async def test_execute_returns_what_the_handler_returned(handler: Any) -> None:
 
 
 @pytest.mark.feature("OAS-022")
-async def test_execute_checks_first_and_lets_the_handler_s_own_error_out() -> None:
+async def test_execute_validates_then_raises() -> None:
     def fails(arguments: JsonObject) -> None:
         raise LookupError(str(arguments["city"]))
 
@@ -245,7 +245,7 @@ async def test_execute_checks_first_and_lets_the_handler_s_own_error_out() -> No
 
 
 @pytest.mark.feature("ASDK-036")
-async def test_a_handler_gets_its_own_copy_of_the_arguments() -> None:
+async def test_handler_gets_own_argument_copy() -> None:
     def spoil(arguments: dict[str, Any]) -> str:
         arguments["list"].append(1)
         arguments["city"] = ""
@@ -262,7 +262,7 @@ async def test_a_handler_gets_its_own_copy_of_the_arguments() -> None:
 
 
 @pytest.mark.feature("ASDK-039")
-async def test_invoke_gives_an_output_with_data_beside_the_text() -> None:
+async def test_invoke_returns_text_and_data() -> None:
     async def handler(arguments: JsonObject) -> ToolOutput:
         return ToolOutput("sunny", data={"celsius": 21})
 
@@ -276,7 +276,7 @@ async def test_invoke_runs_a_sync_handler_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "awaitable"])
-def test_a_sync_wrapper_around_an_async_function_is_told_apart(kind: str) -> None:
+def test_sync_wrapper_of_async_is_recognized(kind: str) -> None:
     class Awaitable:
         def __await__(self) -> Iterator[None]:
             yield
@@ -289,7 +289,7 @@ def test_a_sync_wrapper_around_an_async_function_is_told_apart(kind: str) -> Non
         city_tool(wrapper).invoke_sync({"city": "P"}, None)
 
 
-async def test_a_result_that_is_no_json_names_the_tool_and_the_type() -> None:
+async def test_non_json_result_names_tool() -> None:
     def handler(arguments: JsonObject) -> object:
         return {"at": [b"bytes"]} if arguments["city"] == "deep" else object()
 
@@ -316,7 +316,7 @@ def test_a_second_parameter_gets_the_context(tmp_path: Path) -> None:
     assert context.told == [{"done": 1}]
 
 
-def test_a_second_parameter_with_a_default_gets_it_only_if_its_hint_says_so(
+def test_defaulted_second_parameter_needs_hint(
     tmp_path: Path,
 ) -> None:
     def named(arguments: JsonObject, context: ToolContext | None = None) -> bool:
@@ -338,7 +338,7 @@ def test_a_second_parameter_with_a_default_gets_it_only_if_its_hint_says_so(
     assert city_tool(many).invoke_sync({}, context).content == "1"
 
 
-async def test_without_a_run_the_context_is_a_detached_one() -> None:
+async def test_context_is_detached_without_run() -> None:
     def handler(arguments: JsonObject, context: ToolContext) -> list[object]:
         context.report("unheard")
         ids = [context.session_id, context.run_id, context.request_id, context.call_id]

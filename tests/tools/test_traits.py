@@ -20,12 +20,12 @@ def take(arguments: dict[str, object]) -> dict[str, object]:
     return arguments
 
 
-def test_of_a_tool_that_says_nothing_the_worst_is_assumed() -> None:
+def test_untraited_tool_is_assumed_dangerous() -> None:
     assert traits(tool(look)) == (False, True, False, True)
     assert traits(Tool("take", "", None, take)) == (False, True, False, True)
 
 
-def test_what_only_reads_destroys_nothing_and_may_be_called_again() -> None:
+def test_read_only_implies_harmless_and_idempotent() -> None:
     assert traits(tool(read_only=True)(look)) == (True, False, True, True)
     made = tool(read_only=True, destructive=False, idempotent=False, open_world=False)(look)
     assert traits(made) == (True, False, True, False)
@@ -37,13 +37,13 @@ def test_what_changes_says_how() -> None:
     assert traits(made) == (False, False, True, False)
 
 
-def test_a_tool_cannot_both_only_read_and_destroy() -> None:
+def test_read_only_and_destructive_conflict() -> None:
     with pytest.raises(ConfigError, match="tool 'look': it cannot be both read_only and destr"):
         tool(read_only=True, destructive=True)(look)
 
 
 @pytest.mark.parametrize("trait", ["read_only", "destructive", "idempotent", "open_world"])
-def test_a_trait_is_a_truth_and_no_text(trait: str) -> None:
+def test_trait_must_be_boolean(trait: str) -> None:
     @attrs.define
     class Foreign:
         name: str = "foreign"
@@ -59,7 +59,7 @@ def test_a_trait_is_a_truth_and_no_text(trait: str) -> None:
 
 
 @pytest.mark.parametrize("schema", ["input_schema", "parameters"])
-def test_a_tool_of_another_make_says_it_by_attributes(schema: str) -> None:
+def test_foreign_tool_declares_by_attributes(schema: str) -> None:
     class Foreign:
         name = "foreign"
         description = ""

@@ -121,7 +121,7 @@ async def secure() -> AsyncGenerator[Stage]:
 # --- sending --------------------------------------------------------------------------------------
 
 
-async def test_nothing_sent_is_an_error_and_something_sent_is_the_listeners_matter(
+async def test_partial_send_is_left_to_listener(
     stage: Stage,
 ) -> None:
     listener = Noting()
@@ -143,7 +143,7 @@ async def test_nothing_sent_is_an_error_and_something_sent_is_the_listeners_matt
     assert stage.pool.told == ["peer"]
 
 
-async def test_a_peer_that_left_before_the_first_byte_is_an_error(stage: Stage) -> None:
+async def test_peer_gone_before_send_is_error(stage: Stage) -> None:
     stage.begin(Noting())
     stage.peer.close()
     with pytest.raises(ConnectionLost, match="Broken pipe"):
@@ -152,7 +152,7 @@ async def test_a_peer_that_left_before_the_first_byte_is_an_error(stage: Stage) 
     stage.connection.close(Closer.PEER)
 
 
-async def test_a_peer_that_takes_nothing_is_an_error_in_time(stage: Stage) -> None:
+async def test_stuck_peer_times_out(stage: Stage) -> None:
     stage.begin(Noting())
     with pytest.raises(SendTimeout):
         await stage.connection.send(bytes(MEGABYTE), stall=0.01)
@@ -169,7 +169,7 @@ async def test_closing_ends_a_sending_that_waits(stage: Stage) -> None:
     assert stage.pool.told == ["shutdown"]
 
 
-async def test_tls_that_has_ended_is_an_error_only_if_nothing_was_sent(secure: Stage) -> None:
+async def test_closed_tls_depends_on_sent_bytes(secure: Stage) -> None:
     secure.begin(Noting())
     secure.tls.broken = True
     with pytest.raises(ConnectionLost, match="ended"):
@@ -194,7 +194,7 @@ async def test_what_tls_says_goes_out_at_once(secure: Stage) -> None:
     secure.connection.close(Closer.CANCEL)
 
 
-async def test_what_tls_says_amid_a_sending_goes_out_after_it(secure: Stage) -> None:
+async def test_tls_reply_follows_current_send(secure: Stage) -> None:
     secure.begin(Noting())
     secure.peer.setblocking(False)
     received = b""
@@ -211,7 +211,7 @@ async def test_what_tls_says_amid_a_sending_goes_out_after_it(secure: Stage) -> 
     secure.connection.close(Closer.CANCEL)
 
 
-async def test_a_peer_that_takes_no_answer_of_tls_is_cut_off(secure: Stage) -> None:
+async def test_peer_ignoring_tls_reply_is_dropped(secure: Stage) -> None:
     listener = Noting()
     secure.begin(listener)
     secure.tls.says = bytes(MEGABYTE)
@@ -221,7 +221,7 @@ async def test_a_peer_that_takes_no_answer_of_tls_is_cut_off(secure: Stage) -> N
     assert secure.pool.told == ["fault"]
 
 
-async def test_a_peer_that_left_before_the_answer_of_tls_is_cut_off(secure: Stage) -> None:
+async def test_peer_gone_before_tls_reply(secure: Stage) -> None:
     listener = Noting()
     secure.begin(listener)
     secure.tls.says = b"update"
@@ -234,13 +234,13 @@ async def test_a_peer_that_left_before_the_answer_of_tls_is_cut_off(secure: Stag
 # --- idle -----------------------------------------------------------------------------------------
 
 
-async def test_an_idle_connection_that_only_heard_of_tls_is_usable(secure: Stage) -> None:
+async def test_tls_notice_keeps_connection_idle(secure: Stage) -> None:
     secure.peer.send(b"!")
     assert secure.connection.is_usable()
     secure.connection.close(Closer.SHUTDOWN)
 
 
-async def test_the_end_behind_what_tls_said_is_seen(secure: Stage) -> None:
+async def test_end_after_tls_notice_is_seen(secure: Stage) -> None:
     secure.peer.send(b"!")
     secure.peer.close()
     assert not secure.connection.is_usable()
@@ -249,7 +249,7 @@ async def test_the_end_behind_what_tls_said_is_seen(secure: Stage) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.001, math.inf])
-async def test_an_idle_connection_is_kept_as_long_as_is_said(stage: Stage, seconds: float) -> None:
+async def test_keep_alive_limits_idle_time(stage: Stage, seconds: float) -> None:
     stage.connection.keep(seconds)
     await trio.sleep(0.01)
     assert stage.pool.told == (["expiry"] if seconds < 1 else [])
@@ -259,7 +259,7 @@ async def test_an_idle_connection_is_kept_as_long_as_is_said(stage: Stage, secon
 # --- the listener's end ---------------------------------------------------------------------------
 
 
-async def test_letting_go_twice_or_of_nothing_changes_nothing(stage: Stage) -> None:
+async def test_release_is_idempotent(stage: Stage) -> None:
     stage.connection.let_go()
     assert stage.pool.told == []
     stage.begin(Noting())
@@ -274,7 +274,7 @@ async def test_letting_go_twice_or_of_nothing_changes_nothing(stage: Stage) -> N
     assert stage.pool.told == ["drain", "shutdown"]
 
 
-async def test_letting_go_before_the_request_is_whole_closes(stage: Stage) -> None:
+async def test_release_before_full_request_closes(stage: Stage) -> None:
     stage.begin(Noting())
     stage.connection.let_go()
     assert stage.pool.told == ["answer"]
@@ -288,7 +288,7 @@ async def test_a_spurious_call_reads_nothing(stage: Stage) -> None:
     stage.connection.close(Closer.SHUTDOWN)
 
 
-async def test_a_full_listener_pauses_until_it_goes_on(stage: Stage) -> None:
+async def test_full_listener_pauses_reading(stage: Stage) -> None:
     listener = Noting()
     listener.full = True
     stage.begin(listener)
@@ -308,7 +308,7 @@ async def test_a_full_listener_pauses_until_it_goes_on(stage: Stage) -> None:
     stage.connection.resume()
 
 
-async def test_the_end_of_the_run_is_told_to_the_listener(stage: Stage) -> None:
+async def test_run_end_reaches_listener(stage: Stage) -> None:
     listener = Noting()
     stage.begin(listener)
     stage.connection.shut()

@@ -101,7 +101,7 @@ async def test_a_last_answer_is_the_last_one(exchange: HttpExchange, url: str) -
     assert await fetched(exchange, f"{url}/echo", b"y") == b"y"
 
 
-async def test_an_answer_that_is_cut_off_is_an_error(exchange: HttpExchange, url: str) -> None:
+async def test_truncated_response_is_an_error(exchange: HttpExchange, url: str) -> None:
     with pytest.raises(ProviderConnectError, match="before the response was complete"):
         await fetched(exchange, f"{url}/cut", b"abc")
     assert await fetched(exchange, f"{url}/echo", b"y") == b"y"

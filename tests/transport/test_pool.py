@@ -62,7 +62,7 @@ async def test_who_comes_later_does_not_push_in() -> None:
     assert crowded.unused
 
 
-async def test_patience_ends_and_a_cancel_frees_the_place(
+async def test_timeout_and_cancel_free_the_place(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     crowded = pool()
@@ -95,7 +95,7 @@ async def test_a_closed_pool_opens_nothing() -> None:
     assert descriptors().keys() == before.keys()
 
 
-async def test_only_a_few_that_drain_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_draining_connections_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     ready = Connection.ready
 
@@ -126,7 +126,7 @@ async def test_only_a_few_that_drain_are_looked_at(monkeypatch: pytest.MonkeyPat
     await reactor.settled()
 
 
-async def test_the_idle_ones_that_died_unseen_are_passed_over() -> None:
+async def test_dead_idle_connections_are_skipped() -> None:
     meet = trio.Event()
     scripts = [[ask, until(meet), HELLO] for _ in range(3)]
     async with WireServer(*scripts, [ask, AGAIN]) as server, opened() as exchange:
@@ -158,7 +158,7 @@ class Deaf:
     def on_end(self, failure: Exception | None) -> None: ...
 
 
-async def test_what_could_not_be_sent_at_all_goes_to_another_connection(
+async def test_unsent_request_changes_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The peer left after the look at the connection, and before the sending.
@@ -185,7 +185,7 @@ async def test_what_could_not_be_sent_at_all_goes_to_another_connection(
         assert connections(exchange).closed_by_peer == 2
 
 
-async def test_a_fresh_connection_that_takes_nothing_is_an_error(
+async def test_stuck_fresh_connection_is_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def failing(connection: Connection, data: bytes, *, stall: float) -> None:
@@ -237,7 +237,7 @@ async def test_a_place_is_left_once() -> None:
     other.leave()
 
 
-async def test_what_has_ended_is_freed_without_the_collector() -> None:
+async def test_finished_connections_need_no_collector() -> None:
     gc.collect()
     gc.disable()
     try:
@@ -254,13 +254,13 @@ async def test_what_has_ended_is_freed_without_the_collector() -> None:
 # --- dialling -------------------------------------------------------------------------------------
 
 
-async def test_an_address_that_cannot_be_reached_is_an_error_at_once() -> None:
+async def test_unreachable_address_fails_immediately() -> None:
     # The kernel refuses to connect to everybody, without sending anything.
     with pytest.raises(ConnectFailed):
         await dial(Origin(False, "255.255.255.255", 1), connect_timeout=5, context=None)
 
 
-async def test_an_address_of_the_sixth_version_is_dialled() -> None:
+async def test_ipv6_address_is_dialled() -> None:
     try:
         listeners = await trio.open_tcp_listeners(0, host="::1")
     except OSError:

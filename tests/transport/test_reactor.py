@@ -76,9 +76,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     return found
 
 
-async def test_who_is_watched_is_called_when_there_is_something_to_read(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_readable_descriptor_calls_its_watcher(make: Make, pairs: Callable[[], End]) -> None:
     reactor, end = make(), pairs()
     reactor.watch(end.number, end)
     end.peer.send(b"a")
@@ -98,9 +96,7 @@ async def test_what_is_not_watched_can_be_unwatched(make: Make) -> None:
     await reactor.settled()
 
 
-async def test_nothing_is_held_when_nothing_is_watched_and_it_starts_again(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_idle_reactor_stops_and_restarts(make: Make, pairs: Callable[[], End]) -> None:
     reactor, end = make(), pairs()
     before, held = tasks(), descriptors()
     for _ in range(3):
@@ -112,9 +108,7 @@ async def test_nothing_is_held_when_nothing_is_watched_and_it_starts_again(
         assert (tasks(), descriptors()) == (before, held)
 
 
-async def test_a_watch_in_the_moment_of_the_end_is_kept(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_watch_during_stop_is_kept(make: Make, pairs: Callable[[], End]) -> None:
     reactor, end, other = make(), pairs(), pairs()
     reactor.watch(end.number, end)
     await trio.testing.wait_all_tasks_blocked()
@@ -128,9 +122,7 @@ async def test_a_watch_in_the_moment_of_the_end_is_kept(
     await settled(reactor)
 
 
-async def test_who_pauses_and_goes_on_at_once_is_watched(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_immediate_resume_keeps_watching(make: Make, pairs: Callable[[], End]) -> None:
     reactor, end = make(), pairs()
 
     def again() -> None:
@@ -147,9 +139,7 @@ async def test_who_pauses_and_goes_on_at_once_is_watched(
     await settled(reactor)
 
 
-async def test_one_that_was_unwatched_within_the_batch_is_not_called(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_unwatched_descriptor_is_not_called(make: Make, pairs: Callable[[], End]) -> None:
     reactor, one, other = make(), pairs(), pairs()
 
     def leave() -> None:
@@ -164,9 +154,7 @@ async def test_one_that_was_unwatched_within_the_batch_is_not_called(
     assert len(one.reads) + len(other.reads) == 1
 
 
-async def test_a_number_that_is_given_out_again_is_another_one(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_reused_descriptor_number_is_new(make: Make, pairs: Callable[[], End]) -> None:
     reactor, one, other, later = make(), pairs(), pairs(), pairs()
     number = other.number
 
@@ -194,7 +182,7 @@ async def test_a_number_that_is_given_out_again_is_another_one(
     await settled(reactor)
 
 
-async def test_a_big_batch_lets_others_have_their_turn(
+async def test_large_batch_yields_to_others(
     pairs: Callable[[], End], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "_BATCH", 4)
@@ -231,9 +219,7 @@ async def test_more_than_a_batch_is_handled(pairs: Callable[[], End]) -> None:
     await settled(reactor)
 
 
-async def test_settled_returns_at_once_while_something_is_watched(
-    make: Make, pairs: Callable[[], End]
-) -> None:
+async def test_settled_returns_while_watching(make: Make, pairs: Callable[[], End]) -> None:
     reactor, end = make(), pairs()
     reactor.watch(end.number, end)
     await reactor.settled()
@@ -253,7 +239,7 @@ async def test_waiting_for_the_end_can_be_cancelled(make: Make, pairs: Callable[
     await reactor.settled()
 
 
-def test_the_end_of_the_run_shuts_who_is_watched(make: Make, pairs: Callable[[], End]) -> None:
+def test_run_end_closes_watched_descriptors(make: Make, pairs: Callable[[], End]) -> None:
     ends = [pairs(), pairs()]
     held = descriptors()
 
@@ -281,7 +267,7 @@ async def test_a_test_may_bring_its_own() -> None:
 @pytest.mark.parametrize(
     ("platform", "kind"), [("linux", EpollReactor), ("darwin", WaitReactor), ("win32", WaitReactor)]
 )
-async def test_where_there_is_no_epoll_each_descriptor_has_its_task(
+async def test_fallback_without_epoll_uses_tasks(
     platform: str, kind: type[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)

@@ -45,7 +45,7 @@ def test_a_url_says_where_a_request_goes(
     "url",
     ["", "a", "/a", "ftp://a/", "file:///a", "http://", "http:///a", "http://a:0/"],
 )
-def test_what_no_request_can_be_sent_to_is_refused(url: str) -> None:
+def test_unusable_target_is_refused(url: str) -> None:
     with pytest.raises(BadRequest):
         parse_url(url)
 
@@ -53,20 +53,20 @@ def test_what_no_request_can_be_sent_to_is_refused(url: str) -> None:
 # --- heads ----------------------------------------------------------------------------------------
 
 
-def test_a_head_is_a_line_and_headers_in_order() -> None:
+def test_head_is_line_and_headers() -> None:
     assert head((b"A", b"1"), (b"b", b""), (b"A", b"2")) == (
         b"POST /path HTTP/1.1\r\nhost: host:1\r\nA: 1\r\nb: \r\nA: 2\r\n\r\n"
     )
 
 
-def test_a_host_of_ones_own_takes_the_place_of_the_urls() -> None:
+def test_custom_host_replaces_url_host() -> None:
     assert head((b"a", b"1"), (b"Host", b"other")) == (
         b"POST /path HTTP/1.1\r\na: 1\r\nHost: other\r\n\r\n"
     )
 
 
 @pytest.mark.parametrize("value", [b"a\r\nb: c", b"a\nb", b"a\rb", b"a\x00b", b"\x7f", b"\x1b[0m"])
-def test_a_value_that_would_be_more_than_one_is_refused(value: bytes) -> None:
+def test_multiline_header_value_is_refused(value: bytes) -> None:
     with pytest.raises(BadRequest, match="control characters"):
         head((b"x", value))
 
@@ -87,9 +87,7 @@ def test_a_method_that_is_none_is_refused(method: str) -> None:
     st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=8)), max_size=4),
     st.text(max_size=8),
 )
-def test_whatever_is_sent_has_as_many_lines_as_headers(
-    headers: list[tuple[bytes, bytes]], method: str
-) -> None:
+def test_sent_lines_equal_header_count(headers: list[tuple[bytes, bytes]], method: str) -> None:
     try:
         sent = head(*headers, method=method)
     except BadRequest:
@@ -113,9 +111,7 @@ def test_whatever_is_sent_has_as_many_lines_as_headers(
         ("get", False, False),
     ],
 )
-def test_a_method_says_what_may_be_done_with_it(
-    method: str, idempotent: bool, head_only: bool
-) -> None:
+def test_method_determines_repeatability(method: str, idempotent: bool, head_only: bool) -> None:
     request = build_request(method, parse_url(URL), [])
     assert (request.idempotent, request.head_only) == (idempotent, head_only)
 
@@ -123,7 +119,7 @@ def test_a_method_says_what_may_be_done_with_it(
 # --- what the exchange makes of a request ---------------------------------------------------------
 
 
-async def test_the_length_is_the_bodys_whatever_the_headers_say() -> None:
+async def test_length_follows_the_body() -> None:
     headers = {"Content-Length": "99", "Transfer-Encoding": "chunked", "Accept-Encoding": "gzip"}
     async with WireServer([ask, HELLO]) as server, opened() as exchange:
         await exchange.exchange(post(server, b"abc", **headers), ByteCollector())
@@ -136,7 +132,7 @@ async def test_the_length_is_the_bodys_whatever_the_headers_say() -> None:
 
 
 @pytest.mark.parametrize("headers", [{"é": "x"}, {"x": "☃"}, {"x": "a\r\nb: c"}, {"a b": "c"}])
-async def test_a_header_that_cannot_be_sent_is_a_connect_error(headers: dict[str, str]) -> None:
+async def test_unsendable_header_is_connect_error(headers: dict[str, str]) -> None:
     async with WireServer() as server, opened() as exchange:
         with pytest.raises(ProviderConnectError, match="the request cannot be sent"):
             await exchange.exchange(post(server, b"{}", **headers), ByteCollector())

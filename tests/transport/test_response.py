@@ -10,7 +10,7 @@ def read(*pieces: bytes, head_only: bool = False, **limits: int) -> tuple[Respon
     return reader, b"".join(reader.feed(piece) for piece in pieces)
 
 
-def test_a_head_keeps_its_headers_in_order_and_as_they_came() -> None:
+def test_head_keeps_header_order() -> None:
     reader, _ = read(OK + b"X-A: 1\r\nx-b:\r\nX-a: \xe9\r\ncontent-length: 0\r\n\r\n")
     assert reader.head is not None
     assert reader.head.headers[:3] == ((b"X-A", b"1"), (b"x-b", b""), (b"X-a", b"\xe9"))
@@ -19,7 +19,7 @@ def test_a_head_keeps_its_headers_in_order_and_as_they_came() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_an_answer_is_the_same_however_its_bytes_are_split(size: int) -> None:
+def test_response_is_independent_of_splits(size: int) -> None:
     answer = (
         b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"
         + OK
@@ -35,7 +35,7 @@ def test_an_answer_is_the_same_however_its_bytes_are_split(size: int) -> None:
     assert reader.head.headers == ((b"Transfer-Encoding", b"chunked"), (b"X", b"y"))
 
 
-def test_an_answer_of_no_stated_length_ends_with_the_connection() -> None:
+def test_unsized_response_ends_with_connection() -> None:
     reader, body = read(OK + b"\r\nab", b"c")
     assert (body, reader.complete) == (b"abc", False)
     reader.end(clean=True)
@@ -44,13 +44,13 @@ def test_an_answer_of_no_stated_length_ends_with_the_connection() -> None:
     assert reader.failure is None
 
 
-def test_an_end_that_may_be_forged_ends_no_answer() -> None:
+def test_forgeable_end_ends_no_response() -> None:
     reader, _ = read(OK + b"\r\nab")
     reader.end(clean=False)
     assert reader.failure == "the connection was closed in the middle of the response"
 
 
-def test_an_end_before_the_head_or_amid_the_body_is_a_failure() -> None:
+def test_early_end_is_a_failure() -> None:
     silent = ResponseReader()
     assert not silent.begun
     silent.end(clean=True)
@@ -72,12 +72,12 @@ def test_an_end_after_the_end_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
-def test_answers_that_have_no_body_end_with_their_head(status: bytes) -> None:
+def test_bodiless_responses_end_with_head(status: bytes) -> None:
     reader, body = read(b"HTTP/1.1 " + status + b"\r\ncontent-length: 5\r\n\r\n")
     assert (body, reader.complete, reader.keep_alive) == (b"", True, True)
 
 
-def test_the_answer_to_head_has_no_body_whatever_its_head_says() -> None:
+def test_head_response_has_no_body() -> None:
     reader, body = read(OK + b"content-length: 5\r\n\r\n", head_only=True)
     assert (body, reader.complete, reader.keep_alive) == (b"", True, True)
     more, body = read(OK + b"content-length: 5\r\n\r\nhello", head_only=True)
@@ -122,7 +122,7 @@ def test_what_comes_after_the_answer_is_surplus(surplus: bytes, *, split: bool) 
         (OK + b"transfer-encoding: chunked\r\n\r\nzz\r\n", "chunk size"),
     ],
 )
-def test_what_is_ambiguous_or_no_http_is_refused(answer: bytes, reason: str) -> None:
+def test_ambiguous_http_is_refused(answer: bytes, reason: str) -> None:
     reader, body = read(answer)
     assert body == b""
     assert reader.failure is not None
@@ -181,9 +181,7 @@ def test_another_version_of_http_is_refused(version: bytes) -> None:
         (OK + b"transfer-encoding: chunked\r\n", True),
     ],
 )
-def test_the_answer_to_head_needs_no_length_to_leave_the_connection(
-    head: bytes, *, again: bool
-) -> None:
+def test_head_response_needs_no_length(head: bytes, *, again: bool) -> None:
     reader, body = read(head + b"\r\n", head_only=True)
     assert (body, reader.complete, reader.keep_alive) == (b"", True, again)
     more, _ = read(head + b"\r\nabc", head_only=True)

@@ -38,7 +38,7 @@ async def agreed(pair: Pair) -> tuple[TlsLayer, trio.SSLStream[trio.SocketStream
     return layer, server
 
 
-def test_a_process_has_one_context_that_checks_everything() -> None:
+def test_process_shares_one_strict_context() -> None:
     context = verifying_context()
     assert context is verifying_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -59,7 +59,7 @@ async def test_what_one_end_says_the_other_hears(pair: Pair) -> None:
     assert not layer.unsent
 
 
-async def test_the_end_of_tls_is_told_and_then_nothing_can_be_said(pair: Pair) -> None:
+async def test_tls_end_forbids_further_sends(pair: Pair) -> None:
     layer, server = await agreed(pair)
     await server.aclose()
     await trio.lowlevel.wait_readable(pair[0])
@@ -97,7 +97,7 @@ async def test_a_handshake_survives_a_call_for_nothing(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_peer_that_takes_nothing_holds_the_handshake_up_and_one_that_left_ends_it(
+async def test_handshake_waits_or_ends_with_peer(
     pair: Pair,
 ) -> None:
     pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

@@ -83,7 +83,7 @@ BODIES = {b"hello", b"again", b"abc", b"x"}
 @pytest.mark.parametrize("reactor", [EpollReactor, WaitReactor])
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_cancel_at_any_step_leaves_no_connection_in_use(
+def test_cancel_at_any_step_frees_connection(
     name: str, reactor: type[EpollReactor | WaitReactor], *, warm: bool
 ) -> None:
     script = [*(WARM if warm else []), *SCRIPTS[name], *LATER]
@@ -116,7 +116,7 @@ def test_a_cancel_at_any_step_leaves_no_connection_in_use(
 
 
 @pytest.mark.parametrize("reactor", [EpollReactor, WaitReactor])
-async def test_hundreds_of_exchanges_with_random_cancels_leave_nothing(
+async def test_random_cancels_leave_nothing(
     reactor: type[EpollReactor | WaitReactor],
 ) -> None:
     use_reactor(reactor())
@@ -152,7 +152,7 @@ async def test_hundreds_of_exchanges_with_random_cancels_leave_nothing(
     assert descriptors().keys() == before.keys()
 
 
-async def test_closing_ends_all_that_is_live_and_all_that_waits() -> None:
+async def test_close_ends_live_and_waiting_requests() -> None:
     before = descriptors()
     errors: list[ProviderConnectError] = []
     async with WireServer(forever=[ask, HELLO[:-1]]) as server:
@@ -186,7 +186,7 @@ async def test_closing_under_cancellation_closes_all_the_same() -> None:
         await server.wait_gone(1)
 
 
-def test_a_run_that_ends_closes_the_connections_that_nobody_closed() -> None:
+def test_run_end_closes_open_connections() -> None:
     before = descriptors()
 
     async def forgetful() -> None:
@@ -205,7 +205,7 @@ def test_a_run_that_ends_closes_the_connections_that_nobody_closed() -> None:
 # --- admission ------------------------------------------------------------------------------------
 
 
-async def test_requests_beyond_the_bound_wait_in_line_and_come_in_order() -> None:
+async def test_excess_requests_queue_in_order() -> None:
     order: list[int] = []
     async with (
         WireServer([ask, HELLO] * 4, forever=[ask, HELLO] * 4) as server,
@@ -225,7 +225,7 @@ async def test_requests_beyond_the_bound_wait_in_line_and_come_in_order() -> Non
         assert (server.connections, connections(exchange).reused) == (1, 3)
 
 
-async def test_no_more_than_the_bound_are_under_way_and_a_cancelled_one_frees_its_place() -> None:
+async def test_limit_holds_and_cancel_frees_place() -> None:
     async with (
         WireServer(forever=[ask, HELLO[:-1]]) as server,
         opened(max_connections=2) as exchange,

@@ -66,7 +66,7 @@ async def reactor(request: pytest.FixtureRequest) -> EpollReactor | WaitReactor:
     ],
     ids=["accepted", "asked", "line", "head", "body", "chunk", "interim"],
 )
-async def test_an_end_before_the_end_is_a_connect_error(before: Sequence[Step], end: Step) -> None:
+async def test_premature_end_is_connect_error(before: Sequence[Step], end: Step) -> None:
     async with WireServer([*before, end], [ask, AGAIN]) as server, opened() as exchange:
         with pytest.raises(ProviderConnectError, match="the connection broke"):
             await body_of(exchange, server)
@@ -80,7 +80,7 @@ async def test_an_end_before_the_end_is_a_connect_error(before: Sequence[Step], 
 
 
 @pytest.mark.parametrize("end", [close, half_close, reset])
-async def test_an_idle_connection_whose_peer_leaves_is_closed_at_once(end: Step) -> None:
+async def test_idle_connection_closes_with_peer(end: Step) -> None:
     leave = trio.Event()
     async with (
         WireServer([ask, HELLO, until(leave), end], [ask, AGAIN]) as server,
@@ -96,9 +96,7 @@ async def test_an_idle_connection_whose_peer_leaves_is_closed_at_once(end: Step)
 
 
 @pytest.mark.parametrize("by_reset", [False, True])
-async def test_a_peer_that_leaves_in_the_moment_of_the_request_costs_nothing(
-    *, by_reset: bool
-) -> None:
+async def test_peer_leaving_before_send_is_harmless(*, by_reset: bool) -> None:
     async with WireServer([ask, HELLO, stall], [ask, AGAIN]) as server, opened() as exchange:
         await body_of(exchange, server)
         await quiet()
@@ -113,7 +111,7 @@ async def test_a_peer_that_leaves_in_the_moment_of_the_request_costs_nothing(
 
 
 @pytest.mark.parametrize("end", [close, reset])
-async def test_a_peer_that_leaves_once_it_has_the_request_is_an_error(end: Step) -> None:
+async def test_peer_leaving_after_send_is_error(end: Step) -> None:
     # A POST is never sent again: the peer may have done what it asks for.
     async with WireServer([ask, HELLO, ask, end]) as server, opened() as exchange:
         await body_of(exchange, server)
@@ -138,7 +136,7 @@ async def test_an_unasked_answer_closes_an_idle_connection() -> None:
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_an_unasked_answer_is_never_taken_for_the_next_one() -> None:
+async def test_unsolicited_response_is_never_used() -> None:
     async with WireServer([ask, HELLO, ask], [ask, AGAIN]) as server, opened() as exchange:
         await body_of(exchange, server)
         await quiet()
@@ -163,7 +161,7 @@ async def test_the_connection_used_last_is_used_first() -> None:
         assert connections(exchange).reused == 3
 
 
-async def test_an_idle_connection_is_closed_when_it_is_old() -> None:
+async def test_old_idle_connection_is_closed() -> None:
     async with (
         WireServer([ask, HELLO], [ask, AGAIN]) as server,
         opened(keepalive=0.01) as exchange,
@@ -184,7 +182,7 @@ TOO_LARGE = b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig"
     [(), (half_close,), (close,), (reset,)],
     ids=["stays", "half-closes", "closes", "resets"],
 )
-async def test_an_answer_may_come_before_the_request_is_whole(rest: Sequence[Step]) -> None:
+async def test_response_may_precede_full_request(rest: Sequence[Step]) -> None:
     script: list[Step] = [ask_head, TOO_LARGE, *rest]
     async with WireServer(script, [ask, AGAIN]) as server, opened() as exchange:
         sink = ByteCollector()
@@ -196,7 +194,7 @@ async def test_an_answer_may_come_before_the_request_is_whole(rest: Sequence[Ste
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_a_sink_that_is_done_early_stops_the_sending() -> None:
+async def test_finished_sink_stops_sending() -> None:
     answer = OK + b"content-length: 1000000\r\n\r\nenough"
     async with WireServer([ask_head, answer, stall]) as server, opened() as exchange:
         sink = ByteCollector(done_when=lambda body: b"enough" in body)
@@ -205,7 +203,7 @@ async def test_a_sink_that_is_done_early_stops_the_sending() -> None:
         assert closed(connections(exchange)) == {"answer": 1}
 
 
-async def test_a_refusal_that_is_no_http_stops_the_sending() -> None:
+async def test_non_http_refusal_stops_sending() -> None:
     async with WireServer([ask_head, b"no!\r\n\r\n", stall]) as server, opened() as exchange:
         with pytest.raises(ProviderProtocolError):
             await body_of(exchange, server, BIG)
@@ -213,7 +211,7 @@ async def test_a_refusal_that_is_no_http_stops_the_sending() -> None:
 
 
 @pytest.mark.parametrize("end", [close, reset])
-async def test_a_peer_that_leaves_amid_the_request_is_an_error(end: Step) -> None:
+async def test_peer_leaving_midway_is_error(end: Step) -> None:
     async with WireServer([ask_head, beat, end]) as server, opened() as exchange:
         with pytest.raises(ProviderConnectError, match="the connection broke"):
             await body_of(exchange, server, BIG)
@@ -227,7 +225,7 @@ async def test_a_big_request_arrives_whole() -> None:
         assert server.requests[0].endswith(b"\r\n\r\n" + content)
 
 
-async def test_sending_to_a_peer_that_never_reads_can_be_cancelled() -> None:
+async def test_stuck_sending_can_be_cancelled() -> None:
     stuck = trio.Event()
     async with WireServer([ask_head, tell(stuck), stall]) as server, opened() as exchange:
         async with trio.open_nursery() as nursery:
@@ -239,7 +237,7 @@ async def test_sending_to_a_peer_that_never_reads_can_be_cancelled() -> None:
         assert closed(connections(exchange)) == {"cancel": 1}
 
 
-async def test_closing_the_exchange_ends_a_sending_that_is_stuck() -> None:
+async def test_close_ends_stuck_sending() -> None:
     stuck = trio.Event()
     async with WireServer([ask_head, tell(stuck), stall]) as server, opened() as exchange:
 
@@ -258,7 +256,7 @@ async def test_closing_the_exchange_ends_a_sending_that_is_stuck() -> None:
 # --- no connection --------------------------------------------------------------------------------
 
 
-async def test_a_port_that_refuses_is_a_connect_error() -> None:
+async def test_refused_port_is_connect_error() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         request = HttpRequest(f"http://127.0.0.1:{held.getsockname()[1]}/", {}, b"")
@@ -311,7 +309,7 @@ class Resolver(trio.abc.HostnameResolver):
         raise NotImplementedError
 
 
-async def test_the_next_address_is_tried_when_the_first_refuses() -> None:
+async def test_next_address_is_tried() -> None:
     trio.socket.set_custom_hostname_resolver(Resolver("127.0.0.2", "127.0.0.1"))
     async with WireServer([ask, HELLO]) as server, opened() as exchange:
         sink = ByteCollector()
@@ -321,7 +319,7 @@ async def test_the_next_address_is_tried_when_the_first_refuses() -> None:
         assert b"host: several.test" in server.requests[0]
 
 
-async def test_when_all_addresses_refuse_the_error_says_so() -> None:
+async def test_all_addresses_refused_is_error() -> None:
     trio.socket.set_custom_hostname_resolver(Resolver("127.0.0.2", "127.0.0.3"))
     before = descriptors()
     async with WireServer() as server, opened() as exchange:
@@ -332,7 +330,7 @@ async def test_when_all_addresses_refuse_the_error_says_so() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://unknown.test/", "http://a..b/", "http://.x/"])
-async def test_a_name_that_nobody_knows_is_a_connect_error(url: str) -> None:
+async def test_unknown_name_is_connect_error(url: str) -> None:
     trio.socket.set_custom_hostname_resolver(Resolver())
     async with opened() as exchange:
         with pytest.raises(ProviderConnectError):

@@ -203,12 +203,12 @@ ROWS = [*LENGTHS, *CHUNKS, *WITHOUT_BODY, *CONFLICTS, *NO_HTTP, *PERSISTENCE]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
-async def test_an_answer_is_read_as_the_standard_says(row: Row) -> None:
+async def test_framing_follows_the_standard(row: Row) -> None:
     await check(row, row.answer)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
-async def test_an_answer_is_the_same_in_two_pieces(row: Row) -> None:
+async def test_two_reads_change_nothing(row: Row) -> None:
     middle = len(row.answer) // 2
     await check(row, *apart(row.answer, middle))
 
@@ -220,7 +220,7 @@ SPLIT = [
 
 
 @pytest.mark.parametrize("row", SPLIT, ids=lambda row: row.what)
-async def test_an_answer_is_the_same_at_every_split(row: Row) -> None:
+async def test_any_split_changes_nothing(row: Row) -> None:
     steps: list[Step] = []
     for at in range(1, len(row.answer)):
         steps += [ask, *apart(row.answer, at)]
@@ -230,7 +230,7 @@ async def test_an_answer_is_the_same_at_every_split(row: Row) -> None:
         assert server.connections == 1
 
 
-async def test_an_answer_is_the_same_byte_by_byte() -> None:
+async def test_single_bytes_change_nothing() -> None:
     row = SPLIT[0]
     steps: list[Step] = [ask, *apart(row.answer, *range(1, len(row.answer)))]
     async with WireServer(steps) as server, opened() as exchange:
@@ -250,7 +250,7 @@ async def test_an_answer_is_the_same_byte_by_byte() -> None:
     ],
     ids=["a header", "headers", "a phrase", "trailers"],
 )
-async def test_a_head_or_trailers_over_the_limit_are_refused(answer: bytes) -> None:
+async def test_oversized_head_or_trailer_is_refused(answer: bytes) -> None:
     row = Row("", answer, ProviderProtocolError)
     await check_limit(row, opened(max_head=500))
 

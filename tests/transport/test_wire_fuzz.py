@@ -141,7 +141,7 @@ def read(parts: Sequence[bytes], *, clean: bool) -> tuple[object, ...]:
 )
 @settings(max_examples=5 * PROFILE.max_examples)
 @example(OK + b"content-length: 0\r\n\r\n", 0, True)
-def test_an_answer_is_the_same_however_it_is_split(data: bytes, seed: int, clean: bool) -> None:
+def test_splits_change_nothing(data: bytes, seed: int, clean: bool) -> None:
     whole = read([data], clean=clean)
     split = read(pieces(data, seed), clean=clean)
     # How much of a body came before what is no body depends on the split, and is no answer's.
@@ -150,7 +150,7 @@ def test_an_answer_is_the_same_however_it_is_split(data: bytes, seed: int, clean
 
 @given(well_formed(), st.integers(0, 2**32))
 @settings(max_examples=3 * PROFILE.max_examples)
-def test_what_is_well_formed_is_read_as_h11_reads_it(data: bytes, seed: int) -> None:
+def test_valid_responses_match_h11(data: bytes, seed: int) -> None:
     ours = ResponseReader()
     body = b"".join(ours.feed(part) for part in pieces(data, seed))
     ours.end(clean=True)
@@ -239,7 +239,7 @@ async def converse(parts: Sequence[bytes], *, by_reset: bool, done: bytes) -> No
     st.sampled_from([b"", b"a", b"\n"]),
 )
 @settings(max_examples=3 * PROFILE.max_examples, suppress_health_check=[HealthCheck.too_slow])
-def test_any_bytes_over_a_socket_are_an_answer_or_a_typed_error(
+def test_any_bytes_give_typed_outcome(
     data: bytes, seed: int, by_reset: bool, epoll: bool, done: bytes
 ) -> None:
     async def main() -> None:

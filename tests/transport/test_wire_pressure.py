@@ -68,7 +68,7 @@ class Narrow(ByteCollector):
 
 
 @pytest.mark.parametrize("make", [EpollReactor, WaitReactor])
-async def test_a_full_sink_stops_the_reading_and_room_goes_on(
+async def test_full_sink_pauses_reading(
     make: Callable[[], EpollReactor | WaitReactor],
 ) -> None:
     use_reactor(make())
@@ -89,7 +89,7 @@ async def test_a_full_sink_stops_the_reading_and_room_goes_on(
         assert connections(exchange).idle == 1
 
 
-async def test_a_sink_may_be_full_time_and_again() -> None:
+async def test_sink_may_fill_repeatedly() -> None:
     async with WireServer([ask, SIZED_BIG, BIG]) as server, opened() as exchange:
 
         class Breathing(ByteCollector):
@@ -108,7 +108,7 @@ async def test_a_sink_may_be_full_time_and_again() -> None:
         assert (len(sink.body), sink.waited) == (len(BIG), 3)
 
 
-async def test_what_came_with_the_head_waits_for_a_sink_that_is_full_at_once() -> None:
+async def test_early_body_waits_for_full_sink() -> None:
     async with WireServer([ask, HELLO]) as server, opened() as exchange:
         sink = Narrow(0).narrow()
         async with trio.open_nursery() as nursery:
@@ -120,7 +120,7 @@ async def test_what_came_with_the_head_waits_for_a_sink_that_is_full_at_once() -
         assert sink.body == b"hello"
 
 
-async def test_a_sink_that_is_done_with_what_it_was_late_to_take_ends_the_exchange() -> None:
+async def test_late_finished_sink_ends_exchange() -> None:
     # The peer sends no more, and does not end its answer.
     script: list[Step] = [ask, OK + b"content-length: 9\r\n\r\nhello"]
     async with WireServer(script) as server, opened() as exchange:
@@ -140,7 +140,7 @@ async def test_a_sink_that_is_done_with_what_it_was_late_to_take_ends_the_exchan
         assert sink.body == b"hello"
 
 
-async def test_a_sink_that_is_full_again_with_what_it_was_late_to_take_is_not_fed() -> None:
+async def test_full_again_sink_is_not_fed() -> None:
     script: list[Step] = [ask, *apart(OK + b"content-length: 4\r\n\r\nabcd", 41)]
     async with WireServer(script) as server, opened() as exchange:
 
@@ -165,7 +165,7 @@ async def test_a_sink_that_is_full_again_with_what_it_was_late_to_take_is_not_fe
         assert not sink.fed_while_full
 
 
-async def test_a_paused_socket_whose_peer_resets_wakes_nobody_and_is_told_afterwards() -> None:
+async def test_reset_while_paused_is_reported_later() -> None:
     reactor = CountingReactor()
     use_reactor(reactor)
     cut = trio.Event()
@@ -195,7 +195,7 @@ async def test_a_paused_socket_whose_peer_resets_wakes_nobody_and_is_told_afterw
         assert closed(connections(exchange)) == {"peer": 1}
 
 
-async def test_what_the_kernel_holds_of_an_ended_answer_is_read_after_the_pause() -> None:
+async def test_kernel_buffer_is_read_after_pause() -> None:
     script: list[Step] = [ask, *apart(HELLO, len(HELLO) - 2), close]
     async with WireServer(script) as server, opened() as exchange:
         sink = Narrow(1).narrow()
@@ -220,7 +220,7 @@ async def test_cancelling_a_paused_exchange_closes_its_connection() -> None:
         assert closed(connections(exchange)) == {"cancel": 1}
 
 
-async def test_closing_the_exchange_while_one_is_paused_is_told_after_the_pause() -> None:
+async def test_close_while_paused_is_reported_later() -> None:
     async with WireServer([ask, SIZED_BIG, BIG]) as server, opened() as exchange:
         sink = Narrow(1).narrow()
 
@@ -244,7 +244,7 @@ def has_end(body: bytes) -> bool:
     return b"[DONE]" in body
 
 
-async def test_the_rest_behind_the_end_is_drained_and_the_connection_used_again() -> None:
+async def test_remainder_is_drained_and_connection_reused() -> None:
     rest = trio.Event()
     chunked = OK + b"transfer-encoding: chunked\r\n\r\n6\r\n[DONE]\r\n"
     script: list[Step] = [ask, chunked, until(rest), b"1\r\n\n\r\n0\r\n\r\n", ask, AGAIN]
@@ -260,7 +260,7 @@ async def test_the_rest_behind_the_end_is_drained_and_the_connection_used_again(
         assert server.connections == 1
 
 
-async def test_a_drain_whose_end_is_there_and_unread_serves_the_next_request() -> None:
+async def test_drained_connection_serves_next_request() -> None:
     chunked = OK + b"transfer-encoding: chunked\r\n\r\n6\r\n[DONE]\r\n"
     async with WireServer([ask, chunked, ask, AGAIN]) as server, opened() as exchange:
         await exchange.exchange(post(server), ByteCollector(done_when=has_end))
@@ -277,7 +277,7 @@ async def test_a_drain_whose_end_is_there_and_unread_serves_the_next_request() -
     ],
     ids=["too much", "too late"],
 )
-async def test_a_rest_that_is_too_long_or_too_late_is_cut_off(
+async def test_long_or_late_remainder_is_cut(
     rest: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not rest:
@@ -298,9 +298,7 @@ async def test_a_rest_that_is_too_long_or_too_late_is_cut_off(
     [(b"zz\r\n", beat, "fault"), (b"", close, "peer"), (b"", reset, "peer")],
     ids=["no chunk", "the end", "a reset"],
 )
-async def test_a_rest_that_is_broken_is_nobodys_business(
-    rest: bytes, end: Step, reason: str
-) -> None:
+async def test_broken_remainder_is_ignored(rest: bytes, end: Step, reason: str) -> None:
     chunked = OK + b"transfer-encoding: chunked\r\n\r\n6\r\n[DONE]\r\n"
     async with (
         WireServer([ask, chunked, beat, rest, end], [ask, AGAIN]) as server,
@@ -313,7 +311,7 @@ async def test_a_rest_that_is_broken_is_nobodys_business(
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_a_drain_of_an_answer_until_the_end_ends_with_the_connection() -> None:
+async def test_unsized_drain_ends_with_connection() -> None:
     script: list[Step] = [ask, OK + b"\r\n[DONE]", beat, b"\n", close]
     async with WireServer(script) as server, opened() as exchange:
         await exchange.exchange(post(server), ByteCollector(done_when=has_end))
@@ -322,7 +320,7 @@ async def test_a_drain_of_an_answer_until_the_end_ends_with_the_connection() -> 
         assert closed(connections(exchange)) == {"peer": 1}
 
 
-async def test_a_sink_that_is_done_with_the_head_is_fed_nothing() -> None:
+async def test_sink_done_at_head_gets_nothing() -> None:
     class HeadOnly(ByteCollector):
         @property
         def done(self) -> bool:
@@ -336,7 +334,7 @@ async def test_a_sink_that_is_done_with_the_head_is_fed_nothing() -> None:
         assert server.connections == 1
 
 
-async def test_closing_the_exchange_closes_what_is_being_drained() -> None:
+async def test_close_ends_draining_connections() -> None:
     answer = OK + b"content-length: 9\r\n\r\n[DONE]"
     async with WireServer([ask, answer]) as server:
         async with opened() as exchange:
@@ -373,7 +371,7 @@ class AtRoom(ByteCollector):
 
 
 @pytest.mark.parametrize("make", [AtHead, AtBody, AtRoom])
-async def test_what_a_sink_raises_comes_out_and_the_connection_is_closed(
+async def test_sink_error_closes_connection(
     make: type[ByteCollector],
 ) -> None:
     unfinished: list[Step] = [ask, OK + b"content-length: 9\r\n\r\nhello"]
@@ -386,7 +384,7 @@ async def test_what_a_sink_raises_comes_out_and_the_connection_is_closed(
 
 
 @pytest.mark.parametrize("make", [AtHead, AtBody, AtRoom])
-async def test_what_a_sink_raises_at_a_whole_answer_leaves_the_connection(
+async def test_sink_error_after_response_keeps_connection(
     make: type[ByteCollector],
 ) -> None:
     async with WireServer([ask, HELLO, ask, AGAIN]) as server, opened() as exchange:
@@ -396,7 +394,7 @@ async def test_what_a_sink_raises_at_a_whole_answer_leaves_the_connection(
         assert server.connections == 1
 
 
-async def test_a_sink_that_fails_late_with_what_was_held_closes_the_connection() -> None:
+async def test_late_sink_error_closes_connection() -> None:
     class LateFailure(Narrow):
         def feed(self, data: bytes) -> None:
             raise Refused

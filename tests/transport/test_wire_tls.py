@@ -60,7 +60,7 @@ def to_localhost(server: WireServer) -> HttpRequest:
 
 @pytest.mark.parametrize("reactor", [EpollReactor, WaitReactor])
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_an_endpoint_that_is_trusted_is_asked_over_one_connection(
+async def test_trusted_endpoint_uses_one_connection(
     version: ssl.TLSVersion, reactor: type[EpollReactor | WaitReactor]
 ) -> None:
     use_reactor(reactor())
@@ -77,7 +77,7 @@ async def test_an_endpoint_that_is_trusted_is_asked_over_one_connection(
         assert server.connections == 1
 
 
-async def test_a_name_is_checked_as_well_as_an_address() -> None:
+async def test_name_and_address_are_verified() -> None:
     async with (
         WireServer([ask, HELLO], tls=serving("localhost")) as server,
         opened(ssl_context=trusting()) as exchange,
@@ -96,7 +96,7 @@ async def test_a_name_is_checked_as_well_as_an_address() -> None:
     ],
     ids=["wrong host", "expired", "of nobody"],
 )
-async def test_an_endpoint_that_is_not_trusted_gets_no_request(
+async def test_untrusted_endpoint_gets_no_request(
     context: Callable[[], ssl.SSLContext], message: str
 ) -> None:
     before = descriptors()
@@ -114,7 +114,7 @@ async def test_an_endpoint_that_is_not_trusted_gets_no_request(
     assert descriptors().keys() == before.keys()
 
 
-async def test_an_address_that_is_not_in_the_certificate_is_refused() -> None:
+async def test_uncertified_address_is_refused() -> None:
     async with (
         WireServer([ask], tls=serving("localhost")) as server,
         opened(ssl_context=trusting()) as exchange,
@@ -123,7 +123,7 @@ async def test_an_address_that_is_not_in_the_certificate_is_refused() -> None:
             await body_of(exchange, server)
 
 
-async def test_by_default_no_authority_of_ones_own_is_trusted() -> None:
+async def test_private_authorities_are_untrusted_by_default() -> None:
     async with WireServer([ask], tls=serving()) as server, opened() as exchange:
         with pytest.raises(ProviderConnectError, match="the certificate was rejected"):
             await body_of(exchange, server)
@@ -132,7 +132,7 @@ async def test_by_default_no_authority_of_ones_own_is_trusted() -> None:
 # --- handshakes that fail -------------------------------------------------------------------------
 
 
-async def test_versions_that_do_not_meet_are_a_connect_error() -> None:
+async def test_incompatible_versions_are_connect_error() -> None:
     old = trusting()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     async with (
@@ -152,9 +152,7 @@ async def test_versions_that_do_not_meet_are_a_connect_error() -> None:
     ],
     ids=["plain HTTP", "closes", "resets"],
 )
-async def test_a_peer_that_speaks_no_tls_is_a_connect_error(
-    script: list[Step], message: str
-) -> None:
+async def test_non_tls_peer_is_connect_error(script: list[Step], message: str) -> None:
     async with WireServer(script) as server, opened(ssl_context=trusting()) as exchange:
         request = HttpRequest(server.url.replace("http:", "https:"), {}, b"")
         with pytest.raises(ProviderConnectError, match=message):
@@ -162,7 +160,7 @@ async def test_a_peer_that_speaks_no_tls_is_a_connect_error(
         await server.wait_gone(1)
 
 
-async def test_a_handshake_that_stalls_ends_at_the_connect_deadline() -> None:
+async def test_stalled_handshake_hits_connect_deadline() -> None:
     before = descriptors()
     async with (
         WireServer([]) as server,
@@ -201,7 +199,7 @@ async def test_records_may_come_in_pieces(drip: int) -> None:
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_an_answer_may_end_with_the_connection_if_tls_says_so() -> None:
+async def test_tls_end_may_end_response() -> None:
     async with (
         WireServer([ask, OK + b"\r\nhello", goodbye], [ask, AGAIN], tls=serving()) as server,
         opened(ssl_context=trusting()) as exchange,
@@ -212,7 +210,7 @@ async def test_an_answer_may_end_with_the_connection_if_tls_says_so() -> None:
 
 @pytest.mark.parametrize("end", [close, reset])
 @pytest.mark.parametrize("answer", [OK + b"\r\nhello", HELLO[:-1], HELLO[:9], b""])
-async def test_an_answer_that_is_cut_off_is_a_connect_error(answer: bytes, end: Step) -> None:
+async def test_truncated_tls_response_is_error(answer: bytes, end: Step) -> None:
     # Whoever stands between could cut it there: TLS itself did not end.
     async with (
         WireServer([ask, answer, beat, end], [ask, AGAIN], tls=serving()) as server,
@@ -239,7 +237,7 @@ async def test_what_is_no_record_breaks_the_connection() -> None:
 
 
 @pytest.mark.parametrize("end", [goodbye, close, reset])
-async def test_an_idle_connection_that_ends_is_not_used_again(end: Step) -> None:
+async def test_ended_idle_connection_is_discarded(end: Step) -> None:
     leave = trio.Event()
     async with (
         WireServer([ask, HELLO, until(leave), end], [ask, AGAIN], tls=serving()) as server,
@@ -291,7 +289,7 @@ async def test_tls_is_answered_amid_an_answer() -> None:
         assert server.connections == 1
 
 
-async def test_tls_is_answered_after_the_record_that_is_being_sent() -> None:
+async def test_tls_reply_waits_for_current_record() -> None:
     server_context, client_context = asked_later()
     wait = b"HTTP/1.1 100 Continue\r\n\r\n"
     script: list[Step] = [ask_head, beat, demand, wait, beat, ask_rest(len(CONTENT)), HELLO]

@@ -42,7 +42,7 @@ CHOICES = ("yes", "session", "always", "no")
         ("/2", Say("/2")),
     ],
 )
-def test_a_line_is_something_to_say_or_a_command(text: str, line: object) -> None:
+def test_line_is_a_prompt_or_command(text: str, line: object) -> None:
     assert parse(text) == line
 
 
@@ -57,14 +57,14 @@ def test_a_line_is_something_to_say_or_a_command(text: str, line: object) -> Non
         ("/save", "/save requires FILE"),
     ],
 )
-def test_a_mistake_names_the_nearest_command_or_what_is_missing(text: str, message: str) -> None:
+def test_mistake_names_nearest_command_or_missing_argument(text: str, message: str) -> None:
     found = parse(text)
     assert isinstance(found, Mistake)
     assert message in found.message
 
 
 @given(st.text())
-def test_any_text_means_something_and_no_word_is_lost(text: str) -> None:
+def test_any_text_parses_without_losing_words(text: str) -> None:
     found = parse(text)
     if isinstance(found, Say):
         assert found.text in text
@@ -77,7 +77,7 @@ def test_every_command_is_in_the_help() -> None:
     assert set(COMMANDS) == set(Name)
 
 
-def test_a_count_is_a_number_of_at_least_one() -> None:
+def test_count_is_a_positive_number() -> None:
     assert (count_of("", 1), count_of("12", 1)) == (1, 12)
     for wrong in ("0", "-1", "1.5", "two", "1_0", "²", "٣", "9" * 40):
         assert isinstance(count_of(wrong, 1), Mistake), wrong
@@ -107,7 +107,7 @@ def test_a_switch_is_turned_or_set() -> None:
         ("²", None),
     ],
 )
-def test_a_choice_is_meant_by_its_beginning_or_its_number(text: str, choice: str | None) -> None:
+def test_choice_matches_by_prefix_or_number(text: str, choice: str | None) -> None:
     assert read_choice(text, CHOICES) == choice
 
 
@@ -117,6 +117,6 @@ def test_what_could_mean_two_choices_means_none() -> None:
     assert read_choice("x", ("X", "x")) is None
 
 
-def test_without_choices_any_text_that_says_something_is_an_answer() -> None:
+def test_free_answer_needs_some_text() -> None:
     assert read_choice(" blue ", ()) == "blue"
     assert read_choice("  ", ()) is None

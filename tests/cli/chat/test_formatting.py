@@ -27,7 +27,7 @@ JSON = st.recursive(
 
 @given(st.text())
 @example("\u202a\u202e\u2066\u2069\x1b\x9b\r\x7f")
-def test_nothing_that_is_shown_does_more_than_show(text: str) -> None:
+def test_shown_text_has_no_control_characters(text: str) -> None:
     for character in clean(text):
         assert character in "\n\t" or unicodedata.category(character) != "Cc"
         assert not "\u202a" <= character <= "\u202e"
@@ -35,7 +35,7 @@ def test_nothing_that_is_shown_does_more_than_show(text: str) -> None:
 
 
 @given(st.text(), st.integers(4, 50))
-def test_one_line_is_one_line_of_that_size(text: str, size: int) -> None:
+def test_preview_is_one_bounded_line(text: str, size: int) -> None:
     line = on_one_line(text, size)
     assert len(line) <= size
     assert line.splitlines() in ([line], []) or "\u2028" in line or "\u2029" in line
@@ -62,7 +62,7 @@ def test_a_call_reads_as_it_was_made() -> None:
     assert (len(huge), huge[-6:]) == (200, "xxx...")
 
 
-def test_json_that_is_nested_too_deeply_is_not_shown() -> None:
+def test_deeply_nested_json_is_not_shown() -> None:
     deep: JsonValue = []
     for _ in range(100_000):
         deep = [deep]
@@ -71,7 +71,7 @@ def test_json_that_is_nested_too_deeply_is_not_shown() -> None:
     assert len(json_text(many, 50)) < 60
 
 
-def test_a_result_is_shown_in_part_and_the_rest_is_counted() -> None:
+def test_long_result_is_shown_in_part() -> None:
     assert list(result_lines("", 3)) == []
     assert list(result_lines("a\nb", 3)) == ["a", "b"]
     assert list(result_lines("a\nb\nc\n", 3)) == ["a", "b", "c"]
@@ -85,7 +85,7 @@ def test_a_result_is_shown_in_part_and_the_rest_is_counted() -> None:
 
 
 @given(st.text(), st.integers(1, 5))
-def test_a_result_never_has_more_lines_than_that(text: str, most: int) -> None:
+def test_result_has_bounded_lines(text: str, most: int) -> None:
     lines = list(result_lines(text, most))
     assert len(lines) <= most + 1
     assert all("\n" not in line for line in lines)
@@ -103,7 +103,7 @@ def test_a_result_never_has_more_lines_than_that(text: str, most: int) -> None:
         (125.0, "2 min 5 s"),
     ],
 )
-def test_a_duration_is_told_in_its_own_unit(seconds: float, text: str) -> None:
+def test_duration_has_a_fitting_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 

@@ -12,7 +12,7 @@ def loaded(path: Path | None) -> list[str]:
     return list(InputHistory(path).load_history_strings())
 
 
-def test_lines_are_kept_for_their_user_alone_and_come_newest_first(tmp_path: Path) -> None:
+def test_history_is_private_and_newest_first(tmp_path: Path) -> None:
     path = tmp_path / "made/here/input.jsonl"
     history = InputHistory(path)
     for line in ("one", "two\nlines 日本\ud800", "  private", "", " \n", "three", "three"):
@@ -23,7 +23,7 @@ def test_lines_are_kept_for_their_user_alone_and_come_newest_first(tmp_path: Pat
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_that_is_damaged_or_cannot_be_used_is_done_without(tmp_path: Path) -> None:
+def test_damaged_history_file_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "input.jsonl"
     path.write_bytes(b'"one"\n{\n3\n\xff\n""\n"two"')
     assert loaded(path) == ["two", "one"]
@@ -42,7 +42,7 @@ def test_old_lines_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["input.jsonl"]
 
 
-def test_it_is_kept_where_programs_keep_their_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_lives_in_the_state_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     found = history_path({"XDG_STATE_HOME": "/state"})
     assert found == Path("/state/agent-actors/chat-input.jsonl")
     monkeypatch.setattr(Path, "home", lambda: Path("/somewhere"))

@@ -155,7 +155,7 @@ async def test_commands_tell_what_they_look_at() -> None:
     )
 
 
-async def test_what_was_changed_holds_for_the_next_turn() -> None:
+async def test_changed_setting_applies_to_next_turn() -> None:
     lines = ["/model", "/model other", "/thinking maybe", "/thinking", "one", "", "/tolls"]
     ui = FakeUI(lines)
     held = await hold(ui, ["First."])
@@ -183,7 +183,7 @@ async def test_prompts_are_taken_back_one_by_one() -> None:
     assert [m.content for m in held.model.requests[2].messages] == ["three"]
 
 
-async def test_a_conversation_is_saved_to_a_new_file_only(tmp_path: Path) -> None:
+async def test_conversation_is_saved_to_new_file_only(tmp_path: Path) -> None:
     target = tmp_path / "talk"
     lines = [
         f"/save {target}.md",
@@ -222,7 +222,7 @@ class FailingStore(MemoryStore):
         return await super().export(session_id, after_seq=after_seq)
 
 
-async def test_a_store_that_fails_is_told_and_the_chat_goes_on() -> None:
+async def test_store_failure_is_shown_and_chat_continues() -> None:
     ui = FakeUI(["/tokens", "/model"], can_ask=False)
     assert (await hold(ui, store=FailingStore(), session_id="s")).status == 1
     failed, model = ui.messages
@@ -231,7 +231,7 @@ async def test_a_store_that_fails_is_told_and_the_chat_goes_on() -> None:
     assert model.text == "model: scripted"
 
 
-async def test_ctrl_c_leaves_only_when_it_was_pressed_twice() -> None:
+async def test_second_ctrl_c_leaves() -> None:
     ui = FakeUI([Interrupted(dropped=True), Interrupted(), "/model", Interrupted()])
     ui.lines = [*ui.lines, Interrupted(dropped=True), Interrupted(), Interrupted(), "never"]
     await hold(ui)
@@ -239,7 +239,7 @@ async def test_ctrl_c_leaves_only_when_it_was_pressed_twice() -> None:
     assert ui.texts.count("Ctrl-C again leaves") == 3
 
 
-async def test_how_to_go_on_is_told_at_the_end_and_at_the_beginning() -> None:
+async def test_start_and_end_show_resume_command() -> None:
     ui = FakeUI(["one"])
     await hold(ui, ["First."], store_path="x.db", session_id="tea")
     assert ui.texts[1] == "new session tea"
@@ -261,7 +261,7 @@ def results(held: Held) -> list[object]:
     return [block.content for block in blocks if isinstance(block, ToolResultBlock)]
 
 
-async def test_the_models_own_questions_say_that_they_are_its_own() -> None:
+async def test_model_questions_are_marked_as_such() -> None:
     turns = [asks("Allow rm?\x1b[2J", "yes", "session", "always", "no"), asks("Name?"), "So."]
     ui = FakeUI(["go"], ["maybe", "2", "", " Ada "])
     held = await hold(ui, turns, tools=[ask_user_question])
@@ -273,7 +273,7 @@ async def test_the_models_own_questions_say_that_they_are_its_own() -> None:
     assert results(held) == ["session", "Ada"]
 
 
-async def test_the_end_of_the_input_is_a_no() -> None:
+async def test_end_of_input_denies() -> None:
     calls = [call("take_note", {"text": "x"})]
     ui = FakeUI(["go"], [End()])
     held = await hold(ui, [calls, "So."], tools=demo_tools())
@@ -288,7 +288,7 @@ async def last() -> str:
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-async def test_a_question_that_is_over_is_put_away(
+async def test_closed_question_is_removed(
     goes_on: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock
@@ -301,7 +301,7 @@ async def test_a_question_that_is_over_is_put_away(
     assert results(held)[0] == "the call was not permitted: nobody answered within 5 s"
 
 
-async def test_an_answer_that_comes_too_late_changes_nothing(
+async def test_late_answer_has_no_effect(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock
@@ -314,7 +314,7 @@ async def test_an_answer_that_comes_too_late_changes_nothing(
     assert results(held)[:1] == ["the call was not permitted: nobody answered within 5.1 s"]
 
 
-async def test_questions_of_runs_that_tools_start_are_asked_too(
+async def test_nested_runs_ask_questions_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock
@@ -339,7 +339,7 @@ async def test_questions_of_runs_that_tools_start_are_asked_too(
 # Ctrl-C, and streams that nobody reads.
 
 
-async def test_the_first_ctrl_c_interrupts_and_one_after_the_warning_despairs(
+async def test_second_ctrl_c_warns_third_gives_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     del autojump_clock
@@ -380,7 +380,7 @@ async def test_the_first_ctrl_c_interrupts_and_one_after_the_warning_despairs(
 
 
 @pytest.mark.parametrize("answers", [(), ("y",), (BrokenPipeError(),)])
-async def test_a_stream_that_nobody_reads_ends_the_chat_with_its_error(
+async def test_unread_stream_ends_chat_with_error(
     answers: tuple[str | Exception, ...], autojump_clock: trio.testing.MockClock
 ) -> None:
     del autojump_clock

@@ -10,7 +10,7 @@ from agent_actors.testing import ScriptedEndpoint, call, hang, reply, say, statu
 from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
-async def test_each_line_gets_its_answer_and_nothing_else_is_on_stdout() -> None:
+async def test_stdout_contains_only_answers() -> None:
     async with ScriptedEndpoint([reply(think("Hm."), say("One")), "日本 2\n"]) as endpoint:
         ended = await agent_actors(
             "chat", *at(endpoint), "--show-thinking", stdin="first\n\nzwölf".encode()
@@ -20,7 +20,7 @@ async def test_each_line_gets_its_answer_and_nothing_else_is_on_stdout() -> None
     assert [r.last_content for r in endpoint.requests] == ["first", "zwölf"]
 
 
-async def test_commands_answer_too_and_two_slashes_say_one() -> None:
+async def test_commands_answer_and_double_slash_escapes() -> None:
     lines = b"/model other\n//model\n/tokens\n/history 1\n/rewind\n/history\n/quit\nnever\n"
     async with ScriptedEndpoint(["ChatMessage."]) as endpoint:
         ended = await agent_actors("chat", *at(endpoint), stdin=lines)
@@ -40,7 +40,7 @@ async def test_commands_answer_too_and_two_slashes_say_one() -> None:
     assert (request.model, request.last_content) == ("other", "/model")
 
 
-async def test_an_error_is_told_the_chat_goes_on_and_the_status_says_so() -> None:
+async def test_error_is_shown_and_sets_status() -> None:
     async with ScriptedEndpoint([status(401, "no\x1b[2J key"), say("Fine.")]) as endpoint:
         ended = await agent_actors("chat", *at(endpoint), stdin=b"one\ntwo\n/quti\n")
 
@@ -52,14 +52,14 @@ async def test_an_error_is_told_the_chat_goes_on_and_the_status_says_so() -> Non
 
 
 @pytest.mark.parametrize("line", [b"/quti", b"/rewind", b"/save", b"/save x.txt", b"/history x"])
-async def test_a_line_that_means_nothing_is_an_error_to_a_script(line: bytes) -> None:
+async def test_meaningless_line_fails_in_a_script(line: bytes) -> None:
     async with ScriptedEndpoint(["Fine."]) as endpoint:
         ended = await agent_actors("chat", *at(endpoint), stdin=line + b"\none\n")
     assert (ended.status, ended.out) == (1, "Fine.\n")
     assert ended.err.startswith("error: ")
 
 
-async def test_what_the_environment_names_need_not_be_said(tmp_path: Path) -> None:
+async def test_environment_variables_supply_defaults(tmp_path: Path) -> None:
     async with ScriptedEndpoint(["One.", "Two."]) as endpoint:
         env = {
             "AGENT_ACTORS_PROVIDER": "vllm",
@@ -81,7 +81,7 @@ async def test_a_blank_variable_names_no_provider(command: tuple[str, ...]) -> N
     assert (ended.status, ended.out) == (0, "One.\n")
 
 
-async def test_where_nobody_can_be_asked_the_answer_is_no() -> None:
+async def test_unanswerable_question_is_denied() -> None:
     calls = [call("take_note", {"text": "x"}), call("calculate", {"formula": "2*3"})]
     async with ScriptedEndpoint([calls, "So.", "You said y."]) as endpoint:
         ended = await agent_actors("chat", *at(endpoint), "--demo-tools", stdin=b"note\ny\n")
@@ -94,7 +94,7 @@ async def test_where_nobody_can_be_asked_the_answer_is_no() -> None:
     assert results == ["the call was not permitted: no person can be asked", "6"]
 
 
-async def test_ctrl_c_ends_it_in_order_with_status_130() -> None:
+async def test_ctrl_c_exits_with_status_130() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint([reply(say("One "), hang())]) as endpoint,
@@ -138,7 +138,7 @@ async def test_it_ends_silently_when_nobody_reads() -> None:
         (("--temperature", "hot"), "temperature"),
     ],
 )
-async def test_what_cannot_work_is_one_line_and_status_2(
+async def test_unusable_configuration_exits_with_status_2(
     arguments: tuple[str, ...], error: str
 ) -> None:
     ended = await agent_actors(
@@ -150,7 +150,7 @@ async def test_what_cannot_work_is_one_line_and_status_2(
     assert ended.err.count("\n") == 1
 
 
-async def test_without_an_endpoint_it_says_what_to_pass() -> None:
+async def test_missing_endpoint_names_the_option() -> None:
     ended = await agent_actors("chat")
     assert ended.status == 2
     assert "pass --base-url URL or --provider NAME" in ended.err

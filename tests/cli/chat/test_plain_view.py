@@ -50,7 +50,7 @@ def streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Stream
         yield Streams(PlainUI(), out, err)
 
 
-async def test_what_was_withheld_comes_whole_and_what_was_shown_comes_once(
+async def test_withheld_text_is_printed_once(
     streams: Streams,
 ) -> None:
     ui = streams.ui

@@ -25,7 +25,7 @@ from tests.cli.chat.helpers import chatting, next_prompt
 NOTE = [call("take_note", {"text": "buy tea"})]
 
 
-async def test_a_conversation_is_shown_and_ends_with_quit(tmp_path: Path) -> None:
+async def test_conversation_ends_with_quit(tmp_path: Path) -> None:
     first = reply(say("Hello **you**.\n\n- one\n- two\n\nDone.", chunks=12), usage(12, 34))
     async with (
         ScriptedEndpoint([first, "Again."]) as endpoint,
@@ -45,7 +45,7 @@ async def test_a_conversation_is_shown_and_ends_with_quit(tmp_path: Path) -> Non
     assert [m["content"] for m in endpoint.requests[1].messages][0::2] == ["Hi", "More"]
 
 
-async def test_the_last_block_is_drawn_before_it_is_whole_and_the_rest_once(tmp_path: Path) -> None:
+async def test_unfinished_block_is_drawn_once(tmp_path: Path) -> None:
     shown, done = trio.Event(), trio.Event()
     script = reply(say("One *a*.\n\nTwo "), wait(shown), say("*b*"), wait(done), say("."))
     async with ScriptedEndpoint([script]) as endpoint, chatting(endpoint, tmp_path) as it:
@@ -60,7 +60,7 @@ async def test_the_last_block_is_drawn_before_it_is_whole_and_the_rest_once(tmp_
     assert it.written.count("One ") == 1
 
 
-async def test_a_call_is_asked_about_and_shown_with_its_result(tmp_path: Path) -> None:
+async def test_call_is_approved_and_shown_with_result(tmp_path: Path) -> None:
     calls = [*NOTE, call("calculate", {"formula": "6*7"})]
     async with (
         ScriptedEndpoint([calls, "Noted.", NOTE, "Noted too."]) as endpoint,
@@ -86,7 +86,7 @@ async def test_a_call_is_asked_about_and_shown_with_its_result(tmp_path: Path) -
     assert results == ["note 1 taken", "42"]
 
 
-async def test_what_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
+async def test_earlier_typing_does_not_answer_a_question(tmp_path: Path) -> None:
     typed = trio.Event()
     async with (
         ScriptedEndpoint([reply(say("Wait "), wait(typed), *NOTE), "Fine."]) as endpoint,
@@ -104,7 +104,7 @@ async def test_what_was_typed_before_a_question_does_not_answer_it(tmp_path: Pat
     assert "note 1 taken" not in it.screen.text
 
 
-async def test_ctrl_c_at_a_question_interrupts_the_turn(tmp_path: Path) -> None:
+async def test_ctrl_c_at_question_interrupts_turn(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint([NOTE, "Well."]) as endpoint,
         chatting(endpoint, tmp_path, "--demo-tools") as it,
@@ -121,7 +121,7 @@ async def test_ctrl_c_at_a_question_interrupts_the_turn(tmp_path: Path) -> None:
     assert roles == ["user", "assistant", "tool", "user"]
 
 
-async def test_ctrl_c_interrupts_an_answer_and_keeps_the_session(tmp_path: Path) -> None:
+async def test_ctrl_c_during_answer_keeps_session(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint([reply(say("One "), hang()), "Two."]) as endpoint,
         chatting(endpoint, tmp_path) as it,
@@ -144,7 +144,7 @@ async def test_ctrl_c_interrupts_an_answer_and_keeps_the_session(tmp_path: Path)
     assert [m["content"] for m in endpoint.requests[1].messages] == ["Count", "Go on"]
 
 
-async def test_ctrl_c_drops_the_line_and_the_next_one_asks_first(tmp_path: Path) -> None:
+async def test_ctrl_c_clears_line_then_asks(tmp_path: Path) -> None:
     async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
         it.type("half a line")
         await it.until("half a line")
@@ -160,7 +160,7 @@ async def test_ctrl_c_drops_the_line_and_the_next_one_asks_first(tmp_path: Path)
         assert await it.end() == 0
 
 
-async def test_the_last_prompt_is_taken_back_and_can_be_changed(tmp_path: Path) -> None:
+async def test_last_prompt_can_be_edited_again(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint(["First.", "Second.", "Third."]) as endpoint,
         chatting(endpoint, tmp_path) as it,
@@ -234,7 +234,7 @@ async def test_a_narrow_terminal_shows_wide_characters_whole(tmp_path: Path, wid
     assert shown.count("undWörter,") == 6
 
 
-async def test_an_answer_longer_than_the_screen_is_there_once(tmp_path: Path) -> None:
+async def test_long_answer_is_printed_once(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(60)]
     text = "```\n" + "\n".join(lines) + "\n```\nEnd."
     script = [reply(say(text, chunks=80, every=0.002))]
@@ -270,7 +270,7 @@ async def test_a_huge_result_is_shown_in_part(tmp_path: Path) -> None:
     assert "... (49,993 more lines)" in it.screen.text
 
 
-async def test_errors_of_the_endpoint_are_shown_and_the_chat_goes_on(tmp_path: Path) -> None:
+async def test_endpoint_error_is_shown_and_chat_continues(tmp_path: Path) -> None:
     refused = status(401, "bad \x1b[2Jkey")
     odd = reply(say("Hal"), think("?"), say("f\x1b[2J"))
     async with (
@@ -309,7 +309,7 @@ async def test_kill_gives_the_terminal_back(tmp_path: Path) -> None:
         await endpoint.wait_closed()
 
 
-async def test_kill_at_the_prompt_gives_the_terminal_back(tmp_path: Path) -> None:
+async def test_sigterm_at_prompt_restores_the_terminal(tmp_path: Path) -> None:
     async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
         it.process.send_signal(signal.SIGTERM)
         assert await it.end() == 128 + signal.SIGTERM
@@ -342,7 +342,7 @@ async def test_thoughts_are_shown_on_request(tmp_path: Path) -> None:
         await it.until("Let me see.\nYes.\n\nSo.")
 
 
-async def test_plain_at_a_terminal_has_no_escapes_and_still_asks(tmp_path: Path) -> None:
+async def test_plain_mode_has_no_escapes(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint(
             [NOTE, "Noted **so**.", hang_up(), reply(say("One "), hang())]
@@ -375,7 +375,7 @@ async def test_tab_completes_a_command(tmp_path: Path) -> None:
         await it.until("model: x/t")
 
 
-async def test_ctrl_c_again_ends_even_what_does_not_end(tmp_path: Path) -> None:
+async def test_repeated_ctrl_c_ends_stuck_turn(tmp_path: Path) -> None:
     (tmp_path / "stubborn_tools.py").write_text(
         "import trio\n"
         "from agent_actors import tool\n"
@@ -398,7 +398,7 @@ async def test_ctrl_c_again_ends_even_what_does_not_end(tmp_path: Path) -> None:
         assert it.is_cooked()
 
 
-async def test_an_interrupt_from_outside_at_a_question_is_ctrl_c(tmp_path: Path) -> None:
+async def test_sigint_at_question_acts_as_ctrl_c(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint([NOTE, "Well."]) as endpoint,
         chatting(endpoint, tmp_path, "--demo-tools") as it,
@@ -412,7 +412,7 @@ async def test_an_interrupt_from_outside_at_a_question_is_ctrl_c(tmp_path: Path)
         assert await it.end() == 0
 
 
-async def test_a_line_of_a_plain_terminal_goes_on_after_a_backslash(tmp_path: Path) -> None:
+async def test_backslash_continues_a_plain_line(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint(["Read."]) as endpoint,
         chatting(endpoint, tmp_path, "--plain") as it,
@@ -430,7 +430,7 @@ async def test_a_line_of_a_plain_terminal_goes_on_after_a_backslash(tmp_path: Pa
     assert endpoint.requests[0].last_content == "two\nthree"
 
 
-async def test_a_terminal_that_cannot_move_its_cursor_gets_plain_text(tmp_path: Path) -> None:
+async def test_dumb_terminal_gets_plain_text(tmp_path: Path) -> None:
     async with (
         ScriptedEndpoint(["**So**."]) as endpoint,
         chatting(endpoint, tmp_path, term="dumb") as it,

@@ -27,7 +27,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "chat_tools_here"
 
 
-def test_tools_functions_and_lists_of_both_are_loaded(module: str) -> None:
+def test_tools_functions_and_lists_are_loaded(module: str) -> None:
     assert [t.name for t in load_tools([f"{module}:made", f"{module}:plain"])] == ["made", "plain"]
     assert [t.name for t in load_tools([f"{module}:Holder.ALL"])] == ["made", "plain"]
 
@@ -66,7 +66,7 @@ def test_what_is_no_formula_is_refused(formula: str) -> None:
         evaluate(formula)
 
 
-async def test_notes_are_kept_as_long_as_the_chat_and_are_bounded() -> None:
+async def test_notes_are_bounded_and_last_one_chat() -> None:
     clock, calculate, read_notes, take_note = demo_tools(lambda: datetime(2030, 1, 2, tzinfo=UTC))
     assert await clock.execute({}) == "Wednesday, 2030-01-02 00:00:00 UTC"
     assert await calculate.execute({"formula": "2*3"}) == "6"

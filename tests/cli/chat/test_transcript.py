@@ -19,7 +19,7 @@ def options(model: ScriptedModel, tools: Sequence[Tool] = ()) -> AgentOptions:
     return AgentOptions(model="scripted", provider=model, tools=tuple(tools))
 
 
-async def test_what_was_taken_back_is_told_by_neither_history_nor_prompts() -> None:
+async def test_rewound_turns_are_absent_from_transcript() -> None:
     store = MemoryStore()
     model = ScriptedModel(["First.", "Second.", "Third."])
     async with open_runtime(store=store) as runtime:
@@ -40,7 +40,7 @@ async def test_what_was_taken_back_is_told_by_neither_history_nor_prompts() -> N
     assert [m.content for m in model.requests[2].messages] == ["one", "First.", "three"]
 
 
-async def test_a_conversation_is_told_with_calls_and_the_beginning_of_results() -> None:
+async def test_transcript_shows_calls_and_result_previews() -> None:
     store = MemoryStore()
     model = ScriptedModel([[call("calculate", {"formula": "6*7"})], "**42**, \x1b[2J."])
     async with open_runtime(store=store) as runtime:
@@ -69,7 +69,7 @@ async def test_a_conversation_is_told_with_calls_and_the_beginning_of_results() 
     )
 
 
-def test_nothing_is_told_of_an_empty_session_and_of_a_broken_one_an_error() -> None:
+def test_empty_session_is_silent_and_broken_fails() -> None:
     assert read_transcript(()).prompts == ()
     assert list(transcript_messages(Messages())) == []
     with pytest.raises(EventError):

@@ -74,7 +74,7 @@ RESULT = made(
 )
 
 
-def test_a_block_is_finished_when_the_next_one_begins() -> None:
+def test_next_block_finishes_the_previous_one() -> None:
     seen = Seen()
     assert seen.feed(say("One *a*.\n\nTw")) == []
     assert seen.live() == ["", "One a.", "", "Tw", "", "⠋ 1 s, Ctrl-C interrupts"]
@@ -86,14 +86,14 @@ def test_a_block_is_finished_when_the_next_one_begins() -> None:
     assert seen.live(2.1) == ["", "⠙ 2 s, Ctrl-C interrupts"]
 
 
-def test_an_answer_that_was_withheld_is_shown_when_it_is_whole() -> None:
+def test_withheld_response_is_shown_when_complete() -> None:
     seen = Seen()
     assert seen.feed(made(AssistantMessage, blocks=(TextBlock("One.\n\nTwo."),))) == [
         *("", "One.", "", "Two."),
     ]
 
 
-def test_a_call_runs_and_then_has_its_result() -> None:
+def test_call_line_becomes_its_result() -> None:
     seen = Seen()
     assert seen.feed(say("Look:"), USE) == ["", "Look:"]
     assert seen.live(3.0)[:2] == ["", '● find(q="tea")  2 s']
@@ -103,7 +103,7 @@ def test_a_call_runs_and_then_has_its_result() -> None:
     assert seen.feed(RESULT) == ["", '✓ find(q="tea")  200 ms', "  green", "  black"]
 
 
-def test_a_call_that_fails_or_never_ran_says_so() -> None:
+def test_failed_or_skipped_call_says_so() -> None:
     seen = Seen()
     refused = made(ToolResult, tool_use_id="c9", name="fi\x1bnd", content="", is_error=True)
     assert seen.feed(refused) == ["", "✗ fi\N{REPLACEMENT CHARACTER}nd"]
@@ -126,7 +126,7 @@ def test_thoughts_are_told_of_or_shown() -> None:
     assert seen.feed(say("So.")) == ["Yes"]
 
 
-def test_an_answer_that_begins_anew_drops_what_is_not_finished() -> None:
+def test_restarted_response_drops_unfinished_text() -> None:
     seen = Seen()
     told = seen.feed(say("Hal"), made(AttemptRestarted, attempt=2, reason="reset\x07"))
     assert told == ["", "note: the response was restarted: reset\N{REPLACEMENT CHARACTER}"]
@@ -145,7 +145,7 @@ def test_an_end_before_the_end_says_why() -> None:
     assert Seen().feed(end("interrupted"))[1].startswith("note: interrupted;")
 
 
-def test_calls_below_a_text_that_goes_on_stand_apart_from_it() -> None:
+def test_calls_stay_apart_from_continuing_text() -> None:
     seen = Seen()
     seen.feed(USE, say("Meanwhile"))
     assert seen.live()[:4] == ["", "Meanwhile", "", '● find(q="tea")  0 s']

@@ -36,7 +36,7 @@ class Feeding:
 ASKED = HttpRequest("http://x", {}, b"")
 
 
-async def test_a_copy_is_kept_while_the_reader_reads() -> None:
+async def test_capture_keeps_copy_while_reader_reads() -> None:
     exchange = CapturingExchange(Feeding(b"one ", b"two"))
     sink = ByteCollector()
     await exchange.exchange(ASKED, sink)
@@ -47,7 +47,7 @@ async def test_a_copy_is_kept_while_the_reader_reads() -> None:
     assert bytes(exchange.last.body) == sink.body == b"one two"
 
 
-async def test_a_reader_that_has_enough_gets_no_more_but_the_end_is_kept() -> None:
+async def test_satisfied_reader_keeps_only_the_end() -> None:
     inner = Feeding(b"data: a\n\n", b"data: b\n\n", b"data: [DONE]\n\n", b"data: late\n\n")
     exchange = CapturingExchange(inner)
     sink = ByteCollector(done_when=lambda body: b"a" in body)
@@ -80,7 +80,7 @@ async def test_a_reader_without_room_is_waited_for() -> None:
     assert sink.body == b"one"
 
 
-async def test_a_document_is_fetched_and_the_rest_is_passed_on() -> None:
+async def test_document_is_captured_and_forwarded() -> None:
     inner = Feeding(b"{}")
     exchange = CapturingExchange(inner)
 
@@ -91,7 +91,7 @@ async def test_a_document_is_fetched_and_the_rest_is_passed_on() -> None:
     assert inner.closed == 1
 
 
-async def test_the_watch_counts_what_an_agent_would_see(
+async def test_timings_count_visible_deltas(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     watch = Stopwatch()

@@ -14,7 +14,7 @@ from tests.cli.doctor.helpers import KEY, good
 from tests.cli.helpers import PATIENCE, PROGRAM, agent_actors, at, environment, running
 
 
-async def test_a_usable_endpoint_ends_with_status_0_and_plain_lines() -> None:
+async def test_usable_endpoint_exits_with_status_0() -> None:
     async with ScriptedEndpoint(good) as endpoint:
         ended = await agent_actors("doctor", *at(endpoint))
 
@@ -24,7 +24,7 @@ async def test_a_usable_endpoint_ends_with_status_0_and_plain_lines() -> None:
     assert "works   * tool call       get_weather(" in ended.out
 
 
-async def test_json_is_one_object_and_the_key_is_in_none_of_it() -> None:
+async def test_json_is_one_object_without_key() -> None:
     async with ScriptedEndpoint(good) as endpoint:
         ended = await agent_actors(
             "doctor", *at(endpoint), "--json", env={"AGENT_ACTORS_API_KEY": KEY}
@@ -46,7 +46,7 @@ async def test_a_dead_port_ends_with_status_1() -> None:
     assert "missing: reachable, answer, tool call, tool result.\n" in ended.out
 
 
-async def test_on_a_terminal_it_shows_what_it_tries_and_then_tables() -> None:
+async def test_terminal_shows_probes_then_tables() -> None:
     ours, theirs = pty.openpty()
     shown = bytearray()
     try:
@@ -82,7 +82,7 @@ async def _keep_reading(descriptor: int, shown: bytearray) -> None:
             shown += os.read(descriptor, 65_536)
 
 
-async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
+async def test_ctrl_c_closes_connection_with_status_130() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint(lambda _: silent()) as endpoint,
@@ -107,7 +107,7 @@ async def test_ctrl_c_closes_the_connection_and_ends_with_status_130() -> None:
         (["--provider", "ollama", "--model", "m", "--timeout", "0"], "--timeout must be above 0"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line_and_status_2(
+def test_wrong_usage_is_one_line_status_2(
     arguments: list[str],
     told: str,
     capfd: pytest.CaptureFixture[str],

@@ -44,7 +44,7 @@ from tests.cli.doctor.helpers import (
 from tests.cli.helpers import PATIENCE
 
 
-async def test_an_endpoint_that_does_all_works_in_all() -> None:
+async def test_capable_endpoint_passes_every_check() -> None:
     tried: list[str] = []
     async with ScriptedEndpoint(good) as endpoint:
         report = await examined(endpoint.base_url, tell=tried.append)
@@ -78,7 +78,7 @@ async def test_anthropics_protocol_is_examined_too() -> None:
     assert (listing.path, listing.headers["x-api-key"]) == ("/v1/models", KEY)
 
 
-async def test_the_list_of_models_is_asked_with_the_key_in_its_header() -> None:
+async def test_model_list_request_carries_the_key() -> None:
     profile = ProviderProfile(name="mine", api_key_header="x-mine")
     async with ScriptedEndpoint(good) as endpoint:
         await examined(f"{endpoint.base_url}/chat/completions", profile=profile)
@@ -91,7 +91,7 @@ READABLE = [name for name, quirk in CHAT_QUIRKS.quirks.items() if quirk.outcome 
 
 
 @pytest.mark.parametrize("name", READABLE)
-async def test_a_quirk_is_seen_by_its_number_and_does_no_harm(name: str) -> None:
+async def test_quirk_is_reported_by_number_without_harm(name: str) -> None:
     quirk = CHAT_QUIRKS.quirks[name]
 
     def render(steps: tuple[Step, ...]) -> Reply:
@@ -125,7 +125,7 @@ def picky(request: EndpointRequest) -> ReplyTurn:
     return good(request)
 
 
-async def test_what_is_refused_is_left_out_and_told() -> None:
+async def test_refused_features_are_left_out_and_reported() -> None:
     async with ScriptedEndpoint(picky) as endpoint:
         report = await examined(endpoint.base_url)
 
@@ -137,7 +137,7 @@ async def test_what_is_refused_is_left_out_and_told() -> None:
     }
 
 
-async def test_thoughts_that_must_come_back_and_short_ids_are_found_out() -> None:
+async def test_required_echoes_and_short_ids_are_detected() -> None:
     def strict(request: EndpointRequest) -> ReplyTurn:
         said = [one for one in request.messages if one.get("role") == "assistant"]
         for one in said:
@@ -172,7 +172,7 @@ async def test_thoughts_that_must_come_back_and_short_ids_are_found_out() -> Non
         ),
     ],
 )
-async def test_calls_in_the_text_are_read_once_that_is_known(written: str, kind: str) -> None:
+async def test_inline_calls_are_read_once_known(written: str, kind: str) -> None:
     def in_text(request: EndpointRequest) -> ReplyTurn:
         calls = request.tool_names and not request.new_results
         return good(request, lambda steps: as_reply((say(written),) if calls else steps))
@@ -185,7 +185,7 @@ async def test_calls_in_the_text_are_read_once_that_is_known(written: str, kind:
     assert [one.number for one in report.observed_quirks] == [25]
 
 
-async def test_text_that_repeats_itself_is_a_field_to_set() -> None:
+async def test_repeated_text_recommends_a_setting() -> None:
     def render(steps: tuple[Step, ...]) -> Reply:
         return body(CHAT_QUIRKS.distorted(steps, ["cumulative"]).body)
 
@@ -195,7 +195,7 @@ async def test_text_that_repeats_itself_is_a_field_to_set() -> None:
     assert {one.name: one.value for one in report.recommendations} == {"cumulative": True}
 
 
-async def test_a_model_that_calls_no_tool_is_no_agents_model() -> None:
+async def test_model_without_tool_calls_is_unsuitable() -> None:
     def talker(request: EndpointRequest) -> ReplyTurn:
         return good(request, lambda _: as_reply(LAST))
 
@@ -271,7 +271,7 @@ async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
     assert told in check.detail
 
 
-async def test_whoever_takes_any_name_and_any_key_is_told_of() -> None:
+async def test_endpoint_accepting_any_key_is_reported() -> None:
     def lax(request: EndpointRequest) -> ReplyTurn:
         return good(attrs.evolve(request, headers={}, body={**request.body, "model": "m"}))
 
@@ -311,9 +311,7 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         (hang_up(), "connection"),
     ],
 )
-async def test_without_a_plain_answer_there_is_nothing_else_to_try(
-    answer: Reply, told: str
-) -> None:
+async def test_missing_plain_response_stops_the_examination(answer: Reply, told: str) -> None:
     async with ScriptedEndpoint(lambda _: answer) as endpoint:
         report = await examined(endpoint.base_url)
 
@@ -334,7 +332,7 @@ async def test_whoever_refuses_tools_is_told_of(answer: Reply) -> None:
     assert not report.usable
 
 
-async def test_an_endpoint_that_always_finds_another_fault_is_not_asked_for_ever() -> None:
+async def test_ever_changing_refusals_are_bounded() -> None:
     def moody(request: EndpointRequest) -> ReplyTurn:
         field = "max_tokens" if "max_tokens" in request.body else "max_completion_tokens"
         return status(400, {"message": f"not {field}"})
@@ -346,7 +344,7 @@ async def test_an_endpoint_that_always_finds_another_fault_is_not_asked_for_ever
     assert len(endpoint.requests) == 6  # the list, and one question put five times
 
 
-async def test_calls_in_the_text_of_a_dialect_that_knows_them_are_not_asked_for_again() -> None:
+async def test_known_inline_calls_are_not_probed_again() -> None:
     broken = as_reply((say("<tool_call> get_weather </tool_call>"),))
 
     def script(request: EndpointRequest) -> ReplyTurn:
@@ -360,7 +358,7 @@ async def test_calls_in_the_text_of_a_dialect_that_knows_them_are_not_asked_for_
     assert len([one for one in endpoint.requests if one.tool_names]) == 1
 
 
-async def test_cancelled_amid_a_question_it_closes_its_connection() -> None:
+async def test_cancelled_probe_closes_its_connection() -> None:
     with trio.fail_after(PATIENCE):
         async with ScriptedEndpoint(lambda _: silent()) as endpoint, trio.open_nursery() as nursery:
             nursery.start_soon(examined, endpoint.base_url)
@@ -369,7 +367,7 @@ async def test_cancelled_amid_a_question_it_closes_its_connection() -> None:
         assert endpoint.open_connections == 0
 
 
-async def test_an_answer_that_comes_at_once_or_as_a_document_is_noted() -> None:
+async def test_instant_or_document_responses_are_noted() -> None:
     async def told(render: Reply) -> str:
         def script(request: EndpointRequest) -> ReplyTurn:
             return render if not request.tool_names else good(request)
@@ -399,7 +397,7 @@ async def test_without_counts_or_thoughts_that_is_noted() -> None:
     assert report.usable
 
 
-async def test_the_profile_of_an_endpoint_is_proposed_to_whoever_named_none(
+async def test_matching_profile_is_proposed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with ScriptedEndpoint(good) as endpoint:
@@ -417,7 +415,7 @@ async def test_the_profile_of_an_endpoint_is_proposed_to_whoever_named_none(
     assert named.expected == there.quirks
 
 
-async def test_calls_of_later_answers_are_known_from_earlier_ones() -> None:
+async def test_calls_of_later_responses_are_recognized() -> None:
     same = call("get_weather", {"city": "Paris"}, split=[3], id="always-this")
 
     def script(request: EndpointRequest) -> ReplyTurn:

@@ -19,9 +19,7 @@ from tests.cli.doctor.helpers import examined
         (None, "bad key", "bad key"),
     ],
 )
-async def test_a_key_is_not_told_and_no_word_is_taken_for_one(
-    key: str | None, text: str, told: str
-) -> None:
+async def test_key_is_removed_without_touching_words(key: str | None, text: str, told: str) -> None:
     exchange = CapturingExchange(make_exchange("http://localhost"))
     try:
         target = resolve(OPENAI_COMPATIBLE, {}, base_url="http://localhost", api_key=key)
@@ -31,7 +29,7 @@ async def test_a_key_is_not_told_and_no_word_is_taken_for_one(
 
 
 @pytest.mark.parametrize("answer", [reply("One ", hang()), reply("One ", disconnect())])
-async def test_how_an_answer_ends_is_not_told_of_one_that_broke_off(answer: Reply) -> None:
+async def test_broken_response_has_no_finish_reason(answer: Reply) -> None:
     async with ScriptedEndpoint(lambda _: answer) as endpoint:
         report = await examined(endpoint.base_url, timeout=0.2)
         await endpoint.wait_closed()

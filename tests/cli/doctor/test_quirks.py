@@ -27,7 +27,7 @@ def numbers(body: bytes, *known_ids: str) -> list[int]:
     return [one.number for one in read_answer(body, known_ids=known_ids).observed_quirks]
 
 
-def test_each_number_of_the_catalogue_has_a_name() -> None:
+def test_each_quirk_number_has_a_name() -> None:
     assert list(QUIRKS) == list(range(1, LAST_QUIRK + 1))
     assert len(set(QUIRKS.values())) == LAST_QUIRK
 
@@ -122,7 +122,7 @@ def test_fragments_of_any_shape_are_looked_at(fragments: list[object]) -> None:
     assert numbers(chunk({"tool_calls": fragments}) + END) is not None
 
 
-def test_what_was_seen_first_is_kept_in_short() -> None:
+def test_first_finding_is_kept_in_short() -> None:
     notes = Findings()
     notes.note(3, "x" * 500)
     notes.note(3, "y")

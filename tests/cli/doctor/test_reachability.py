@@ -54,7 +54,7 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
         ("HTTP/1.1 404 Not Found", b"", "no list: HTTP 404"),
     ],
 )
-async def test_what_is_no_list_of_models_is_a_note(head: str, content: bytes, told: str) -> None:
+async def test_invalid_model_list_is_a_note(head: str, content: bytes, told: str) -> None:
     async with answering(head, content) as base_url:
         report = await examined(base_url)
 
@@ -64,14 +64,14 @@ async def test_what_is_no_list_of_models_is_a_note(head: str, content: bytes, to
     assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("works", "fails")
 
 
-async def test_whoever_hangs_up_on_everything_is_not_reachable() -> None:
+async def test_hang_ups_mean_unreachable() -> None:
     async with answering("", nothing=True) as base_url:
         report = await examined(base_url)
 
     assert statuses(report)["reachable"] == "fails"
 
 
-async def test_a_list_that_does_not_come_is_no_end() -> None:
+async def test_late_model_list_is_skipped() -> None:
     async with answering("SSH-2.0-OpenSSH_9.6") as base_url:
         report = await examined(base_url)
 
@@ -91,7 +91,7 @@ async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> No
     assert f"waited 0.2 s {told}" in checks_of(report)["answer"].detail
 
 
-async def test_a_list_that_never_comes_is_a_note() -> None:
+async def test_missing_model_list_is_a_note() -> None:
     async with answering("", nothing=True, hold=True) as base_url:
         report = await examined(base_url, timeout=0.1)
 

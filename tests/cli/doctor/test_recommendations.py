@@ -82,7 +82,7 @@ def test_other_refusals_say_nothing(message: str, dialect: ChatDialect) -> None:
     assert recommend_after_refusal(message, dialect) is None
 
 
-def test_calls_in_the_text_tell_how_they_are_marked() -> None:
+def test_inline_calls_recommend_their_markers() -> None:
     tags = recommend_text_calls("<tool_call>{}", PLAIN)
     harmony = recommend_text_calls("commentary to=functions.f {}", PLAIN)
 
@@ -93,7 +93,7 @@ def test_calls_in_the_text_tell_how_they_are_marked() -> None:
     assert recommend_text_calls("<tool_call>{}", ChatDialect(text_tool_calls="tags")) is None
 
 
-def test_what_was_seen_tells_what_to_set_unless_it_is_set() -> None:
+def test_findings_recommend_settings_that_are_unset() -> None:
     both = seen({23, 41}, PLAIN, cumulative=True)
 
     assert [recommendation.name for recommendation in both] == ["cumulative", "short_call_ids"]
@@ -103,7 +103,7 @@ def test_what_was_seen_tells_what_to_set_unless_it_is_set() -> None:
     assert seen({23, 41}, known, cumulative=True) == []
 
 
-def test_a_slow_first_token_wants_a_longer_deadline() -> None:
+def test_slow_first_token_recommends_longer_deadline() -> None:
     assert slow(None) == slow(3.0) == []
     (recommendation,) = slow(70.2)
     assert (recommendation.place, recommendation.name, recommendation.value) == (

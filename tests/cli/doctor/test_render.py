@@ -80,7 +80,7 @@ def test_in_a_pipe_it_is_plain_lines() -> None:
     ]
 
 
-def test_long_lines_of_a_pipe_are_not_broken() -> None:
+def test_long_lines_stay_unbroken_in_pipes() -> None:
     long = attrs.evolve(BROKEN, checks=(Check("answer", "fails", "word " * 60),))
     assert len(shown(long, terminal=False).splitlines()) == 3
 

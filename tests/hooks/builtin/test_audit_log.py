@@ -50,7 +50,7 @@ async def test_a_line_says_when_who_and_what() -> None:
     ]
 
 
-async def test_what_is_long_is_cut_and_what_is_secret_is_cleaned_first() -> None:
+async def test_secrets_are_removed_before_truncation() -> None:
     lines = Lines()
     log = AuditLog(lines, keep=30, clean=RedactSecrets().clean)
     key = "ghp_" + "a1B2" * 9
@@ -63,7 +63,7 @@ async def test_what_is_long_is_cut_and_what_is_secret_is_cleaned_first() -> None
     assert (entry["event"], entry["tool"], entry["failed"]) == ("tool.ended", "echo", False)
 
 
-async def test_a_call_is_written_before_it_begins_and_not_without() -> None:
+async def test_call_is_logged_before_it_begins() -> None:
     order: list[str] = []
 
     async def write(line: bytes) -> None:
@@ -82,7 +82,7 @@ async def test_a_call_is_written_before_it_begins_and_not_without() -> None:
     assert order == ["tool.begun", "ran", "tool.begun"]
 
 
-async def test_a_call_that_is_shown_again_is_one_call() -> None:
+async def test_repeated_call_is_logged_once() -> None:
     lines = Lines()
     log = AuditLog(lines)
     await log.before_tool(before(), context())

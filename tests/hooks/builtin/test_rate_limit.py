@@ -17,7 +17,7 @@ async def passes(hook: RateLimit, run: Run, name: str = "echo") -> bool:
     return await hook.before_tool(before(name, session_id=run.session_id), run) is None
 
 
-async def test_a_call_too_many_is_refused_until_the_window_has_moved_on() -> None:
+async def test_excess_call_waits_for_the_window() -> None:
     clock, run = Clock(), Run()
     hook = RateLimit(2, 10, clock=clock)
     assert [await passes(hook, run) for _ in range(3)] == [True, True, False]
@@ -33,7 +33,7 @@ async def test_a_call_too_many_is_refused_until_the_window_has_moved_on() -> Non
     ("scope", "same_run", "other_run", "other_session"),
     [("run", False, True, True), ("session", False, False, True), ("all", False, False, False)],
 )
-async def test_calls_are_counted_by_run_by_session_or_together(
+async def test_calls_count_per_run_or_session(
     scope: Scope, same_run: bool, other_run: bool, other_session: bool
 ) -> None:
     hook, first = RateLimit(1, 10, scope=scope, clock=Clock()), Run()
@@ -43,7 +43,7 @@ async def test_calls_are_counted_by_run_by_session_or_together(
     assert await passes(hook, Run(session_id="s2", run_id="r3")) == other_session
 
 
-async def test_calls_of_each_tool_are_counted_apart_where_that_is_asked_for() -> None:
+async def test_calls_can_count_per_tool() -> None:
     run = Run()
     apart = RateLimit(1, 10, each_tool=True, clock=Clock())
     assert [await passes(apart, run, name) for name in ("a", "b", "a")] == [True, True, False]
@@ -54,14 +54,14 @@ async def test_calls_of_each_tool_are_counted_apart_where_that_is_asked_for() ->
     assert [await passes(together, run, name) for name in ("a", "b")] == [True, False]
 
 
-async def test_a_call_that_is_shown_again_counts_once() -> None:
+async def test_repeated_call_counts_once() -> None:
     hook, run = RateLimit(1, 10, clock=Clock()), Run()
     assert await passes(hook, run)
     assert await hook.before_tool(before(recheck=True), run) is None
     assert not await passes(hook, run)
 
 
-async def test_two_limits_of_one_run_keep_their_own_counts() -> None:
+async def test_two_limits_count_separately() -> None:
     run = Run()
     hooks = [RateLimit(n, 10, scope="run", name=f"l{n}", clock=Clock()) for n in (1, 2)]
     assert [[await passes(hook, run) for hook in hooks] for _ in range(2)] == [
@@ -70,7 +70,7 @@ async def test_two_limits_of_one_run_keep_their_own_counts() -> None:
     ]
 
 
-async def test_what_is_kept_of_a_session_ends_with_it() -> None:
+async def test_session_end_removes_its_counts() -> None:
     hook, run = RateLimit(1, 10, each_tool=True, clock=Clock()), Run()
     assert await passes(hook, run)
     await hook.session_end(SessionEndEvent(session_id="other", reason="closed"), run)
@@ -80,9 +80,7 @@ async def test_what_is_kept_of_a_session_ends_with_it() -> None:
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=60), st.integers(1, 4))
-async def test_no_window_ever_holds_more_and_no_call_is_refused_without_need(
-    gaps: list[float], calls: int
-) -> None:
+async def test_limit_is_exact_in_every_window(gaps: list[float], calls: int) -> None:
     clock, run = Clock(), Run()
     hook = RateLimit(calls, 10, clock=clock)
     passed: list[float] = []

@@ -43,7 +43,7 @@ HOOK = RedactSecrets()
 
 @pytest.mark.parametrize(("name", "key"), KEYS.items(), ids=KEYS.keys())
 @pytest.mark.parametrize("around", ["{}", "key={}", '"{}"', "see ({}), then", "\n{}\n", "{}."])
-def test_a_key_is_taken_out_wherever_it_stands(name: str, key: str, around: str) -> None:
+def test_key_is_redacted_at_any_position(name: str, key: str, around: str) -> None:
     assert HOOK.redact(around.format(key)) == around.format(f"[redacted {name}]")
 
 
@@ -53,7 +53,7 @@ def test_what_tells_of_a_secret_stays(name: str, parts: tuple[str, str, str]) ->
     assert HOOK.redact(head + secret + tail) == f"{head}[redacted {name}]{tail}"
 
 
-def test_a_private_key_without_an_end_is_taken_out_to_the_end() -> None:
+def test_unterminated_private_key_is_redacted() -> None:
     text = "x -----BEGIN PRIVATE " + "KEY-----\nAAAA\nBBBB"
     assert HOOK.redact(text) == "x [redacted private key]"
 
@@ -79,7 +79,7 @@ def test_other_text_is_left_alone(text: str) -> None:
     assert HOOK.redact(text) == text
 
 
-def test_what_is_assigned_is_taken_out_where_that_is_asked_for() -> None:
+def test_assigned_secrets_are_redacted_on_request() -> None:
     hook = RedactSecrets([ASSIGNED_SECRET])
     assert hook.redact('PASSWORD="hunter2hunter2"') == 'PASSWORD="[redacted secret]"'
     assert hook.redact("api-key: abcdefgh") == "api-key: [redacted secret]"
@@ -92,7 +92,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_long_text_of_beginnings_is_read_in_a_moment(piece: str) -> None:
+def test_many_key_prefixes_stay_fast(piece: str) -> None:
     """In time that grew with its square it would take minutes, which whoever waits will notice."""
     hook = RedactSecrets([*SECRET_SHAPES, ASSIGNED_SECRET])
     text = piece * (200_000 // len(piece)) + f" {KEYS['npm token']}"
@@ -109,14 +109,14 @@ KEY = KEYS["GitHub token"]
 MARK = "[redacted GitHub token]"
 
 
-def test_every_text_of_json_is_cleaned_but_for_the_bytes_of_images() -> None:
+def test_all_json_text_but_images_is_redacted() -> None:
     image: JsonValue = {"type": "image", "source": f"data:;base64,{KEYS['AWS access key']}"}
     value: JsonValue = {"a": [KEY, 1, None, (True, KEY)], KEY: image}
     assert HOOK.clean(value) == {"a": [MARK, 1, None, [True, MARK]], MARK: image}
 
 
 @pytest.mark.parametrize("kind", ["file", "image"])
-def test_what_only_calls_itself_a_file_is_cleaned_like_any_json(kind: str) -> None:
+def test_fake_file_block_is_redacted(kind: str) -> None:
     listed: JsonValue = {"type": kind, "content": KEY, "source": f"data:,{KEY}"}
     assert HOOK.clean([listed]) == [{"type": kind, "content": MARK, "source": f"data:,{MARK}"}]
 
@@ -126,7 +126,7 @@ def text_of(text: str) -> "JsonObject":
 
 
 @pytest.mark.parametrize("at", [0, 4, 39])
-async def test_a_key_in_two_texts_that_a_model_is_told_as_one_is_taken_out(at: int) -> None:
+async def test_key_across_two_texts_is_redacted(at: int) -> None:
     image: JsonValue = {"type": "image", "source": "https://a.example/b.png"}
     around: list[JsonValue] = [text_of("before "), image, text_of("fine"), 7]
     split: list[JsonValue] = [text_of(f"is {KEY[:at]}"), text_of(f"{KEY[at:]}.")]
@@ -151,7 +151,7 @@ async def test_results_are_clean_before_anybody_sees_them() -> None:
     assert await HOOK.wrap_tool_call(call, fine, context()) is clean
 
 
-async def test_what_other_hooks_made_of_a_result_is_cleaned_too() -> None:
+async def test_output_of_other_hooks_is_redacted() -> None:
     decision = await HOOK.after_tool(after({"a": KEY}), context())
     assert decision is not None
     assert decision.modified_output == {"a": MARK}

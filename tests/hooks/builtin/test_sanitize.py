@@ -39,7 +39,7 @@ SCOTLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in "gbsct") + "\U0
         ),
     ],
 )
-def test_what_nobody_sees_goes_and_what_scripts_need_stays(text: str, clean: str) -> None:
+def test_invisible_characters_go_scripts_stay(text: str, clean: str) -> None:
     assert clean_prompt(text) == clean
 
 
@@ -50,7 +50,7 @@ def test_a_clean_prompt_is_clean(text: str) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\u200b\u202e]", once)
 
 
-async def test_a_prompt_is_rewritten_only_if_there_is_need() -> None:
+async def test_clean_prompt_is_not_rewritten() -> None:
     assert await decide(SanitisePrompt(), "Hello.") is None
     decision = await decide(SanitisePrompt(), "Hel\u200blo.")
     assert decision == HookDecision(modified_prompt="Hello.")
@@ -78,5 +78,5 @@ def test_what_cannot_be_is_refused() -> None:
         SanitisePrompt(["("])
 
 
-async def test_a_prompt_of_blanks_is_not_the_sanitisers_matter() -> None:
+async def test_blank_prompt_is_left_alone() -> None:
     assert await decide(SanitisePrompt(), "  ") is None

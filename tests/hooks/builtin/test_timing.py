@@ -16,7 +16,7 @@ END = AfterAgentEvent(session_id="s", run_id="r", text="", stop_reason="complete
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["a function", "an async one"])
-async def test_each_call_is_measured_also_if_it_fails(waits: bool) -> None:
+async def test_failed_calls_are_measured_too(waits: bool) -> None:
     clock, run, told = Clock(), Run(), list[RunTimes]()
 
     async def report_later(times: RunTimes) -> None:
@@ -58,7 +58,7 @@ async def test_each_call_is_measured_also_if_it_fails(waits: bool) -> None:
     assert times.model_seconds == 5
 
 
-async def test_a_run_that_another_hook_ended_at_its_beginning_took_no_time() -> None:
+async def test_run_ended_by_hook_took_no_time() -> None:
     told: list[RunTimes] = []
     await Timing(told.append, clock=Clock()).after_agent(END, Run())
     assert told == [RunTimes("s", "r", 0.0, (), ())]

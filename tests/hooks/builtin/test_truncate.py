@@ -21,7 +21,7 @@ async def told(hook: TruncateOutput, result: JsonValue, name: str = "echo") -> J
 
 
 @pytest.mark.feature("WICK-053", "WICK-054", "WICK-055")
-async def test_a_long_result_is_told_by_its_two_ends() -> None:
+async def test_long_result_keeps_both_ends() -> None:
     hook = TruncateOutput()
     assert (LIMIT, KEEP) == (80_000, 2_000)
     assert await hook.after_tool(after("x" * 80_000), context()) is None
@@ -47,7 +47,7 @@ async def test_who_names_tools_names_all() -> None:
     assert await told(hook, "x" * 100, "read") != "x" * 100
 
 
-async def test_what_is_structured_is_told_by_the_ends_of_its_json() -> None:
+async def test_structured_result_keeps_ends_of_json() -> None:
     short: JsonObject = {"rows": [1]}
     assert await told(SHORT, short) is short
     marker = "\n... (truncated 50 characters) ...\n"
@@ -74,7 +74,7 @@ async def test_images_stay_and_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "image", "opaque", "text"])
-async def test_what_only_calls_itself_a_file_counts_like_any_json(kind: str) -> None:
+async def test_fake_file_block_is_truncated(kind: str) -> None:
     listed: list[JsonValue] = [{"type": kind, "content": "x" * 90}]
     found = await told(SHORT, listed)
     assert isinstance(found, str)

@@ -39,7 +39,7 @@ def only_error(text: str) -> str:
 
 
 @given(OBJECTS)
-def test_an_object_comes_out_as_it_is_with_its_text(value: JsonObject) -> None:
+def test_object_is_returned_with_its_text(value: JsonObject) -> None:
     text = dump_object(value)
     assert parse_arguments(text) == (GoodArguments(value, text),)
 
@@ -76,7 +76,7 @@ def test_an_object_wrapped_too_often_is_refused() -> None:
         ('"[1]"', "a string"),
     ],
 )
-def test_json_that_is_no_object_is_refused_by_its_kind(text: str, kind: str) -> None:
+def test_non_object_json_is_refused_by_kind(text: str, kind: str) -> None:
     assert only_error(text) == f"expected a JSON object of arguments, got {kind}"
 
 
@@ -119,7 +119,7 @@ def test_objects_in_a_row_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("text", ['{}{"a":1}', '{"a":1}{}', '{"a":1}{"a":1}', '{}{}{"a": 1}{}'])
-def test_empty_objects_beside_others_and_repeats_are_noise(text: str) -> None:
+def test_empty_objects_and_repeats_are_ignored(text: str) -> None:
     assert only_input(text) == {"a": 1}
 
 
@@ -127,7 +127,7 @@ def test_empty_objects_alone_are_one_call() -> None:
     assert only_input("{}{}") == {}
 
 
-def test_an_unfinished_object_after_a_whole_one_is_refused_alone() -> None:
+def test_unfinished_second_object_is_refused_alone() -> None:
     first, second = parse_arguments('{"q":"A"}{"q":')
     assert first == GoodArguments({"q": "A"}, '{"q":"A"}')
     assert isinstance(second, BadArguments)
@@ -135,16 +135,16 @@ def test_an_unfinished_object_after_a_whole_one_is_refused_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ['{}{"a":1', '{}{}{"a":', "{} {"])
-def test_an_empty_object_before_an_unfinished_one_is_no_call_that_runs(text: str) -> None:
+def test_empty_then_unfinished_object_never_runs(text: str) -> None:
     assert only_error(text).startswith("the arguments are not valid JSON: ")
 
 
 @pytest.mark.parametrize("text", ['{"a":1}}', '{"a":1}</tool_call>', '{"a":1} trailing'])
-def test_an_object_followed_by_what_is_none_is_refused_whole(text: str) -> None:
+def test_object_followed_by_text_is_refused(text: str) -> None:
     only_error(text)
 
 
-def test_an_object_followed_by_other_json_is_refused_whole() -> None:
+def test_object_followed_by_json_is_refused() -> None:
     assert "expected only JSON objects" in only_error('{"a":1} [2]')
 
 
@@ -179,15 +179,15 @@ def test_fractions_survive_the_slow_way_too() -> None:
         ('"abc"', False),
     ],
 )
-def test_an_object_is_complete_when_nothing_is_missing(text: str, *, complete: bool) -> None:
+def test_object_is_complete_when_closed(text: str, *, complete: bool) -> None:
     assert is_complete_object(text) is complete
 
 
-def test_many_objects_in_a_row_take_no_quadratic_time() -> None:
+def test_many_objects_parse_in_linear_time() -> None:
     assert len(parse_arguments("".join(f'{{"n":{n}}}' for n in range(20_000)))) == 20_000
 
 
-def test_what_is_nearly_json_is_an_error_unless_that_was_asked_for() -> None:
+def test_nearly_json_needs_an_option() -> None:
     (strict,) = parse_arguments("{'q': 'A'}")
     assert isinstance(strict, BadArguments)
     assert parse_arguments("{'q': 'A'}", lenient=True) == (
@@ -196,5 +196,5 @@ def test_what_is_nearly_json_is_an_error_unless_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"q": 1}', '"{}"', '{"q":1}{"q":2}', "{'q'", "[1]"])
-def test_leniency_changes_nothing_of_what_is_json_or_beyond_repair(text: str) -> None:
+def test_repair_keeps_valid_and_hopeless_json(text: str) -> None:
     assert parse_arguments(text, lenient=True) == parse_arguments(text)

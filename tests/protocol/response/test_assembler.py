@@ -51,7 +51,7 @@ def test_text_becomes_one_block() -> None:
     )
 
 
-def test_plain_text_is_shown_as_the_very_piece_that_came() -> None:
+def test_plain_text_delta_is_passed_through() -> None:
     delta = TextDelta("Hello")
     (piece,) = Assembler().feed(delta)
     assert piece is delta
@@ -63,7 +63,7 @@ def test_nothing_becomes_no_block() -> None:
     assert answer.finish_reason == "stop"
 
 
-def test_blocks_stand_in_the_order_of_first_sight() -> None:
+def test_blocks_keep_order_of_first_delta() -> None:
     answer = finished(
         ThinkingDelta("Hm."),
         TextDelta("Let me "),
@@ -95,7 +95,7 @@ def test_sealed_thinking_without_text_is_kept() -> None:
     assert finished(ThinkingDelta("", "sealed")).blocks == (ThinkingBlock("", "sealed"),)
 
 
-def test_thinking_of_which_nothing_is_left_is_dropped() -> None:
+def test_empty_thinking_is_dropped() -> None:
     assembler = Assembler()
     assembler.feed(ThinkingDelta(HIGH))
     assert assembler.finish().blocks == ()
@@ -110,18 +110,18 @@ def test_extras_of_text_are_kept_with_it() -> None:
     )
 
 
-def test_extras_beside_no_text_at_all_are_dropped() -> None:
+def test_extras_without_text_are_dropped() -> None:
     assert finished(TextDelta("", {"k": 1})).blocks == ()
 
 
-def test_extras_of_a_call_are_kept_with_it() -> None:
+def test_call_keeps_its_extras() -> None:
     (block,) = finished(
         ToolCallDelta(0, "a", "f", "", {"k": 1}), ToolCallDelta(0, "", "", "{}", {"l": 2})
     ).blocks
     assert block.extra == {"k": 1, "l": 2}
 
 
-def test_halves_of_a_character_are_joined_in_text_and_replaced_when_the_kind_changes() -> None:
+def test_surrogate_halves_are_joined_in_text() -> None:
     deltas = (
         TextDelta("a" + HIGH),
         TextDelta(LOW + HIGH),
@@ -143,7 +143,7 @@ def test_halves_of_a_character_are_joined_in_text_and_replaced_when_the_kind_cha
     ]
 
 
-def test_text_held_back_is_brought_out_by_a_call() -> None:
+def test_call_flushes_withheld_text() -> None:
     assert shown(TextDelta("so"), TextDelta("so on"), call("a", "f", "{}")) == [
         TextDelta("so"),
         TextDelta("so on"),
@@ -151,17 +151,17 @@ def test_text_held_back_is_brought_out_by_a_call() -> None:
     ]
 
 
-def test_halves_of_a_character_are_joined_in_arguments() -> None:
+def test_surrogate_halves_are_joined_in_arguments() -> None:
     (block,) = finished(call("a", "f", '{"x":"' + HIGH), call("", "", LOW + '"}')).blocks
     assert block == ToolUseBlock("a", "f", {"x": "\N{GRINNING FACE}"}, '{"x":"\N{GRINNING FACE}"}')
 
 
-def test_pieces_of_arguments_that_are_shown_can_be_encoded() -> None:
+def test_shown_argument_deltas_are_encodable() -> None:
     assert shown(call("a", "f", HIGH)) == [ToolCallDelta(0, "a", "f", "\ufffd")]
 
 
 @pytest.mark.feature("OAS-060")
-def test_cumulative_text_becomes_the_same_block_as_incremental_text() -> None:
+def test_cumulative_text_equals_incremental_text() -> None:
     text = "Once upon a time there was a quick brown fox. " * 4
     pieces = [TextDelta(text[:end]) for end in range(1, len(text) + 1)]
     assert finished(*pieces).blocks == (TextBlock(text),)
@@ -181,7 +181,7 @@ def test_a_declared_endpoint_needs_no_proof() -> None:
 
 @pytest.mark.feature("OAS-063", "OAS-068")
 @pytest.mark.parametrize("hint", ["stop", "tool_calls", "unknown"])
-def test_whole_calls_are_calls_whatever_the_endpoint_says_of_the_end(hint: FinishReason) -> None:
+def test_complete_calls_ignore_finish_reason(hint: FinishReason) -> None:
     answer = finished(call("a", "f", '{"x":'), call("", "", "1}"), FinishDelta(hint))
     assert answer.blocks == (ToolUseBlock("a", "f", {"x": 1}, '{"x":1}'),)
 
@@ -195,14 +195,14 @@ def test_empty_absent_or_null_arguments_mean_none(arguments: str | None) -> None
 
 
 @pytest.mark.feature("OAS-065")
-def test_invalid_arguments_become_an_error_with_message_and_raw_text() -> None:
+def test_invalid_arguments_become_error_with_text() -> None:
     (block,) = finished(call("a", "f", '{"hvd": Pura90"}'), STOP).blocks
     assert isinstance(block, ToolUseError)
     assert block.error.startswith("the arguments are not valid JSON: ")
     assert (block.raw_data, block.id, block.name) == ('{"hvd": Pura90"}', "a", "f")
 
 
-def test_arguments_that_are_no_object_become_an_error() -> None:
+def test_non_object_arguments_become_an_error() -> None:
     (block,) = finished(call("a", "f", "[1]"), STOP).blocks
     assert isinstance(block, ToolUseError)
     assert block.error == "expected a JSON object of arguments, got an array"
@@ -210,21 +210,21 @@ def test_arguments_that_are_no_object_become_an_error() -> None:
 
 @pytest.mark.feature("OAS-066")
 @pytest.mark.parametrize("name", ["", "<|constrain|>json"])
-def test_a_call_without_a_name_becomes_an_error_that_says_so(name: str) -> None:
+def test_nameless_call_becomes_an_error(name: str) -> None:
     (block,) = finished(call("a", name, '{"x":1}'), STOP).blocks
     assert block == ToolUseError(
         "the call names no tool: its function name is missing", '{"x":1}', "a"
     )
 
 
-def test_a_call_of_which_only_the_id_came_has_no_raw_data() -> None:
+def test_call_with_id_only_has_no_data() -> None:
     (block,) = finished(call("a", "", None), STOP).blocks
     assert isinstance(block, ToolUseError)
     assert block.raw_data is None
 
 
 @pytest.mark.feature("OAS-066", "OAS-062")
-def test_a_missing_id_is_made_up_of_turn_and_slot() -> None:
+def test_missing_id_uses_turn_and_slot() -> None:
     assembler = Assembler(turn=7)
     for index in (0, 1):
         assembler.feed(call("", "f", f'{{"n":{index}}}', index))
@@ -235,7 +235,7 @@ def test_a_missing_id_is_made_up_of_turn_and_slot() -> None:
 
 
 @pytest.mark.feature("OAS-062")
-def test_an_id_that_comes_before_the_arguments_is_the_calls_id() -> None:
+def test_early_id_becomes_the_call_id() -> None:
     deltas = (call("", "f", ""), call("late", "", '{"x"'), call("late", "", ":1}"))
     assert finished(*deltas).blocks == (ToolUseBlock("late", "f", {"x": 1}, '{"x":1}'),)
     assert shown(*deltas) == [
@@ -246,7 +246,7 @@ def test_an_id_that_comes_before_the_arguments_is_the_calls_id() -> None:
 
 
 @pytest.mark.feature("OAS-069")
-def test_under_the_id_and_name_that_arguments_were_shown_under_the_call_stays() -> None:
+def test_shown_id_and_name_stay() -> None:
     deltas = (call("", "f", '{"x"'), call("late", "g", ":1"), call("late", "", "}"))
     assert finished(*deltas).blocks == (ToolUseBlock("call_1_0", "f", {"x": 1}, '{"x":1}'),)
     assert shown(*deltas) == [
@@ -257,7 +257,7 @@ def test_under_the_id_and_name_that_arguments_were_shown_under_the_call_stays() 
 
 
 @pytest.mark.feature("OAS-069")
-def test_arguments_that_come_before_the_name_are_shown_with_it() -> None:
+def test_arguments_before_name_are_shown_later() -> None:
     deltas = (call("a", "", '{"x"'), call("a", "", ":1"), call("a", "f", ""), call("a", "", "}"))
     assert shown(*deltas) == [
         ProgressDelta(),
@@ -267,26 +267,26 @@ def test_arguments_that_come_before_the_name_are_shown_with_it() -> None:
     ]
 
 
-def test_an_id_known_from_an_earlier_turn_is_rewritten() -> None:
+def test_id_of_earlier_turn_is_rewritten() -> None:
     assembler = Assembler(turn=2, known_call_ids=frozenset({"f:0"}))
     assert assembler.feed(call("f:0", "f", "{}")) == [ToolCallDelta(0, "call_2_0", "f", "{}")]
     assert assembler.finish().blocks == (ToolUseBlock("call_2_0", "f", {}, "{}"),)
 
 
-def test_two_objects_in_one_slot_are_two_calls_with_ids_of_their_own() -> None:
+def test_two_objects_in_slot_are_two_calls() -> None:
     assert finished(call("a", "f", '{"q":"A"}{"q":"B"}'), STOP).blocks == (
         ToolUseBlock("a", "f", {"q": "A"}, '{"q":"A"}'),
         ToolUseBlock("call_1_0", "f", {"q": "B"}, '{"q":"B"}'),
     )
 
 
-def test_arguments_that_came_as_an_object_have_no_raw_text() -> None:
+def test_object_arguments_have_no_raw_text() -> None:
     assert finished(ToolCallDelta(0, "a", "f", {"x": 1})).blocks == (
         ToolUseBlock("a", "f", {"x": 1}),
     )
 
 
-def test_fragments_are_shown_with_the_calls_number_id_and_name() -> None:
+def test_fragments_show_number_id_and_name() -> None:
     assert shown(
         call("a", "f", "", 5), call("", "", '{"x":', 5), call("", "", "", 5), call("b", "g", "", 9)
     ) == [
@@ -296,7 +296,7 @@ def test_fragments_are_shown_with_the_calls_number_id_and_name() -> None:
     ]
 
 
-def test_a_repeated_head_is_shown_once_and_a_name_as_it_grows() -> None:
+def test_repeated_head_is_shown_once() -> None:
     assert shown(call("a", "ed", ""), call("a", "it", ""), call("a", "edit", "")) == [
         ToolCallDelta(0, "a", "ed", ""),
         ToolCallDelta(0, "a", "edit", ""),
@@ -307,7 +307,7 @@ def test_a_repeated_head_is_shown_once_and_a_name_as_it_grows() -> None:
 
 
 @pytest.mark.parametrize("arguments", [None, "", '{"x":', '{"x":1}{"y":', "{}"])
-def test_a_call_cut_off_by_the_token_limit_never_becomes_a_call(arguments: str | None) -> None:
+def test_truncated_call_never_becomes_a_call(arguments: str | None) -> None:
     answer = finished(call("a", "f", arguments), LENGTH)
     error = answer.blocks[-1]
     assert isinstance(error, ToolUseError)
@@ -315,7 +315,7 @@ def test_a_call_cut_off_by_the_token_limit_never_becomes_a_call(arguments: str |
     assert answer.finish_reason == "length"
 
 
-def test_a_call_cut_off_by_the_end_of_the_stream_never_becomes_a_call() -> None:
+def test_interrupted_call_never_becomes_a_call() -> None:
     (error,) = finished(call("a", "f", '{"x":'), truncated=True).blocks
     assert isinstance(error, ToolUseError)
     assert error.error == "the stream broke off before the arguments of this call were complete"
@@ -328,17 +328,17 @@ def test_whole_calls_before_the_cut_stay_calls() -> None:
     assert [type(block) for block in answer.blocks] == [ToolUseBlock, ToolUseBlock, ToolUseError]
 
 
-def test_a_whole_call_at_the_cut_stays_a_call() -> None:
+def test_complete_call_survives_truncation() -> None:
     (block,) = finished(call("a", "f", '{"x":1}'), LENGTH).blocks
     assert block == ToolUseBlock("a", "f", {"x": 1}, '{"x":1}')
 
 
-def test_an_empty_object_that_did_not_come_as_text_is_whole_at_the_cut() -> None:
+def test_empty_object_argument_is_complete() -> None:
     (block,) = finished(ToolCallDelta(0, "a", "f", {}), LENGTH).blocks
     assert block == ToolUseBlock("a", "f", {})
 
 
-def test_a_broken_call_before_the_cut_is_told_as_what_it_is() -> None:
+def test_earlier_broken_call_reports_its_fault() -> None:
     first, _ = finished(call("a", "f", "{]", 0), call("b", "f", "{", 1), LENGTH).blocks
     assert isinstance(first, ToolUseError)
     assert first.error.startswith("the arguments are not valid JSON")
@@ -363,7 +363,7 @@ def test_a_broken_call_before_the_cut_is_told_as_what_it_is() -> None:
         (["unknown"], False, "unknown"),
     ],
 )
-def test_the_reason_fits_the_blocks_and_the_heaviest_hint(
+def test_finish_reason_follows_blocks_and_hints(
     hints: Sequence[FinishReason], reason: FinishReason, *, with_call: bool
 ) -> None:
     calls = [call("a", "f", "{}")] if with_call else []
@@ -385,7 +385,7 @@ def test_the_last_usage_wins_and_is_shown() -> None:
 
 
 @pytest.mark.feature("OAS-115")
-def test_without_usage_it_is_estimated_and_marked_so() -> None:
+def test_missing_usage_is_estimated_and_marked() -> None:
     request = ModelRequest(
         Messages().user("x" * 40),
         ModelSettings("m"),
@@ -411,13 +411,11 @@ def test_without_usage_it_is_estimated_and_marked_so() -> None:
         (ModelRequest(Messages(), ModelSettings("m")), 0),
     ],
 )
-def test_a_prompt_that_says_anything_is_a_token_at_least(
-    request_: ModelRequest, tokens: int
-) -> None:
+def test_non_empty_prompt_has_a_token(request_: ModelRequest, tokens: int) -> None:
     assert estimate_prompt_tokens(request_) == tokens
 
 
-def test_an_estimate_without_the_request_counts_the_answer_only() -> None:
+def test_estimate_without_request_counts_response_only() -> None:
     assert finished(TextDelta("a" * 9)).usage == Usage(0, 2, estimated=True)
 
 
@@ -432,7 +430,7 @@ def test_the_request_gives_turn_and_known_ids() -> None:
     assert (answer.model, answer.response_id) == ("real", "r")
 
 
-def test_arguments_before_their_name_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_before_name_are_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     joined: list[int] = []
 
     def arguments(slot: Slot) -> str:

@@ -10,21 +10,21 @@ def test_a_free_id_is_kept() -> None:
     assert CallIds(turn=1, known=frozenset()).give(0, "call_a") == "call_a"
 
 
-def test_a_missing_id_is_made_of_turn_and_slot() -> None:
+def test_missing_id_uses_turn_and_slot() -> None:
     ids = CallIds(turn=3, known=frozenset())
     assert [ids.give(0), ids.give(1)] == ["call_3_0", "call_3_1"]
 
 
-def test_an_id_of_an_earlier_turn_is_rewritten() -> None:
+def test_id_of_earlier_turn_is_rewritten() -> None:
     assert CallIds(turn=2, known={"list_dir:0"}).give(0, "list_dir:0") == "call_2_0"
 
 
-def test_an_id_given_twice_is_rewritten_the_second_time() -> None:
+def test_second_use_of_id_is_rewritten() -> None:
     ids = CallIds(turn=1, known=frozenset())
     assert [ids.give(0, "x"), ids.give(1, "x"), ids.give(1)] == ["x", "call_1_1", "call_1_1_2"]
 
 
-def test_a_made_up_id_that_the_endpoint_took_before_is_made_up_again() -> None:
+def test_taken_generated_id_is_replaced() -> None:
     ids = CallIds(turn=1, known={"call_1_0", "call_1_0_2"})
     assert [ids.give(0), ids.give(0, "call_1_0")] == ["call_1_0_3", "call_1_0_4"]
 
@@ -39,14 +39,14 @@ def test_no_id_is_ever_given_twice(wanted: list[str], known: set[str]) -> None:
     assert len({*given_ids, *known}) == len(given_ids) + len(known)
 
 
-def test_an_answer_with_unique_ids_stays_the_same_object() -> None:
+def test_unique_ids_keep_the_same_object() -> None:
     answer = ModelCompleted((TextBlock("a"), ToolUseBlock("x", "now", {}), ToolUseError("bad")))
     named = with_unique_ids(answer, turn=1)
     assert [getattr(block, "id", None) for block in named.blocks] == [None, "x", "call_1_1"]
     assert with_unique_ids(named, turn=1) is named
 
 
-def test_a_call_without_a_name_becomes_an_error() -> None:
+def test_nameless_call_becomes_an_error() -> None:
     answer = ModelCompleted((ToolUseBlock("", "", {"a": 1}, '{"a":1}', extra={"k": 1}),))
     (block,) = with_unique_ids(answer, turn=2).blocks
     assert block == ToolUseError("the call names no tool", '{"a":1}', "call_2_0", extra={"k": 1})

@@ -36,7 +36,7 @@ def states(pieces: list[str]) -> list[bool]:
 
 
 @given(TEXTS)
-def test_of_any_pieces_it_says_what_is_said_of_the_text_at_once(pieces: list[str]) -> None:
+def test_incremental_result_equals_single_result(pieces: list[str]) -> None:
     texts = ["".join(pieces[: count + 1]) for count in range(len(pieces))]
     assert states(pieces) == [is_complete_object(text) for text in texts]
 
@@ -64,7 +64,7 @@ def test_character_by_character_it_says_the_same(pieces: list[str]) -> None:
         (["[", "{}"], [False, False]),
     ],
 )
-def test_each_piece_may_make_it_whole_or_spoil_it(pieces: list[str], said: list[bool]) -> None:
+def test_each_fragment_may_complete_or_spoil(pieces: list[str], said: list[bool]) -> None:
     assert states(pieces) == said
 
 

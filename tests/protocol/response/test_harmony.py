@@ -65,11 +65,11 @@ def blocks(text: str) -> tuple[AssistantBlock, ...]:
         RAW.replace("functions.", ""),
     ],
 )
-def test_quirk_25_a_call_in_harmony_is_a_call(text: str) -> None:
+def test_quirk_25_harmony_call_is_read(text: str) -> None:
     assert blocks(text) == (USED,)
 
 
-def test_quirk_25_channels_are_thoughts_text_and_calls() -> None:
+def test_quirk_25_channels_become_thinking_text_calls() -> None:
     text = (
         "<|channel|>analysis<|message|>Need to look.<|end|><|start|>assistant<|channel|>commentary"
         f"<|message|>Let me look.<|end|><|start|>assistant{RAW}"
@@ -84,7 +84,7 @@ def test_quirk_25_channels_are_thoughts_text_and_calls() -> None:
     )
 
 
-def test_the_object_of_a_call_without_tokens_ends_with_its_own_bracket() -> None:
+def test_tokenless_call_ends_with_its_bracket() -> None:
     nested = '{"a": {"b": [{}, "]}"]}}'
     (call, said) = blocks(f"commentary to=functions.find json{nested}}}!")
     assert isinstance(call, ToolUseBlock)
@@ -92,7 +92,7 @@ def test_the_object_of_a_call_without_tokens_ends_with_its_own_bracket() -> None
     assert said == TextBlock("}!")
 
 
-def test_text_goes_on_behind_a_call_without_tokens() -> None:
+def test_text_continues_after_tokenless_call() -> None:
     assert blocks(f"Look: {STRIPPED} and {STRIPPED}!") == (
         TextBlock("Look: "),
         USED,
@@ -105,7 +105,7 @@ def test_text_goes_on_behind_a_call_without_tokens() -> None:
 @pytest.mark.parametrize(
     "text", [RAW.replace('"q"', "q"), RAW[:-12], STRIPPED[:-1], STRIPPED.replace('"q"', "q")]
 )
-def test_quirk_25_arguments_that_are_no_json_cannot_run_and_show_what_came(text: str) -> None:
+def test_quirk_25_invalid_arguments_never_run(text: str) -> None:
     (block,) = blocks(text)
     assert isinstance(block, ToolUseError)
     assert block.name == "find"
@@ -129,11 +129,11 @@ def test_quirk_25_arguments_that_are_no_json_cannot_run_and_show_what_came(text:
         "<|",
     ],
 )
-def test_quirk_25_what_was_no_mark_is_text(text: str) -> None:
+def test_quirk_25_false_marker_is_text(text: str) -> None:
     assert blocks(text) == (TextBlock(text),)
 
 
-def test_a_head_that_was_none_hides_no_call_behind_it() -> None:
+def test_false_header_hides_no_later_call() -> None:
     assert blocks(f"commentary to=functions.x or {STRIPPED}") == (
         TextBlock("commentary to=functions.x or "),
         USED,
@@ -165,7 +165,7 @@ PARTS = st.sampled_from(
 
 
 @given(st.lists(PARTS, max_size=14).map("".join), st.integers(1, 5))
-def test_no_cut_changes_what_comes_of_a_text(text: str, size: int) -> None:
+def test_result_is_independent_of_splits(text: str, size: int) -> None:
     shown, whole = assembled([TextDelta(text)])
     shown_in_pieces, in_pieces = assembled(pieces_of(text, size))
     assert in_pieces == whole

@@ -75,12 +75,12 @@ def said(deltas: Iterable[ModelDelta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
-def test_quirk_25_a_call_between_tags_is_a_call() -> None:
+def test_quirk_25_tagged_call_is_read() -> None:
     assert blocks(CALL) == (USED,)
     assert blocks(f"Let me look.\n{CALL}") == (TextBlock("Let me look.\n"), USED)
 
 
-def test_blanks_between_calls_are_no_text_and_blanks_before_text_are() -> None:
+def test_blanks_between_calls_are_dropped() -> None:
     other = ToolUseBlock("call_1_1", "now", {})
     two = f'{CALL}\n \n<tool_call>{{"name": "now"}}</tool_call>\n'
     assert blocks(two) == (USED, other)
@@ -103,7 +103,7 @@ def test_quirk_25_the_forms_of_a_call(inside: str) -> None:
     assert (block.name, block.input) == ("find", {"q": "A"})
 
 
-def test_values_of_the_form_with_parameters_are_what_the_schema_says() -> None:
+def test_parameter_values_follow_the_schema() -> None:
     given_: dict[str, str] = {
         "q": "12",
         "n": "12",
@@ -161,15 +161,13 @@ BROKEN = {
 
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize(("inside", "name"), BROKEN.values(), ids=list(BROKEN))
-def test_quirk_25_what_is_no_call_is_one_that_cannot_run_and_shows_what_came(
-    inside: str, name: str, *, lenient: bool
-) -> None:
+def test_quirk_25_invalid_call_never_runs(inside: str, name: str, *, lenient: bool) -> None:
     (block,) = blocks(f"<tool_call>{inside}</tool_call>", lenient=lenient and "A}" not in inside)
     assert isinstance(block, ToolUseError)
     assert (block.name, block.raw_data) == (name, f"<tool_call>{inside}")
 
 
-def test_arguments_that_are_no_object_are_an_error() -> None:
+def test_non_object_arguments_are_an_error() -> None:
     (block,) = blocks('<tool_call>{"name": "find", "arguments": [1]}</tool_call>')
     assert isinstance(block, ToolUseError)
     assert "expected a JSON object" in block.error
@@ -183,12 +181,12 @@ def test_broken_calls_in_a_row_stay_apart() -> None:
     ]
 
 
-def test_several_objects_between_one_pair_of_tags_are_several_calls() -> None:
+def test_several_objects_are_several_calls() -> None:
     found = blocks('<tool_call>{"name":"find"}\n{"name":"now"}\n{oops</tool_call>')
     assert [type(block) for block in found] == [ToolUseBlock, ToolUseBlock, ToolUseError]
 
 
-def test_a_call_that_is_nearly_json_is_read_on_request_and_marked() -> None:
+def test_nearly_json_call_is_read_on_request() -> None:
     odd = "<tool_call>{'name': 'find', 'arguments': {'q': A,}}</tool_call>"
     assert blocks(odd, lenient=True) == (
         ToolUseBlock("call_1_0", "find", {"q": "A"}, repaired=True),
@@ -198,7 +196,7 @@ def test_a_call_that_is_nearly_json_is_read_on_request_and_marked() -> None:
     assert isinstance(block, ToolUseError)
 
 
-def test_a_whole_call_whose_second_tag_never_came_is_a_call_and_a_cut_one_is_not() -> None:
+def test_missing_end_tag_needs_complete_call() -> None:
     assert blocks(CALL.removesuffix("\n</tool_call>")) == (USED,)
     for end in range(len("<tool_call>\n") + 1, CALL.index("}}") + 2):
         _, found = assembled([TextDelta(CALL[:end])], truncated=True)
@@ -218,11 +216,11 @@ def test_a_whole_call_whose_second_tag_never_came_is_a_call_and_a_cut_one_is_not
         "<",
     ],
 )
-def test_quirk_25_what_was_no_mark_is_text(text: str) -> None:
+def test_quirk_25_false_marker_is_text(text: str) -> None:
     assert blocks(text) == (TextBlock(text),)
 
 
-def test_text_before_a_mark_is_shown_at_once_and_only_what_may_be_a_mark_waits() -> None:
+def test_only_possible_markers_are_withheld() -> None:
     calls = TagCalls()
     assert calls.feed("Hello <to") == [TextDelta("Hello ")]
     assert calls.feed("ol") == []
@@ -233,7 +231,7 @@ def test_text_before_a_mark_is_shown_at_once_and_only_what_may_be_a_mark_waits()
     assert calls.flush() == [ToolCallDelta(FIRST_INDEX + 1, "", " ", "<tool_call>{}<")]
 
 
-def test_text_is_shown_before_a_thought_or_a_call_of_the_wire() -> None:
+def test_text_precedes_later_thinking_and_calls() -> None:
     deltas: list[ModelDelta] = [
         TextDelta("a<"),
         ThinkingDelta("Hm"),
@@ -254,12 +252,12 @@ def test_text_is_shown_before_a_thought_or_a_call_of_the_wire() -> None:
     )
 
 
-def test_a_thought_that_is_cut_amid_a_character_is_whole() -> None:
+def test_split_character_in_thinking_is_joined() -> None:
     _, found = assembled([TextDelta("a"), ThinkingDelta("\ud83d"), ThinkingDelta("\ude00")])
     assert found == (TextBlock("a"), ThinkingBlock("\N{GRINNING FACE}"))
 
 
-def test_what_comes_with_text_that_holds_a_call_is_kept_with_its_text() -> None:
+def test_extras_stay_with_their_text() -> None:
     _, found = assembled([TextDelta("Hi", {"k": 1}), TextDelta("", {"l": 2})])
     assert found == (TextBlock("Hi", extra={"k": 1, "l": 2}),)
 
@@ -270,7 +268,7 @@ PARTS = st.sampled_from(
 
 
 @given(st.lists(PARTS, max_size=12).map("".join), st.integers(1, 5))
-def test_no_cut_changes_what_comes_of_a_text(text: str, size: int) -> None:
+def test_result_is_independent_of_splits(text: str, size: int) -> None:
     shown, whole = assembled([TextDelta(text)])
     shown_in_pieces, in_pieces = assembled(pieces_of(text, size))
     assert in_pieces == whole
@@ -288,7 +286,7 @@ def test_no_cut_changes_what_comes_of_a_text(text: str, size: int) -> None:
     ),
     st.integers(1, 7),
 )
-def test_quirk_25_text_and_calls_come_back_as_they_were(
+def test_quirk_25_text_and_calls_round_trip(
     turns: list[tuple[str, dict[str, str]]], size: int
 ) -> None:
     text = "".join(

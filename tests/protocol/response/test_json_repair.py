@@ -77,7 +77,7 @@ LEFT = {
 
 
 @pytest.mark.parametrize("text", LEFT.values(), ids=list(LEFT))
-def test_what_is_cut_or_could_mean_two_things_is_left_alone(text: str) -> None:
+def test_ambiguous_or_truncated_json_is_unchanged(text: str) -> None:
     assert repair_object(text) is None
 
 
@@ -95,7 +95,7 @@ def with_commas(text: str) -> str:
 
 
 @given(OBJECTS)
-def test_an_object_as_python_writes_it_is_read(value: JsonObject) -> None:
+def test_python_literal_object_is_repaired(value: JsonObject) -> None:
     assert repair_object(json.dumps(value)) == value
     written = repr(value)
     if "\\x" not in written and "\\U" not in written:  # escapes that JSON does not have
@@ -115,12 +115,12 @@ def test_what_is_not_whole_is_never_read(text: str, data: st.DataObject) -> None
 
 
 @given(st.text("{}[]:,'\"\\`\n a1tT-", max_size=30))
-def test_any_text_is_read_as_an_object_or_not_at_all(text: str) -> None:
+def test_any_text_repairs_to_object_or_none(text: str) -> None:
     found = repair_object(text)
     assert found is None or json.loads(json.dumps(found)) == found
 
 
 @pytest.mark.parametrize("piece", ["{", "[", "'", '"', "\\", "\n", " ", "`", "a", "a ", "{'a':"])
-def test_hostile_text_is_refused_in_time_in_line_with_its_size(piece: str) -> None:
+def test_hostile_text_takes_linear_time(piece: str) -> None:
     for head in ("", "{'a': ", "```\n", '{"a": x'):
         assert repair_object(head + piece * 200_000) is None

@@ -25,13 +25,13 @@ def test_text_is_split_at_its_first_mark(text: str, found: tuple[str, str, str])
 
 
 @pytest.mark.parametrize("marks", [("ab", "abc"), ("abc", "ab")])
-def test_of_two_marks_at_one_place_the_longer_one_counts(marks: tuple[str, str]) -> None:
+def test_longer_marker_wins_at_one_place(marks: tuple[str, str]) -> None:
     assert split_at_mark("xabcd", marks) == ("x", "abc", "d")
     assert split_at_mark("xbabc", ("abc", "bab")) == ("x", "bab", "c")
 
 
 @given(LETTERS, MARKS)
-def test_nothing_is_lost_and_only_what_may_be_a_mark_waits(text: str, marks: list[str]) -> None:
+def test_only_possible_markers_are_withheld(text: str, marks: list[str]) -> None:
     before, mark, rest = split_at_mark(text, marks)
     assert before + mark + rest == text
     if mark:

@@ -31,53 +31,53 @@ def test_incremental_text_is_shown_as_it_comes() -> None:
 
 
 @pytest.mark.feature("OAS-060")
-def test_a_short_repeat_survives_and_is_shown_at_once() -> None:
+def test_short_repeat_is_shown_immediately() -> None:
     assert shown(["ha", "ha", "!"]) == ["ha", "ha", "!", ""]
 
 
 @pytest.mark.feature("OAS-060")
 @pytest.mark.parametrize("step", [1, 3, 40, 50])
-def test_cumulative_text_is_shown_once_however_it_grows(step: int) -> None:
+def test_cumulative_text_is_shown_once(step: int) -> None:
     text = LONG * 5
     found = shown(prefixes(text, step))
     assert "".join(found) == text
     assert found[0] == text[:step]
 
 
-def test_once_recognised_each_chunk_shows_only_what_is_new() -> None:
+def test_recognized_flow_shows_only_new_text() -> None:
     text = LONG * 3
     assert shown(prefixes(text, 40))[2:] == [text[40:120], text[120:], ""]
 
 
-def test_one_extension_of_a_long_prefix_is_not_enough() -> None:
+def test_single_extension_is_not_enough() -> None:
     first = LONG
     assert shown([first, first + "More.", "End"]) == [first, "", first + "More.End", ""]
 
 
-def test_extensions_of_a_prefix_below_the_bound_count_for_nothing() -> None:
+def test_short_prefix_extensions_do_not_count() -> None:
     short = "a" * (CUMULATIVE_MIN - 1)
     chunks = ["a", short, short + "b" * 5]
     assert "".join(shown(chunks)) == "".join(chunks)
 
 
-def test_two_extensions_of_a_prefix_of_just_the_bound_are_enough() -> None:
+def test_two_extensions_at_bound_are_enough() -> None:
     start = "a" * CUMULATIVE_MIN
     assert "".join(shown([start, start + "b", start + "bc"])) == start + "bc"
 
 
-def test_what_is_undecided_at_the_end_counts_as_incremental() -> None:
+def test_undecided_text_is_incremental() -> None:
     assert shown(["so", "so on"]) == ["so", "", "so on"]
 
 
-def test_a_chunk_that_brings_nothing_new_does_not_hide_that_text_is_cumulative() -> None:
+def test_empty_chunk_keeps_cumulative_text_recognizable() -> None:
     assert "".join(shown([LONG, LONG + "a", LONG + "a", LONG + "ab"])) == LONG + "ab"
 
 
-def test_a_long_text_said_twice_is_not_cumulative() -> None:
+def test_long_text_twice_is_not_cumulative() -> None:
     assert shown([LONG, LONG, "End"]) == [LONG, LONG, "End", ""]
 
 
-def test_after_what_was_held_is_flushed_text_is_incremental() -> None:
+def test_text_after_flush_is_incremental() -> None:
     flow = TextFlow()
     assert [flow.feed("so"), flow.feed("so on")] == ["so", ""]
     assert (flow.holds, flow.flush(), flow.holds) == (True, "so on", False)
@@ -88,15 +88,15 @@ def test_a_declared_flow_needs_no_proof() -> None:
     assert shown(["a", "ab", "abc"], cumulative=True) == ["a", "b", "c", ""]
 
 
-def test_a_declared_flow_drops_the_whole_text_repeated_at_the_end() -> None:
+def test_declared_flow_drops_final_repetition() -> None:
     assert shown(["Hel", "lo", "Hello"], cumulative=True) == ["Hel", "lo", "", ""]
 
 
-def test_a_declared_flow_takes_what_extends_nothing_as_new() -> None:
+def test_declared_flow_accepts_unrelated_text() -> None:
     assert shown(["Hello", "Other text", "!"], cumulative=True) == ["Hello", "Other text", "!", ""]
 
 
-def test_halves_of_a_character_in_two_chunks_are_joined() -> None:
+def test_surrogate_halves_are_joined() -> None:
     assert shown(["a" + HIGH, LOW + "b"]) == ["a", GRIN + "b", ""]
 
 
@@ -110,7 +110,7 @@ def test_a_half_that_stays_alone_is_replaced(chunks: list[str]) -> None:
     assert text == "".join(chunks).replace(HIGH, "\ufffd").replace(LOW, "\ufffd")
 
 
-def test_a_half_at_the_very_end_is_replaced() -> None:
+def test_trailing_half_is_replaced() -> None:
     assert shown(["x" + HIGH]) == ["x", "\ufffd"]
 
 
@@ -119,7 +119,7 @@ def test_an_empty_chunk_between_halves_changes_nothing() -> None:
 
 
 @given(st.text(st.characters(codec=None), max_size=30))
-def test_mended_text_can_always_be_encoded_and_keeps_all_else(text: str) -> None:
+def test_repaired_text_is_always_encodable(text: str) -> None:
     mended = mend_surrogates(text)
     mended.encode()
     if not any("\ud800" <= character <= "\udfff" for character in text):
@@ -133,14 +133,14 @@ def test_what_cannot_be_cumulative_comes_out_whole(chunks: list[str]) -> None:
 
 
 @given(st.text(min_size=CUMULATIVE_MIN, max_size=200), st.lists(st.text(min_size=1), min_size=2))
-def test_text_that_grows_from_the_bound_on_comes_out_once(start: str, more: list[str]) -> None:
+def test_growing_text_appears_once(start: str, more: list[str]) -> None:
     chunks = [start]
     for piece in more:
         chunks.append(chunks[-1] + piece)
     assert "".join(shown(chunks)) == chunks[-1]
 
 
-def test_an_object_too_deep_to_be_looked_through_is_given_up() -> None:
+def test_deeply_nested_object_is_abandoned() -> None:
     assert mend_object({"a": json.loads("[" * 100 + "]" * 100)}) == {}
     kept = {"a": json.loads("[" * 99 + "]" * 99)}
     assert mend_object(kept) == kept

@@ -19,7 +19,7 @@ def assembled(*fragments: ToolCallDelta) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.feature("OAS-061")
-def test_fragments_of_interleaved_calls_are_told_apart_by_index() -> None:
+def test_index_separates_interleaved_calls() -> None:
     assert assembled(
         delta(0, "a", "f"),
         delta(1, "b", "g"),
@@ -31,7 +31,7 @@ def test_fragments_of_interleaved_calls_are_told_apart_by_index() -> None:
 
 
 @pytest.mark.feature("OAGS-039")
-def test_fragments_of_interleaved_calls_are_told_apart_by_id() -> None:
+def test_id_separates_interleaved_calls() -> None:
     assert assembled(
         delta(None, "a", "f"),
         delta(None, "b", "g"),
@@ -46,21 +46,21 @@ def test_an_id_seen_before_beats_the_index() -> None:
     ) == [("a", "f", "{}"), ("b", "g", "")]
 
 
-def test_a_new_id_under_a_held_index_opens_a_slot() -> None:
+def test_new_id_under_index_opens_slot() -> None:
     assert assembled(delta(0, "a", "f", "{"), delta(0, "b", "f", "{}")) == [
         ("a", "f", "{"),
         ("b", "f", "{}"),
     ]
 
 
-def test_a_new_name_under_an_index_with_a_whole_object_opens_a_slot() -> None:
+def test_new_name_after_complete_object_opens_slot() -> None:
     assert assembled(delta(0, "", "f", '{"x":1}'), delta(0, "", "g", "{}")) == [
         ("", "f", '{"x":1}'),
         ("", "g", "{}"),
     ]
 
 
-def test_without_id_and_index_a_fragment_goes_to_the_last_slot() -> None:
+def test_bare_fragment_joins_the_last_slot() -> None:
     assert assembled(delta(0, "a", "f"), delta(1, "b", "g"), delta(None, arguments="{}")) == [
         ("a", "f", ""),
         ("b", "g", "{}"),
@@ -71,14 +71,14 @@ def test_without_any_slot_a_fragment_opens_one() -> None:
     assert assembled(delta(None, arguments="{}")) == [("", "", "{}")]
 
 
-def test_without_index_a_new_id_or_a_new_name_opens_a_slot() -> None:
+def test_new_id_or_name_opens_slot() -> None:
     assert assembled(
         delta(None, "a", "f", "{}"), delta(None, "b", "g", "{}"), delta(None, "", "h", "{}")
     ) == [("a", "f", "{}"), ("b", "g", "{}"), ("", "h", "{}")]
 
 
 @pytest.mark.feature("OAS-062")
-def test_a_late_id_joins_the_slot_of_its_index() -> None:
+def test_late_id_joins_slot_of_index() -> None:
     assert assembled(delta(0, "", "f"), delta(0, "", "", '{"x":'), delta(0, "late", "", "1}")) == [
         ("late", "f", '{"x":1}')
     ]
@@ -90,13 +90,13 @@ def test_a_negative_index_is_none() -> None:
     ) == [("a", "f", "{}"), ("b", "g", "{}")]
 
 
-def test_a_negative_index_goes_on_with_a_whole_call_as_no_index_does() -> None:
+def test_negative_index_continues_complete_call() -> None:
     assert assembled(delta(0, "a", "f", "{}"), delta(-1, arguments='{"x":1}')) == [
         ("a", "f", '{}{"x":1}')
     ]
 
 
-def test_a_continuation_under_an_index_nobody_holds_goes_on_with_the_last_call() -> None:
+def test_unknown_index_continues_the_last_call() -> None:
     assert assembled(
         delta(0, "a", "f"),
         delta(1, arguments='{"x":'),
@@ -106,7 +106,7 @@ def test_a_continuation_under_an_index_nobody_holds_goes_on_with_the_last_call()
     ) == [("a", "f", '{"x":1}'), ("b", "g", "{}")]
 
 
-def test_a_continuation_under_the_index_of_a_whole_call_goes_on_with_the_last_call() -> None:
+def test_index_of_complete_call_continues_last() -> None:
     assert assembled(
         delta(1, "a", "f"),
         delta(0, arguments='{"x":1}'),
@@ -115,29 +115,27 @@ def test_a_continuation_under_the_index_of_a_whole_call_goes_on_with_the_last_ca
     ) == [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
 
 
-def test_arguments_under_a_new_index_after_a_whole_call_begin_another() -> None:
+def test_new_index_after_complete_call_opens_slot() -> None:
     assert assembled(
         delta(0, "a", "f", '{"x":1}'), delta(1, arguments='{"y":2}'), delta(1, "", "g")
     ) == [("a", "f", '{"x":1}'), ("", "g", '{"y":2}')]
 
 
-def test_a_continuation_of_an_unfinished_call_keeps_its_index_while_another_is_last() -> None:
+def test_unfinished_call_keeps_its_index() -> None:
     assert assembled(delta(0, "a", "f", "{"), delta(1, "b", "g"), delta(0, arguments="}")) == [
         ("a", "f", "{}"),
         ("b", "g", ""),
     ]
 
 
-def test_one_id_for_two_calls_of_other_names_is_two_calls() -> None:
+def test_same_id_with_other_name_splits() -> None:
     assert assembled(delta(None, "x", "f", "{}"), delta(None, "x", "g", '{"y":2}')) == [
         ("x", "f", "{}"),
         ("x", "g", '{"y":2}'),
     ]
 
 
-def test_one_id_for_two_calls_of_other_names_and_indexes_is_two_calls_even_without_arguments() -> (
-    None
-):
+def test_same_id_and_other_index_splits() -> None:
     assert assembled(delta(0, "x", "f"), delta(1, "x", "g")) == [("x", "f", ""), ("x", "g", "")]
 
 
@@ -180,7 +178,7 @@ def test_arguments_are_textual_until_an_object_comes() -> None:
     assert slot.textual
 
 
-def test_a_slot_is_empty_until_something_makes_it_a_call() -> None:
+def test_slot_is_empty_until_named() -> None:
     table = SlotTable()
     assert SlotTable().last is None
     slot = table.slot_of(delta(0))
@@ -191,7 +189,7 @@ def test_a_slot_is_empty_until_something_makes_it_a_call() -> None:
     assert (table.last, len(table)) == (slot, 1)
 
 
-def test_blanks_after_an_object_do_not_make_it_unfinished() -> None:
+def test_trailing_blanks_keep_object_complete() -> None:
     fragment = delta(0, "a", "f", "{}")
     slot = SlotTable().slot_of(fragment)
     seen: list[bool] = []
@@ -201,7 +199,7 @@ def test_blanks_after_an_object_do_not_make_it_unfinished() -> None:
     assert seen == [True, True, False]
 
 
-def test_a_name_in_fragments_does_not_grow_for_ever() -> None:
+def test_name_fragments_are_bounded() -> None:
     slot = SlotTable().slot_of(delta(0))
     for number in range(2000):
         slot.add(delta(0, name=f"part{number}"))

@@ -55,7 +55,7 @@ def model(exchange: FakeExchange, base_url: str = BASE, api_key: str = "k") -> A
 
 
 @pytest.mark.feature("ASDK-023")
-async def test_a_stream_shows_what_comes_and_returns_the_whole_answer() -> None:
+async def test_stream_shows_deltas_and_returns_response() -> None:
     sink = CollectingSink.roomy()
     body = sse(begin(), *text_block("Look"), *call_block('{"q":1}', index=1), *end("tool_use"))
     answer = await model(FakeExchange([body])).stream(REQUEST, sink)
@@ -92,7 +92,7 @@ async def test_a_full_sink_stops_the_reading() -> None:
         ("https://me:secret@h", "https://me:secret@h/v1/messages", "https://h"),
     ],
 )
-async def test_the_url_is_the_base_url_and_the_path(base_url: str, url: str, name: str) -> None:
+async def test_url_joins_base_url_and_path(base_url: str, url: str, name: str) -> None:
     exchange = FakeExchange([HELLO])
     asked = model(exchange, base_url)
     await asked.complete(REQUEST)
@@ -100,7 +100,7 @@ async def test_the_url_is_the_base_url_and_the_path(base_url: str, url: str, nam
 
 
 @pytest.mark.parametrize("base_url", ["", "localhost:1234", "ftp://x", "http://", "http://[x"])
-def test_a_base_url_that_is_not_http_is_refused(base_url: str) -> None:
+def test_non_http_base_url_is_refused(base_url: str) -> None:
     with pytest.raises(ConfigError, match="base_url"):
         AnthropicMessages(base_url=base_url)
 
@@ -132,7 +132,7 @@ async def test_key_version_and_betas_are_headers() -> None:
 
 
 @pytest.mark.feature("ASDK-021")
-async def test_the_key_of_the_environment_is_shown_to_its_own_endpoint_only(
+async def test_environment_key_stays_with_its_endpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "env")
@@ -179,7 +179,7 @@ async def test_options_of_the_request_are_sent() -> None:
 # --- answers that pause ---------------------------------------------------------------------------
 
 
-async def test_an_answer_that_the_endpoint_pauses_is_gone_on_with() -> None:
+async def test_paused_response_is_continued() -> None:
     search = [start(1, SEARCH), arguments("{}", 1)]
     paused = sse(begin(), *text_block("I look."), *search, *end("pause_turn"))
     more = sse(begin("msg_2"), *text_block("Found."), *call_block("{}", index=1), *end("tool_use"))
@@ -194,7 +194,7 @@ async def test_an_answer_that_the_endpoint_pauses_is_gone_on_with() -> None:
     assert "".join(d.text for d in sink.deltas if isinstance(d, TextDelta)) == "I look.Found."
 
 
-async def test_each_continuation_is_a_request_of_its_own_that_bears_another_key() -> None:
+async def test_continuation_has_its_own_idempotency_key() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     whole = sse(begin(), *text_block("!"), *end())
     for key, wanted in (("key", ["key", "key-1", "key-2"]), ("", [None, None, None])):
@@ -204,7 +204,7 @@ async def test_each_continuation_is_a_request_of_its_own_that_bears_another_key(
         assert [asked.headers.get("idempotency-key") for asked in exchange.requests] == wanted
 
 
-async def test_an_answer_is_gone_on_with_no_more_than_so_often() -> None:
+async def test_continuations_are_bounded() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     exchange = Turns(*[paused] * 9)
     asked = AnthropicMessages(exchange=exchange, max_continuations=2)
@@ -213,7 +213,7 @@ async def test_an_answer_is_gone_on_with_no_more_than_so_often() -> None:
     assert len(exchange.requests) == 3
 
 
-async def test_a_pause_with_calls_of_ours_waits_for_their_results() -> None:
+async def test_pause_with_tool_calls_awaits_results() -> None:
     exchange = Turns(sse(begin(), *call_block("{}"), *end("pause_turn")))
     answer = await model(exchange).complete(REQUEST)
     assert [block.type for block in answer.blocks] == ["tool_use"]
@@ -243,12 +243,12 @@ async def test_tokens_are_counted_without_an_answer() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"nonsense", b"{}", b'{"input_tokens": "x"}', b'{"input_tokens": true}']
 )
-async def test_an_answer_without_a_count_is_an_error(body: bytes) -> None:
+async def test_missing_count_is_an_error(body: bytes) -> None:
     with pytest.raises(ProviderProtocolError, match="expected a token count"):
         await model(FakeExchange([body])).count_tokens(REQUEST)
 
 
-async def test_failures_of_a_count_are_raised_as_those_of_an_answer() -> None:
+async def test_count_failures_raise_like_responses() -> None:
     with pytest.raises(ProviderStatusError, match="HTTP 404: no such path"):
         await model(FakeExchange([b"no such path"], status=404)).count_tokens(REQUEST)
     with pytest.raises(ProviderInBandError, match="busy"):
@@ -271,7 +271,7 @@ async def test_failures_of_a_count_are_raised_as_those_of_an_answer() -> None:
         (b"", ""),
     ],
 )
-async def test_another_status_is_an_error_with_the_bodys_message(body: bytes, message: str) -> None:
+async def test_error_status_carries_body_message(body: bytes, message: str) -> None:
     exchange = FakeExchange([body], status=529, headers={"retry-after": "2"})
     with pytest.raises(ProviderStatusError) as caught:
         await model(exchange).complete(REQUEST)
@@ -279,7 +279,7 @@ async def test_another_status_is_an_error_with_the_bodys_message(body: bytes, me
     assert caught.value.headers == {"retry-after": "2"}
 
 
-async def test_of_a_long_failure_only_the_beginning_is_read() -> None:
+async def test_long_error_body_is_truncated() -> None:
     exchange = FakeExchange([b"x" * 10_000] * 100, status=500)
     with pytest.raises(ProviderStatusError):
         await model(exchange).complete(REQUEST)
@@ -300,7 +300,7 @@ async def test_a_page_at_200_is_no_answer() -> None:
         await model(exchange).complete(REQUEST)
 
 
-async def test_an_exchange_that_gives_no_head_is_no_answer() -> None:
+async def test_exchange_without_head_is_no_response() -> None:
     with pytest.raises(ProviderProtocolError, match="ended without a response"):
         await model(FakeExchange(status=0)).complete(REQUEST)
 
@@ -308,7 +308,7 @@ async def test_an_exchange_that_gives_no_head_is_no_answer() -> None:
 # --- a real endpoint ------------------------------------------------------------------------------
 
 
-async def test_the_callers_exchange_is_not_closed_and_its_own_is() -> None:
+async def test_caller_keeps_ownership_of_its_exchange() -> None:
     exchange = FakeExchange()
     await model(exchange).aclose()
     assert exchange.closed == 0
@@ -322,7 +322,7 @@ async def test_the_callers_exchange_is_not_closed_and_its_own_is() -> None:
             await asked.complete(REQUEST)
 
 
-async def test_against_a_real_endpoint_it_survives_every_failure() -> None:
+async def test_agent_survives_every_endpoint_failure() -> None:
     turn = reply(say("Let me look.", chunks=3), call("find", {"q": "é"}), split=[1, 7, 2])
     async with ScriptedEndpoint([status(429), html(), turn]) as endpoint:
         asked = AnthropicMessages(base_url=endpoint.base_url)
@@ -338,7 +338,7 @@ async def test_against_a_real_endpoint_it_survives_every_failure() -> None:
 
 
 @pytest.mark.feature("ASDK-023")
-async def test_an_agent_runs_to_its_end_and_its_thoughts_go_back_sealed() -> None:
+async def test_signed_thinking_is_sent_back() -> None:
     @tool
     async def find(q: str) -> str:
         """Find it."""

@@ -70,7 +70,7 @@ def test_the_smallest_request() -> None:
     }
 
 
-def test_settings_are_sent_if_they_are_set_and_own_fields_win() -> None:
+def test_settings_are_sent_own_fields_win() -> None:
     settings = ModelSettings(
         "m",
         max_tokens=5,
@@ -94,7 +94,7 @@ def test_settings_are_sent_if_they_are_set_and_own_fields_win() -> None:
     }
 
 
-def test_the_most_tokens_have_a_default_that_is_an_option() -> None:
+def test_max_tokens_has_a_default() -> None:
     assert body_of(options=EncodeOptions(max_tokens=99))["max_tokens"] == 99
 
 
@@ -131,7 +131,7 @@ def test_neighbours_of_one_role_are_joined() -> None:
     ]
 
 
-def test_what_stands_around_a_message_that_is_empty_is_joined() -> None:
+def test_neighbours_of_empty_message_are_joined() -> None:
     assert sent(message("user"), message("assistant", TextBlock(" ")), message("user")) == []
     chain = Messages().user("a").assistant([ThinkingBlock("unsealed")]).user("b")
     assert sent(*chain) == [
@@ -139,7 +139,7 @@ def test_what_stands_around_a_message_that_is_empty_is_joined() -> None:
     ]
 
 
-def test_results_stand_first_in_the_message_after_the_calls() -> None:
+def test_results_come_first_after_calls() -> None:
     chain = [
         message("assistant", ToolUseBlock("a", "find", {"q": "é"}), ToolUseBlock("b", "now", {})),
         message("tool", ToolResultBlock("b", "2", is_error=True)),
@@ -164,7 +164,7 @@ def test_results_stand_first_in_the_message_after_the_calls() -> None:
     ]
 
 
-def test_an_answer_to_go_on_with_ends_without_blanks() -> None:
+def test_prefill_has_no_trailing_blanks() -> None:
     last = message("assistant", TextBlock("So \n"))
     assert sent(last) == [{"role": "assistant", "content": "So"}]
     chain = Messages().assistant("So ").user("Hi ")
@@ -177,7 +177,7 @@ def test_an_answer_to_go_on_with_ends_without_blanks() -> None:
 
 
 @given(messages())
-def test_any_conversation_takes_turns_and_says_something_in_each(chain: Messages) -> None:
+def test_any_conversation_alternates_roles(chain: Messages) -> None:
     found: list[dict[str, object]] = json.loads(json.dumps(sent(*chain)))
     roles = [one["role"] for one in found]
     assert all(left != right for left, right in pairwise(roles))
@@ -187,7 +187,7 @@ def test_any_conversation_takes_turns_and_says_something_in_each(chain: Messages
 # --- blocks ---------------------------------------------------------------------------------------
 
 
-def test_thoughts_go_back_with_their_seal_and_without_one_stay_here() -> None:
+def test_signed_thinking_is_sent_unsigned_dropped() -> None:
     sealed = ThinkingBlock("Hm", "seal", extra={"x": 1})
     bare = ThinkingBlock("Hm")
     assert parts(sealed, bare, ThinkingBlock("", "s"), role="assistant") == [
@@ -201,7 +201,7 @@ def test_thoughts_go_back_with_their_seal_and_without_one_stay_here() -> None:
     ]
 
 
-def test_opaque_blocks_go_back_as_they_came_to_whom_they_came_from() -> None:
+def test_opaque_blocks_return_to_their_source() -> None:
     data: JsonObject = {"type": "redacted_thinking", "data": "xyz"}
     ours, others = OpaqueBlock(data, "anthropic"), OpaqueBlock({"type": "x"}, "other")
     assert parts(ours, others, role="assistant") == [data]
@@ -210,7 +210,7 @@ def test_opaque_blocks_go_back_as_they_came_to_whom_they_came_from() -> None:
     assert parts(OpaqueBlock(document, "anthropic", extra=mark)) == [{**document, **mark}]
 
 
-def test_what_a_block_keeps_goes_back_with_it_but_not_what_other_protocols_want() -> None:
+def test_block_extras_return_within_protocol() -> None:
     extra: JsonObject = {"cache_control": EPHEMERAL, "extra_content": {}, "reasoning_content": "x"}
     kept: JsonObject = {"cache_control": EPHEMERAL}
     blocks: list[ContentBlock] = [
@@ -224,7 +224,7 @@ def test_what_a_block_keeps_goes_back_with_it_but_not_what_other_protocols_want(
         assert {key: part[key] for key in extra.keys() & part.keys()} == kept
 
 
-def test_ids_and_names_that_the_endpoint_would_refuse_are_rewritten_alike() -> None:
+def test_invalid_ids_and_names_are_rewritten() -> None:
     calls = [ToolUseBlock(id_, "a.b", {}) for id_ in ("f.x:0", "f_x_0", "f/x/0", "", "ok-1")]
     results = [ToolResultBlock(call.id, "x") for call in calls]
     found = json.loads(json.dumps(sent(message("assistant", *calls), message("tool", *results))))
@@ -234,7 +234,7 @@ def test_ids_and_names_that_the_endpoint_would_refuse_are_rewritten_alike() -> N
     assert {part["name"] for part in found[0]["content"]} == {"a_b"}
 
 
-def test_a_broken_call_is_sent_without_arguments_if_it_is_answered() -> None:
+def test_answered_broken_call_has_no_arguments() -> None:
     error = ToolUseError("bad", "{x", "a", "find")
     assert sent(message("assistant", error)) == []
     found = sent(message("assistant", error), message("tool", ToolResultBlock("a", "bad")))
@@ -255,7 +255,7 @@ def test_lone_surrogates_of_the_caller_are_replaced() -> None:
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def test_tools_are_offered_in_the_wires_form_and_the_endpoints_own_follow() -> None:
+def test_tools_precede_tools_of_the_endpoint() -> None:
     own: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
     options = EncodeOptions(server_tools=[own], eager_tool_input=True)
     assert body_of(tools=(NOW,))["tools"] == [{"name": "now", "input_schema": {"type": "object"}}]
@@ -327,7 +327,7 @@ def test_the_cache_may_be_kept_for_longer() -> None:
     ]
 
 
-def test_no_more_ends_are_marked_than_the_endpoint_takes() -> None:
+def test_cache_marks_are_bounded() -> None:
     own = [TextBlock(str(n), extra={"cache_control": EPHEMERAL}) for n in range(3)]
     options = EncodeOptions(cache=("system", "tools", "messages"))
     chain = Messages().user([*own, TextBlock("last")])
@@ -335,7 +335,7 @@ def test_no_more_ends_are_marked_than_the_endpoint_takes() -> None:
     assert marked(body) == ["0", "1", "2", "last"]
 
 
-def test_what_may_not_be_marked_is_not_and_a_mark_is_set_once() -> None:
+def test_cache_mark_is_set_once_where_allowed() -> None:
     options = EncodeOptions(cache=["messages"])
     chain = Messages().user("Hi").assistant([TextBlock("a"), ThinkingBlock("Hm", "s")])
     assert marked(body_of(chain=chain, options=options)) == ["a"]
@@ -348,7 +348,7 @@ def test_what_may_not_be_marked_is_not_and_a_mark_is_set_once() -> None:
 # --- counting -------------------------------------------------------------------------------------
 
 
-def test_a_count_asks_for_the_same_without_what_concerns_the_answer() -> None:
+def test_count_omits_response_settings() -> None:
     settings = ModelSettings(
         "m", temperature=0, top_p=1, stop=("x",), extra_body={"top_k": 1, "thinking": {}}
     )

@@ -25,7 +25,7 @@ LENIENT: ModelRequest = attrs.evolve(
 ODD = "{'q': 'A',}"
 
 
-def test_arguments_that_are_nearly_json_are_read_on_request_and_marked() -> None:
+def test_nearly_json_is_repaired_on_request() -> None:
     body = sse(begin(), *call_block(ODD), *end("tool_use"))
     assert read(body, LENIENT).blocks == (
         ToolUseBlock("a", "find", {"q": "A"}, ODD, repaired=True),
@@ -33,7 +33,7 @@ def test_arguments_that_are_nearly_json_are_read_on_request_and_marked() -> None
     assert isinstance(read(body).blocks[0], ToolUseError)
 
 
-def test_the_call_that_was_cut_is_not_repaired_and_one_before_it_is() -> None:
+def test_truncated_call_is_not_repaired() -> None:
     for ending in (end("max_tokens"), []):
         two = [*call_block(ODD), *call_block(ODD, call_id="b", index=1)]
         if not ending:
@@ -45,7 +45,7 @@ def test_the_call_that_was_cut_is_not_repaired_and_one_before_it_is() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 2])
-async def test_what_came_with_an_error_is_shown_before_it_is_raised(cut: int) -> None:
+async def test_content_before_error_is_shown(cut: int) -> None:
     failed = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
     body = sse(begin(), *text_block("Hello"), failed)
     sink = CollectingSink.roomy()
@@ -56,7 +56,7 @@ async def test_what_came_with_an_error_is_shown_before_it_is_raised(cut: int) ->
     assert [delta for delta in sink.deltas if isinstance(delta, TextDelta)] == expected
 
 
-async def test_what_came_with_a_line_without_end_is_shown_before_it_is_raised() -> None:
+async def test_content_before_endless_line_is_shown() -> None:
     sink = CollectingSink.roomy()
     reads = [sse(begin(), *text_block("Hello")), b"data: " + b"x" * (9 * 1024 * 1024), b"x"]
     chat = AnthropicMessages(base_url="http://h", exchange=FakeExchange(reads))

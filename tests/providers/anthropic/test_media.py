@@ -83,7 +83,7 @@ def test_images_and_documents(block: ImageBlock | FileBlock, kind: str, source: 
     assert parts(block) == [{"type": kind, "source": source}]
 
 
-def test_a_document_has_its_name_as_title_and_what_the_block_keeps() -> None:
+def test_document_keeps_title_and_extras() -> None:
     extra: JsonObject = {"citations": {"enabled": True}}
     block = FileBlock("https://x/y.pdf", "application/pdf", "report.pdf", extra=extra)
     assert parts(block) == [
@@ -96,7 +96,7 @@ def test_a_document_has_its_name_as_title_and_what_the_block_keeps() -> None:
     ]
 
 
-def test_an_image_in_a_file_block_has_no_title() -> None:
+def test_image_file_has_no_title() -> None:
     (part,) = parts(FileBlock("https://x/y.png", "image/png", "y.png"))
     assert part == {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}
 

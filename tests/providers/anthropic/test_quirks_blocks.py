@@ -52,7 +52,7 @@ HELLO = [begin(), *text_block("Hel", "lo"), *end()]
 
 
 @pytest.mark.feature("ASDK-023")
-def test_text_thoughts_and_calls_are_blocks_and_are_shown_as_they_come() -> None:
+def test_blocks_are_shown_as_they_stream() -> None:
     events = [
         begin(),
         {"type": "ping"},
@@ -109,16 +109,16 @@ def test_reasons_are_mapped(word: str, reason: str) -> None:
     assert answer(begin(), *text_block("Hi"), *end(word)).finish_reason == reason
 
 
-def test_a_call_is_a_call_whatever_the_reason_says() -> None:
+def test_call_ignores_stop_reason() -> None:
     assert answer(begin(), *call_block("{}"), *end("end_turn")).finish_reason == "tool_calls"
 
 
-def test_a_reason_that_says_more_is_not_undone() -> None:
+def test_explicit_stop_reason_is_kept() -> None:
     (cut, _), (plain, last) = end("max_tokens"), end("end_turn")
     assert answer(begin(), *text_block("Hi"), cut, plain, last).finish_reason == "length"
 
 
-def test_cached_tokens_belong_to_the_input_and_counts_are_totals() -> None:
+def test_cached_tokens_count_as_input() -> None:
     usage = {
         "input_tokens": 3,
         "cache_read_input_tokens": 5,
@@ -134,19 +134,19 @@ def test_cached_tokens_belong_to_the_input_and_counts_are_totals() -> None:
     assert found.usage == Usage(15, 9, 5, 7, 2)
 
 
-def test_zeros_at_the_end_undo_no_count_of_the_beginning() -> None:
+def test_final_zeros_keep_earlier_counts() -> None:
     found = answer(begin(), *text_block("Hi"), *end(input_tokens=0, output_tokens=2))
     assert found.usage == Usage(3, 2)
 
 
-def test_the_prompt_may_be_counted_at_the_end_only() -> None:
+def test_prompt_may_be_counted_last() -> None:
     found = answer(begin(usage=None), *text_block("Hi"), *end(input_tokens=8))
     assert found.usage == Usage(8, 4)
 
 
 @pytest.mark.feature("ASDK-024")
 @pytest.mark.parametrize("counts", [None, {}, {"output_tokens": 0}, {"output_tokens": "many"}])
-def test_what_is_not_counted_is_estimated_and_marked(counts: object) -> None:
+def test_missing_counts_are_estimated(counts: object) -> None:
     request = ModelRequest(Messages().user("Hello there, how are you?"), ModelSettings("m"))
     (delta, last) = end()
     events = [begin(usage=None), *text_block("x" * 40), {**delta, "usage": counts}, last]
@@ -157,7 +157,7 @@ def test_what_is_not_counted_is_estimated_and_marked(counts: object) -> None:
 @pytest.mark.parametrize(
     "counts", [{"input_tokens": 6}, {"input_tokens": 6, "output_tokens": 0}, {"output_tokens": -1}]
 )
-def test_a_count_of_the_beginning_is_none_of_the_whole_answer(counts: dict[str, object]) -> None:
+def test_initial_count_is_not_final(counts: dict[str, object]) -> None:
     (delta, last) = end()
     begun = begin(usage={"input_tokens": 6, "cache_read_input_tokens": 2, "output_tokens": 4})
     for size, tokens in ((40, 10), (4, 4)):
@@ -174,7 +174,7 @@ def test_sealed_thoughts_are_kept_as_they_came() -> None:
     assert found.blocks == (OpaqueBlock(block, "anthropic"), TextBlock("Hi"))
 
 
-def test_tools_of_the_endpoint_and_their_results_are_kept_as_they_came() -> None:
+def test_server_tools_are_kept_verbatim() -> None:
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     result: JsonObject = {
         "type": "web_search_tool_result",
@@ -206,7 +206,7 @@ def test_tools_of_the_endpoint_and_their_results_are_kept_as_they_came() -> None
     )
 
 
-def test_what_no_reader_is_shown_shows_that_the_answer_goes_on() -> None:
+def test_hidden_blocks_still_show_progress() -> None:
     going_on = [ProgressDelta()]
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
     opening = [begin(), start(0, use), *text_block("Hi", index=1)]
@@ -233,13 +233,13 @@ def test_what_no_reader_is_shown_shows_that_the_answer_goes_on() -> None:
         assert shown(*opening, nothing) == shown(*opening), nothing
 
 
-def test_a_cut_input_of_the_endpoints_own_tool_leaves_it_as_it_began() -> None:
+def test_truncated_server_tool_keeps_initial_input() -> None:
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
     found = answer(begin(), start(0, use), arguments('{"q": '), *end("max_tokens"))
     assert told(found.blocks) == [use]
 
 
-def test_a_block_of_an_unknown_kind_grows_by_what_comes_for_it() -> None:
+def test_unknown_block_grows_by_deltas() -> None:
     begun = {"type": "compaction", "content": "a", "list": [1], "more": None}
     found = answer(
         begin(),
@@ -265,7 +265,7 @@ def test_a_block_of_an_unknown_kind_grows_by_what_comes_for_it() -> None:
     ]
 
 
-def test_a_block_nested_too_deeply_is_left_out_and_the_rest_of_the_answer_is_kept() -> None:
+def test_deeply_nested_block_is_dropped_alone() -> None:
     deep = json.loads("[" * 200 + "]" * 200)
     sealed = {"type": "text", "text": "", "novel": deep}
     found = read_all(
@@ -278,13 +278,13 @@ def test_a_block_nested_too_deeply_is_left_out_and_the_rest_of_the_answer_is_kep
     assert found.blocks == (TextBlock("Hello"), TextBlock("!"))
 
 
-def test_a_delta_of_an_unknown_kind_for_no_block_is_a_block_of_its_own() -> None:
+def test_unknown_delta_becomes_its_own_block() -> None:
     odd = {"type": "odd_delta", "x": 1}
     found = answer(begin(), *text_block("Hi"), add(0, odd), add(7, odd), *end())
     assert told(found.blocks) == ["Hi", odd, odd]
 
 
-def test_fields_of_a_call_that_are_not_known_go_back_with_it() -> None:
+def test_unknown_call_fields_are_sent_back() -> None:
     more: JsonObject = {"caller": {"type": "direct"}}
     block = {**tool_use(), **more, "toolset_name": None}
     found = answer(begin(), start(0, block), arguments("{}"), stop(0), *end("tool_use"))
@@ -294,7 +294,7 @@ def test_fields_of_a_call_that_are_not_known_go_back_with_it() -> None:
 # --- blocks and what belongs to them --------------------------------------------------------------
 
 
-def test_thoughts_in_a_row_keep_their_own_seals() -> None:
+def test_each_thinking_keeps_its_signature() -> None:
     thoughts = [
         event
         for index in (0, 1)
@@ -309,23 +309,23 @@ def test_a_seal_without_thoughts_is_kept() -> None:
     assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "", "s"), "Hi"]
 
 
-def test_a_seal_that_comes_late_finds_its_thoughts() -> None:
+def test_late_signature_finds_its_thinking() -> None:
     events = [start(0, THINKING), thought("Hm"), *text_block("Hi", index=1), seal("s", 5)]
     assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s"), "Hi"]
 
 
-def test_an_index_that_is_used_again_begins_another_block() -> None:
+def test_reused_index_opens_new_block() -> None:
     result = {"type": "web_search_tool_result", "tool_use_id": "s"}
     found = answer(begin(), start(1, result), stop(1), *text_block("Hi", index=1), *end())
     assert told(found.blocks) == [result, "Hi"]
 
 
-def test_text_for_a_block_of_another_kind_begins_one() -> None:
+def test_text_delta_opens_missing_block() -> None:
     events = [start(0, THINKING), thought("Hm"), text("Hi"), text("!")]
     assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", ""), "Hi!"]
 
 
-def test_text_after_a_whole_result_under_its_index_is_not_lost() -> None:
+def test_text_after_result_is_kept() -> None:
     found = answer(begin(), start(0, {"type": "x_result"}), stop(0), text("Hi"), *end())
     assert told(found.blocks) == [{"type": "x_result"}, "Hi"]
 
@@ -335,19 +335,19 @@ def test_deltas_of_nothing_begin_nothing() -> None:
     assert told(answer(begin(), *empty, *text_block("Hi"), stop(9), *end()).blocks) == ["Hi"]
 
 
-def test_arguments_without_a_call_belong_to_the_one_that_is_open() -> None:
+def test_arguments_join_the_open_call() -> None:
     events = [start(0, tool_use()), arguments('{"q": 1}', 5), stop(0)]
     assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 1})]
 
 
-def test_arguments_that_belong_to_no_call_are_an_error_that_shows_them() -> None:
+def test_orphan_arguments_are_a_visible_error() -> None:
     found = answer(begin(), *call_block("{}"), arguments('{"q": 1}', 5), *end("tool_use"))
     _, error = found.blocks
     assert isinstance(error, ToolUseError)
     assert (error.raw_data, error.error) == ('{"q": 1}', "the call names no tool")
 
 
-def test_arguments_that_come_with_the_beginning_are_shown_once_they_are_known_to_be_all() -> None:
+def test_initial_arguments_are_shown_when_final() -> None:
     events = [begin(), start(0, tool_use(given={"q": 1})), stop(0), stop(0), *end("tool_use")]
     assert told(answer(*events).blocks) == [("a", "find", {"q": 1})]
     assert shown(*events)[:2] == [
@@ -359,14 +359,14 @@ def test_arguments_that_come_with_the_beginning_are_shown_once_they_are_known_to
 @pytest.mark.parametrize(
     ("given", "value"), [('{"q": 1}', {"q": 1}), ([], {}), (None, {}), ("", {})]
 )
-def test_arguments_at_the_beginning_may_be_text_or_nothing(given: object, value: object) -> None:
+def test_initial_arguments_may_be_text(given: object, value: object) -> None:
     block = {**tool_use(), "input": given}
     found = answer(begin(), start(0, block), stop(0), *end("tool_use"))
     assert told(found.blocks) == [("a", "find", value)]
 
 
 @pytest.mark.parametrize("pieces", [["{", '"q":'], ["[1]"], ["no"], [7], [[1]], [True]])
-def test_arguments_that_are_no_object_are_an_error_that_shows_them(pieces: list[object]) -> None:
+def test_non_object_arguments_are_visible_error(pieces: list[object]) -> None:
     (block,) = answer(begin(), *call_block(*pieces), *end("tool_use")).blocks
     assert isinstance(block, ToolUseError)
     assert (block.id, block.name) == ("a", "find")
@@ -374,12 +374,12 @@ def test_arguments_that_are_no_object_are_an_error_that_shows_them(pieces: list[
     assert block.raw_data == raw
 
 
-def test_several_objects_in_one_call_are_several_calls() -> None:
+def test_several_objects_are_several_calls() -> None:
     found = answer(begin(), *call_block('{"q":1}{"q":2}'), *end("tool_use"))
     assert told(found.blocks) == [("a", "find", {"q": 1}), ("call_1_0", "find", {"q": 2})]
 
 
-def test_ids_of_calls_are_unique_in_the_session() -> None:
+def test_call_ids_are_unique_in_session() -> None:
     request = ModelRequest(
         REQUEST.messages, REQUEST.settings, turn=4, known_call_ids=frozenset({"a"})
     )
@@ -388,7 +388,7 @@ def test_ids_of_calls_are_unique_in_the_session() -> None:
     assert told(found.blocks) == [("call_4_0", "find", {}), ("call_4_1", "find", {})]
 
 
-def test_leaked_tokens_are_no_part_of_a_name_and_no_name_is_no_call() -> None:
+def test_leaked_tokens_leave_the_name() -> None:
     found = answer(
         begin(),
         *call_block("{}", name="find<|channel|>commentary"),
@@ -399,12 +399,12 @@ def test_leaked_tokens_are_no_part_of_a_name_and_no_name_is_no_call() -> None:
     assert told(found.blocks) == [("a", "find", {}), ("b", "", "the call names no tool")]
 
 
-def test_a_block_that_is_no_object_is_text() -> None:
+def test_non_object_block_is_text() -> None:
     found = answer(begin(), start(0, None), text("Hi"), start(1, "x"), text("!", 1), *end())
     assert told(found.blocks) == ["Hi", "!"]
 
 
-def test_an_input_without_a_block_belongs_to_the_endpoints_own_tool_that_is_open() -> None:
+def test_orphan_input_joins_open_server_tool() -> None:
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
     found = answer(begin(), start(0, use), arguments('{"q": 1}', 5), stop(0), *end())
     assert told(found.blocks) == [{**use, "input": {"q": 1}}]
@@ -420,14 +420,14 @@ def test_a_seal_that_comes_twice_is_one() -> None:
     assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s")]
 
 
-def test_arguments_that_come_both_ways_are_shown_once() -> None:
+def test_duplicated_arguments_are_shown_once() -> None:
     events = [start(0, tool_use(given={"q": 1})), arguments('{"q": 2}'), stop(0)]
     assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 2})]
     pieces = [d.arguments for d in shown(begin(), *events) if isinstance(d, ToolCallDelta)]
     assert pieces == ["", '{"q": 2}']
 
 
-def test_texts_and_lists_of_a_block_that_is_not_known_grow_by_pieces() -> None:
+def test_unknown_block_fields_grow_by_deltas() -> None:
     begun: JsonObject = {"type": "odd", "text": "a", "found": [1], "state": "x"}
     pieces: list[JsonObject] = [
         {"text": "b", "found": [2]},
@@ -451,7 +451,7 @@ def test_texts_and_lists_of_a_block_that_is_not_known_grow_by_pieces() -> None:
         {"type": "odd_delta", "text": "x" * 50},
     ],
 )
-def test_what_is_added_beside_the_text_counts_for_the_size(piece: JsonObject) -> None:
+def test_extras_count_toward_size_limit(piece: JsonObject) -> None:
     decoder = MessageDecoder(REQUEST, endpoint="http://endpoint")
     kind = "text" if piece["type"] == "citations_delta" else "odd"
     decoder.decode(json.dumps(start(0, {"type": kind, "text": "", "found": []})))

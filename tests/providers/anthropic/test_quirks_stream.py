@@ -45,7 +45,7 @@ def test_a_stream_may_lack_its_last_event() -> None:
     assert told(answer(*HELLO[:-1]).blocks) == ["Hello"]
 
 
-def test_pings_after_the_reason_end_a_stream_whose_last_event_got_lost() -> None:
+def test_pings_after_reason_end_stream() -> None:
     reader = AnswerReader(REQUEST, endpoint="e")
     for event in (begin(), {"type": "ping"}, *HELLO[1:-1]):
         reader.feed(frame(event))
@@ -61,16 +61,16 @@ def test_the_same_beginning_twice_is_one() -> None:
     assert (told(found.blocks), found.response_id) == (["Hi"], "msg_1")
 
 
-def test_a_beginning_before_any_block_takes_the_place_of_the_one_before() -> None:
+def test_second_start_replaces_empty_first() -> None:
     assert answer(begin("a"), begin("b"), *HELLO[1:]).response_id == "b"
 
 
-def test_two_answers_in_one_stream_are_an_error() -> None:
+def test_two_responses_are_an_error() -> None:
     with pytest.raises(ProviderProtocolError, match=r"another response \(msg_2\) began"):
         answer(begin(), *text_block("Hi"), begin("msg_2"), *text_block("Hi"), *end())
 
 
-def test_blocks_in_the_beginning_count_if_no_others_come() -> None:
+def test_initial_blocks_count_without_deltas() -> None:
     content = [{"type": "text", "text": "Hi"}]
     assert told(answer(begin(content=content), *end()).blocks) == ["Hi"]
     assert told(answer(begin(content=content), *HELLO[1:]).blocks) == ["Hello"]
@@ -89,7 +89,7 @@ def notices(body: bytes) -> list[str]:
 
 
 @pytest.mark.feature("OAS-072")
-def test_a_line_that_is_no_json_is_skipped_and_told_of() -> None:
+def test_invalid_json_line_is_skipped_and_reported() -> None:
     first, rest = sse(HELLO[0]), sse(*HELLO[1:])
     assert notices(first + b"data: {broken\xff\n\n" + rest) == [
         "a data line that is not JSON was skipped: '{broken\ufffd'"
@@ -97,7 +97,7 @@ def test_a_line_that_is_no_json_is_skipped_and_told_of() -> None:
     assert notices(first + sse({"type": "new_event"}) + rest) == []
 
 
-def test_of_many_lines_that_are_no_json_a_few_are_told_of() -> None:
+def test_only_some_invalid_lines_are_reported() -> None:
     found = notices(sse(HELLO[0]) + (b"data: {" + b"x" * 500 + b"\n\n") * 20 + sse(*HELLO[1:]))
     assert len(found) == 8
     assert "further damaged lines are not reported" in found[-1]
@@ -105,11 +105,11 @@ def test_of_many_lines_that_are_no_json_a_few_are_told_of() -> None:
     assert max(map(len, found)) < 300
 
 
-def test_an_array_of_events_is_read_one_by_one() -> None:
+def test_event_array_is_read_one_by_one() -> None:
     assert told(read(b"data: " + json.dumps(HELLO).encode() + b"\n\n").blocks) == ["Hello"]
 
 
-def test_halves_of_characters_are_joined_and_lone_ones_replaced() -> None:
+def test_surrogate_halves_are_joined_or_replaced() -> None:
     events = [
         begin(),
         *text_block("a\ud83d", "\ude00\ud83d"),
@@ -139,7 +139,7 @@ def whole(**fields: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("message", [whole(), whole(type=None), whole(id=5)])
-def test_a_document_in_place_of_a_stream_is_an_answer(message: object) -> None:
+def test_document_body_is_a_response(message: object) -> None:
     for body in (json.dumps(message).encode(), b"\n\n " + json.dumps([message]).encode()):
         found = read(body)
         assert told(found.blocks) == ["Hi", ("a", "find", {"q": 1})]
@@ -147,7 +147,7 @@ def test_a_document_in_place_of_a_stream_is_an_answer(message: object) -> None:
         assert (found.model, found.response_id) in {("m-2", "w"), ("m-2", "5")}
 
 
-def test_a_document_may_be_the_data_of_an_event() -> None:
+def test_document_may_be_event_data() -> None:
     assert told(answer(whole(stop_reason="end_turn")).blocks)[0] == "Hi"
 
 
@@ -166,7 +166,7 @@ def test_content_may_be_text() -> None:
         sse(*HELLO[:3], {"error": {"code": "overloaded_error", "message": "Overloaded"}}),
     ],
 )
-def test_errors_inside_a_200_are_raised_with_their_type(body: bytes) -> None:
+def test_in_band_errors_have_their_type(body: bytes) -> None:
     with pytest.raises(ProviderInBandError, match="Overloaded") as caught:
         read(body)
     assert caught.value.code == "overloaded_error"
@@ -222,14 +222,14 @@ def test_bodies_without_bounds_are_refused() -> None:
 
 @pytest.mark.parametrize("stops", [0, 1])
 @pytest.mark.parametrize("pieces", [[], ["{"], ["{}"], ['{"q": "a']])
-def test_a_call_that_is_cut_at_the_token_limit_never_runs(pieces: list[str], stops: int) -> None:
+def test_call_at_token_limit_never_runs(pieces: list[str], stops: int) -> None:
     events = call_block(*pieces)[: None if stops else -1]
     (block,) = answer(begin(), *events, *end("max_tokens")).blocks
     assert isinstance(block, ToolUseError)
     assert "cut off at its token limit before the arguments of this call" in block.error
 
 
-def test_whole_calls_of_an_answer_that_is_cut_run() -> None:
+def test_complete_calls_of_truncated_response_run() -> None:
     events = [*call_block("{}"), *call_block('{"q": 1}', index=1, call_id="b")]
     found = answer(begin(), *events, *end("max_tokens"))
     assert told(found.blocks) == [
@@ -239,7 +239,7 @@ def test_whole_calls_of_an_answer_that_is_cut_run() -> None:
 
 
 @pytest.mark.parametrize("pieces", [[], ["{"], ["{}"], ['{"q": 1}']])
-def test_a_call_that_was_under_way_when_the_stream_broke_off_never_runs(pieces: list[str]) -> None:
+def test_call_broken_by_disconnect_never_runs(pieces: list[str]) -> None:
     found = answer(begin(), *text_block("Hi"), *call_block(*pieces, index=1)[:-1])
     text_, block = found.blocks
     assert text_ == TextBlock("Hi")
@@ -248,19 +248,19 @@ def test_a_call_that_was_under_way_when_the_stream_broke_off_never_runs(pieces: 
     assert found.usage.estimated
 
 
-def test_a_call_that_ended_before_the_stream_broke_off_is_whole() -> None:
+def test_call_finished_before_disconnect_is_complete() -> None:
     found = answer(begin(), *call_block('{"q": 1}'), *call_block("{", index=1, call_id="b")[:-1])
     assert told(found.blocks)[0] == ("a", "find", {"q": 1})
     assert isinstance(found.blocks[1], ToolUseError)
 
 
-def test_a_refusal_cuts_the_call_that_it_comes_in() -> None:
+def test_refusal_cuts_its_call() -> None:
     (block,) = answer(begin(), *call_block("{"), *end("refusal")).blocks
     assert isinstance(block, ToolUseError)
     assert block.error.startswith("the response was refused")
 
 
-def test_thoughts_alone_are_an_answer_if_it_is_told_that_it_ended() -> None:
+def test_thinking_alone_is_a_response() -> None:
     events = [begin(), start(0, THINKING), thought("Hm"), stop(0)]
     counted = {"type": "message_delta", "usage": {"output_tokens": 7}}
     found = answer(*events, counted, {"type": "message_stop"})

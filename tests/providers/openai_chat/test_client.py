@@ -39,7 +39,7 @@ def model(exchange: FakeExchange, base_url: str = BASE, api_key: str = "k") -> O
 
 
 @pytest.mark.feature("WICK-080", "ASDK-018", "OAGS-041", "OAS-074")
-async def test_a_stream_shows_text_calls_and_usage_and_returns_the_whole_answer() -> None:
+async def test_stream_shows_deltas_and_returns_response() -> None:
     body = sse(
         text("Look"),
         calls(entry(0, "a", "find", '{"q":1}')),
@@ -57,14 +57,14 @@ async def test_a_stream_shows_text_calls_and_usage_and_returns_the_whole_answer(
     assert (answer.usage, answer.finish_reason) == (Usage(3, 4), "tool_calls")
 
 
-async def test_what_one_read_brought_is_shown_at_once_and_reads_without_news_show_nothing() -> None:
+async def test_each_read_shows_its_deltas() -> None:
     reads = [sse(text("a"), text("b"), done=False), b": ping\n\n", sse(text(""), text("c"))]
     sink = CollectingSink.roomy()
     await model(FakeExchange(reads)).stream(REQUEST, sink)
     assert sink.batches == [[TextDelta("a"), TextDelta("b")], [TextDelta("c")]]
 
 
-async def test_what_was_held_back_is_shown_before_the_answer_is_returned() -> None:
+async def test_withheld_text_is_shown_before_return() -> None:
     sink = CollectingSink.roomy()
     await model(FakeExchange([sse(text("so"), text("so on"), chunk({}, "stop"))])).stream(
         REQUEST, sink
@@ -127,7 +127,7 @@ async def test_what_the_sink_raises_ends_the_stream() -> None:
         ),
     ],
 )
-async def test_the_url_is_the_base_url_and_the_path(base_url: str, url: str, name: str) -> None:
+async def test_url_joins_base_url_and_path(base_url: str, url: str, name: str) -> None:
     exchange = FakeExchange([HELLO])
     chat = model(exchange, base_url)
     await chat.complete(REQUEST)
@@ -138,7 +138,7 @@ async def test_the_url_is_the_base_url_and_the_path(base_url: str, url: str, nam
 @pytest.mark.parametrize(
     "base_url", ["", "localhost:1234/v1", "ftp://x/v1", "http://", "http://h:99999/", "http://[x"]
 )
-def test_a_base_url_that_is_not_http_is_refused(base_url: str) -> None:
+def test_non_http_base_url_is_refused(base_url: str) -> None:
     with pytest.raises(ConfigError, match="base_url"):
         OpenAIChat(base_url=base_url)
 
@@ -169,7 +169,7 @@ async def test_an_empty_key_is_not_sent() -> None:
 
 
 @pytest.mark.feature("OAGS-043")
-async def test_a_header_for_the_key_gets_it_bare() -> None:
+async def test_custom_key_header_is_bare() -> None:
     headers = await headers_of(api_key="secret", api_key_header="X-Api-Key")
     assert headers["x-api-key"] == "secret"
     assert "authorization" not in headers
@@ -206,7 +206,7 @@ async def test_usage_is_asked_for_unless_told_otherwise() -> None:
         assert ("stream_options" in json.loads(exchange.requests[0].body)) is include
 
 
-async def test_reasoning_is_echoed_where_it_is_asked_for() -> None:
+async def test_reasoning_is_echoed_on_request() -> None:
     messages = Messages().user("x").assistant([ThinkingBlock("Hm"), TextBlock("y")]).user("z")
     exchange = FakeExchange([HELLO])
     chat = OpenAIChat(
@@ -258,13 +258,13 @@ async def status_error(body: bytes, code: int = 400, **headers: str) -> Provider
         (b"", ""),
     ],
 )
-async def test_another_status_is_an_error_with_the_bodys_message(body: bytes, message: str) -> None:
+async def test_error_status_carries_body_message(body: bytes, message: str) -> None:
     error = await status_error(body, 404, **{"retry-after": "2"})
     assert (error.status, error.body_message) == (404, message)
     assert error.headers == {"retry-after": "2"}
 
 
-async def test_of_a_long_failure_only_the_beginning_is_read_and_less_is_shown() -> None:
+async def test_long_error_body_is_truncated() -> None:
     exchange = FakeExchange([b"x" * 10_000] * 100, status=500)
     with pytest.raises(ProviderStatusError) as caught:
         await model(exchange).complete(REQUEST)
@@ -279,13 +279,13 @@ async def test_redirects_are_not_followed() -> None:
 
 
 @pytest.mark.feature("OAS-073")
-async def test_an_error_in_the_stream_is_raised_with_the_endpoints_name() -> None:
+async def test_in_stream_error_names_endpoint() -> None:
     chat = model(FakeExchange([sse({"error": {"message": "overloaded", "code": 529}})]))
     with pytest.raises(ProviderInBandError, match=f"^{BASE}: overloaded$"):
         await chat.complete(REQUEST)
 
 
-async def test_a_broken_connection_is_raised_as_it_is() -> None:
+async def test_broken_connection_error_is_unchanged() -> None:
     broken = ProviderConnectError("the connection broke", endpoint=BASE)
     sink = CollectingSink.roomy()
     with pytest.raises(ProviderConnectError) as caught:
@@ -301,7 +301,7 @@ async def test_a_page_at_200_is_no_answer() -> None:
         await model(exchange).complete(REQUEST)
 
 
-async def test_an_exchange_that_gives_no_head_is_no_answer() -> None:
+async def test_exchange_without_head_is_no_response() -> None:
     with pytest.raises(ProviderProtocolError, match="ended without a response"):
         await model(FakeExchange(status=0)).complete(REQUEST)
 
@@ -331,7 +331,7 @@ async def test_its_own_exchange_is_closed() -> None:
 
 
 @pytest.mark.feature("OAGS-042")
-async def test_against_a_real_endpoint_it_survives_every_failure() -> None:
+async def test_agent_survives_every_endpoint_failure() -> None:
     turn = reply(say("Let me look.", chunks=3), call("find", {"q": "é"}), split=[1, 7, 2])
     async with ScriptedEndpoint([status(429), html(), turn]) as endpoint:
         chat = OpenAIChat(base_url=endpoint.base_url)

@@ -257,9 +257,7 @@ def test_quirks_and_splits_change_no_block(turn: Turn, dialect: Dialect, cuts: l
 
 @pytest.mark.no_cover
 @given(TURNS, DIALECTS)
-def test_how_the_bytes_are_split_changes_nothing_that_is_shown(
-    turn: Turn, dialect: Dialect
-) -> None:
+def test_splits_change_nothing(turn: Turn, dialect: Dialect) -> None:
     dialect = attrs.evolve(possible(turn, dialect), done=True, finish="stop")
     body = body_of(turn, dialect)
     whole = read_all([body])

@@ -59,14 +59,14 @@ def test_the_smallest_request() -> None:
 
 
 @pytest.mark.feature("OAS-074")
-def test_a_stream_is_always_asked_for_and_usage_unless_told_otherwise() -> None:
+def test_stream_and_usage_are_requested() -> None:
     body = body_of(dialect=ChatDialect(include_usage=False))
     assert body["stream"] is True
     assert "stream_options" not in body
 
 
 @pytest.mark.feature("OAS-032", "WICK-081", "OAS-001")
-def test_the_system_prompt_comes_first_then_the_history_then_the_user() -> None:
+def test_system_prompt_history_and_user_order() -> None:
     messages = Messages().user("One").assistant("Two").user("Three")
     assert body_of(messages=messages, system_prompt="Be brief.")["messages"] == [
         {"role": "system", "content": "Be brief."},
@@ -76,7 +76,7 @@ def test_the_system_prompt_comes_first_then_the_history_then_the_user() -> None:
     ]
 
 
-def test_system_messages_of_the_history_stay_where_they_are() -> None:
+def test_system_messages_keep_their_place() -> None:
     assert sent(message("user", TextBlock("a")), message("system", TextBlock("b"))) == [
         {"role": "user", "content": "a"},
         {"role": "system", "content": "b"},
@@ -90,7 +90,7 @@ def test_max_tokens_is_left_out_when_none(value: int | None) -> None:
 
 
 @pytest.mark.feature("OAS-009", "WICK-082", "ASDK-015")
-def test_temperature_zero_is_sent_and_none_is_not() -> None:
+def test_zero_temperature_is_sent() -> None:
     assert body_of(ModelSettings("m", temperature=0.0))["temperature"] == 0
     assert body_of(ModelSettings("m", temperature=0.7))["temperature"] == 0.7
     assert "temperature" not in body_of(ModelSettings("m"))
@@ -118,14 +118,14 @@ def test_every_sampling_option_has_its_field() -> None:
     assert (body["presence_penalty"], body["frequency_penalty"]) == (-1, 0.5)
 
 
-def test_the_bound_on_tokens_is_called_what_the_endpoint_calls_it() -> None:
+def test_token_limit_uses_endpoint_field() -> None:
     dialect = ChatDialect(max_tokens_field="max_completion_tokens")
     body = body_of(ModelSettings("m", max_tokens=7), dialect=dialect)
     assert body["max_completion_tokens"] == 7
     assert "max_tokens" not in body
 
 
-def test_what_an_endpoint_refuses_is_not_sent_unless_the_caller_writes_it_out() -> None:
+def test_refused_fields_are_dropped_unless_explicit() -> None:
     dialect = ChatDialect(refuses={"temperature", "seed", "stream_options", "parallel_tool_calls"})
     settings = ModelSettings(
         "m", temperature=0.5, top_p=0.1, seed=1, parallel_tool_calls=True, extra_body={"seed": 2}
@@ -165,14 +165,14 @@ def test_tools_are_offered_in_the_wires_form() -> None:
         ("find", {"type": "function", "function": {"name": "find"}}),
     ],
 )
-def test_a_choice_of_tool_is_a_word_or_a_tool(choice: str, field: JsonValue) -> None:
+def test_tool_choice_is_word_or_tool(choice: str, field: JsonValue) -> None:
     settings = ModelSettings("m", tool_choice=choice, parallel_tool_calls=False)
     body = body_of(settings, tools=True)
     assert body["tool_choice"] == field
     assert body["parallel_tool_calls"] is False
 
 
-def test_without_tools_nothing_is_said_of_choosing_them() -> None:
+def test_no_tools_means_no_choice() -> None:
     body = body_of(ModelSettings("m", tool_choice="auto", parallel_tool_calls=True))
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
 
@@ -210,11 +210,11 @@ def arguments_sent(call: ToolUseBlock) -> str:
 @pytest.mark.parametrize(
     "raw", ["", "{}", "not json", r'"{\"q\": 1}"', '{"q":2}', '{"q":1}{"q":1}', "[" * 100_000]
 )
-def test_arguments_are_the_inputs_text_when_the_raw_text_says_anything_else(raw: str) -> None:
+def test_differing_raw_arguments_are_regenerated(raw: str) -> None:
     assert arguments_sent(ToolUseBlock("a", "find", {"q": 1}, raw)) == '{"q": 1}'
 
 
-def test_raw_arguments_that_say_the_same_are_sent_as_they_came() -> None:
+def test_equal_raw_arguments_are_sent_verbatim() -> None:
     assert arguments_sent(ToolUseBlock("a", "find", {"q": 1}, '{ "q":1 }')) == '{ "q":1 }'
 
 
@@ -232,7 +232,7 @@ def test_lone_surrogates_of_the_caller_are_replaced() -> None:
 
 
 @pytest.mark.feature("OAS-067")
-def test_a_broken_call_that_nothing_answers_is_not_sent() -> None:
+def test_unanswered_broken_call_is_not_sent() -> None:
     error = ToolUseError("bad", "{x", "a", "find")
     assert sent(message("assistant", TextBlock("Hm"), error)) == [
         {"role": "assistant", "content": "Hm"}
@@ -242,7 +242,7 @@ def test_a_broken_call_that_nothing_answers_is_not_sent() -> None:
 
 @pytest.mark.feature("OAS-067")
 @pytest.mark.parametrize(("name", "as_sent"), [("find", "find"), ("", "unnamed")])
-def test_a_broken_call_that_is_answered_is_sent_without_arguments(name: str, as_sent: str) -> None:
+def test_answered_broken_call_has_no_arguments(name: str, as_sent: str) -> None:
     assert sent(
         message("assistant", ToolUseError("bad", "{x", "a", name)),
         message("tool", ToolResultBlock("a", "bad", is_error=True)),
@@ -258,7 +258,7 @@ def test_a_broken_call_that_is_answered_is_sent_without_arguments(name: str, as_
     ]
 
 
-def test_several_results_in_one_message_are_messages_of_their_own() -> None:
+def test_several_results_become_messages() -> None:
     results = [ToolResultBlock("a", "1"), ToolResultBlock("b", "2")]
     assert sent(message("user", *results, TextBlock("Go on."))) == [
         {"role": "tool", "tool_call_id": "a", "content": "1"},
@@ -290,7 +290,7 @@ def test_a_result_is_text(content: str | list[JsonValue], text: str | None) -> N
     assert found["content"] == (json.dumps(content) if text is None else text)
 
 
-def test_blocks_that_are_nothing_to_say_are_left_out() -> None:
+def test_unsendable_blocks_are_left_out() -> None:
     odd = message("user", ThinkingBlock("Hm"), TextBlock("Hi"))
     assert assistant(ToolResultBlock("a", "x"), TextBlock("Hi")) == [
         {"role": "assistant", "content": "Hi"}
@@ -329,7 +329,7 @@ def test_thoughts_are_not_sent() -> None:
     assert assistant(ThinkingBlock("Hm")) == []
 
 
-def test_quirk_40_reasoning_is_sent_back_where_it_is_asked_for() -> None:
+def test_quirk_40_reasoning_is_echoed_on_request() -> None:
     blocks = (ThinkingBlock("H"), ThinkingBlock("m"), TextBlock("Hi"))
     for field in ("reasoning_content", "reasoning"):
         assert assistant(*blocks, dialect=ChatDialect(echo_reasoning=field)) == [
@@ -342,7 +342,7 @@ def test_quirk_40_reasoning_is_sent_back_where_it_is_asked_for() -> None:
         ]
 
 
-def test_quirk_40_what_is_to_be_echoed_goes_back_with_its_part() -> None:
+def test_quirk_40_echoes_return_with_their_part() -> None:
     seal: JsonObject = {"extra_content": {"google": {"thought_signature": "s"}}}
     (found,) = assistant(TextBlock("Hi", extra=seal), ToolUseBlock("a", "f", {}, extra=seal))
     assert found["extra_content"] == seal["extra_content"]
@@ -356,7 +356,7 @@ def test_quirk_40_what_is_to_be_echoed_goes_back_with_its_part() -> None:
 
 @pytest.mark.parametrize("prompt", ["", "Be brief."])
 @pytest.mark.parametrize("length", [0, 1, 2, 3])
-def test_messages_of_any_number_are_sent_in_their_order(prompt: str, length: int) -> None:
+def test_any_number_of_messages_keeps_order(prompt: str, length: int) -> None:
     chain = [message("user", TextBlock(f"{at}")) for at in range(length)]
     said = [("system", prompt)] if prompt else []
     said += [("user", f"{at}") for at in range(length)]
@@ -364,7 +364,7 @@ def test_messages_of_any_number_are_sent_in_their_order(prompt: str, length: int
     assert body_of(messages=Messages(chain), system_prompt=prompt)["messages"] == expected
 
 
-def test_messages_without_a_form_on_the_wire_leave_no_trace() -> None:
+def test_unsendable_messages_leave_no_trace() -> None:
     silent = message("assistant", ThinkingBlock("Hm"))
     spoken = message("user", TextBlock("a"))
     expected = [{"role": "user", "content": "a"}]
@@ -373,13 +373,13 @@ def test_messages_without_a_form_on_the_wire_leave_no_trace() -> None:
     assert sent(silent) == []
 
 
-def test_messages_among_the_further_fields_are_sent_in_place_of_the_conversation() -> None:
+def test_extra_messages_field_replaces_conversation() -> None:
     own: JsonValue = "whatever the caller wants"
     body = body_of(ModelSettings("m", extra_body={"messages": own}), system_prompt="Be brief.")
     assert body["messages"] == own
 
 
-def test_a_conversation_that_grows_is_sent_as_if_it_were_sent_for_the_first_time() -> None:
+def test_cached_encoding_equals_fresh_encoding() -> None:
     memo = EncodedMessageCache()
     chain = Messages()
     for at in range(4):

@@ -13,7 +13,7 @@ LENIENT: ModelRequest = attrs.evolve(
 ODD = '{"hvd": Pura90"}'
 
 
-def test_quirk_26_lost_quotes_are_put_back_on_request() -> None:
+def test_quirk_26_lost_quotes_are_repaired() -> None:
     body = sse(calls(entry(0, "a", "find", ODD)), chunk({}, "tool_calls"))
     assert read(body, LENIENT).blocks == (
         ToolUseBlock("a", "find", {"hvd": "Pura90"}, ODD, repaired=True),
@@ -26,7 +26,7 @@ def test_what_is_json_is_not_marked() -> None:
 
 
 @pytest.mark.parametrize("finish", ["length", None])
-def test_quirk_28_the_call_that_was_cut_is_not_repaired_and_one_before_it_is(
+def test_quirk_28_truncated_call_is_not_repaired(
     finish: str | None,
 ) -> None:
     body = sse(

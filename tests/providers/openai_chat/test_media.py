@@ -88,7 +88,7 @@ def as_tool(id_: str, content: str) -> JsonObject:
         (OpaqueBlock({"type": "input_audio"}, "openai"), {"type": "input_audio"}),
     ],
 )
-def test_a_block_is_a_part_beside_the_text(block: ContentBlock, part: JsonObject) -> None:
+def test_block_is_a_content_part(block: ContentBlock, part: JsonObject) -> None:
     said = {"type": "text", "text": "Look:"}
     assert sent(message("user", TextBlock("Look:"), block)) == [
         {"role": "user", "content": [said, part]}
@@ -106,7 +106,7 @@ NOTES = FileBlock.from_text("# Notes\n", "text/markdown", name="n.md")
 AS_TEXT = "[file n.md]\n# Notes\n\n[end of file]"
 
 
-def test_a_text_file_is_told_in_the_text_between_two_marks() -> None:
+def test_text_file_is_inlined_between_markers() -> None:
     assert sent(message("user", TextBlock("Read:"), NOTES)) == [
         {"role": "user", "content": f"Read:\n\n{AS_TEXT}"}
     ]
@@ -126,7 +126,7 @@ def test_plain_text_keeps_its_own_newlines() -> None:
 # --- results --------------------------------------------------------------------------------------
 
 
-def test_what_a_tool_showed_follows_in_a_message_of_the_user() -> None:
+def test_tool_image_follows_as_user_message() -> None:
     found = sent(result("a", {"type": "text", "text": "A cat: "}, IMAGE_DICT))
     assert found == [as_tool("a", "A cat: [image]"), SHOWN]
     pdf: JsonObject = {"type": "file", "source": "https://x/y", "name": "y.pdf"}
@@ -150,7 +150,7 @@ def test_the_results_of_one_answer_stay_together() -> None:
     assert found[4]["content"] == [HEADING, IMAGE_PART, HEADING, IMAGE_PART]
 
 
-def test_what_the_user_says_next_is_in_the_same_message() -> None:
+def test_next_prompt_joins_the_same_message() -> None:
     found = sent(result("a", IMAGE_DICT), message("user", TextBlock("Which breed?")))
     said = {"type": "text", "text": "Which breed?"}
     assert found == [
@@ -172,7 +172,7 @@ def test_results_and_words_in_one_message() -> None:
     ]
 
 
-def test_a_text_file_of_a_tool_is_in_its_result() -> None:
+def test_text_file_of_tool_stays_inside() -> None:
     csv: JsonObject = {"type": "file", "source": "data:text/csv,a%2Cb", "name": "t.csv"}
     assert sent(result("a", csv)) == [as_tool("a", "[file t.csv]\na,b\n[end of file]")]
 
@@ -181,14 +181,14 @@ def test_a_text_file_of_a_tool_is_in_its_result() -> None:
     "odd",
     [1, {"type": "odd"}, {"type": "image"}, {"type": "opaque", "data": {}, "provider": "other"}],
 )
-def test_what_is_not_blocks_alone_is_json_without_the_base64(odd: JsonValue) -> None:
+def test_mixed_result_is_json_without_base64(odd: JsonValue) -> None:
     assert sent(result("a", IMAGE_DICT, odd)) == [as_tool("a", json.dumps(["[image]", odd]))]
 
 
 # --- from turn to turn ----------------------------------------------------------------------------
 
 
-def test_a_message_with_an_image_is_not_kept_and_its_neighbours_are() -> None:
+def test_message_with_image_is_not_cached() -> None:
     memo = EncodedMessageCache()
     said = [message("user", TextBlock("a" * 50)), message("user", IMAGE), result("a", IMAGE_DICT)]
     first = sent(*said, memo=memo)
@@ -209,7 +209,7 @@ def test_images_go_beside_calls_that_failed() -> None:
     assert (found[0]["content"], found[3]) == ([IMAGE_PART], SHOWN)
 
 
-def test_a_lone_surrogate_beside_an_image_is_replaced() -> None:
+def test_lone_surrogate_beside_image_is_replaced() -> None:
     (found,) = sent(message("user", TextBlock("\ud83d"), IMAGE))
     assert found["content"][0]["text"] == "�"
 
@@ -227,9 +227,7 @@ _messages = st.one_of(
 
 
 @given(st.lists(_messages, max_size=6), st.integers(0, 6))
-def test_a_conversation_is_sent_alike_whether_its_beginning_was_sent_before_or_not(
-    messages: list[Message], cut: int
-) -> None:
+def test_cached_conversation_is_sent_identically(messages: list[Message], cut: int) -> None:
     memo = EncodedMessageCache()
     sent(*messages[:cut], memo=memo)
     found = sent(*messages, memo=memo)

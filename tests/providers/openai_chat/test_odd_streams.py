@@ -48,7 +48,7 @@ ERROR = {"error": {"message": "overloaded"}}
 
 
 @pytest.mark.feature("OAS-072")
-def test_a_line_that_is_no_json_is_told_of_and_the_stream_goes_on() -> None:
+def test_invalid_json_line_is_skipped_and_reported() -> None:
     body = sse(text("Hel"), done=False) + b"data: not json\n\n" + sse(text("lo", "stop"))
     shown, found = read_all([body])
     assert found.text == "Hello"
@@ -60,7 +60,7 @@ def test_a_line_that_is_no_json_is_told_of_and_the_stream_goes_on() -> None:
     assert shown == expected
 
 
-def test_of_many_lines_that_are_no_json_the_first_are_told_of_and_shortly() -> None:
+def test_only_some_invalid_lines_are_reported() -> None:
     shown, found = read_all([b"data: {broken\xff%b\n\n" % (b"x" * 1000) * 50 + sse(*HELLO)])
     notices = [one.text for one in shown if isinstance(one, NoticeDelta)]
     assert found.text == "Hello"
@@ -83,7 +83,7 @@ def test_of_many_lines_that_are_no_json_the_first_are_told_of_and_shortly() -> N
     ],
     ids=["data", "event", "field", "unfinished"],
 )
-async def test_quirk_45_what_came_with_an_error_is_shown_before_it_is_raised(end: bytes) -> None:
+async def test_quirk_45_content_before_error_is_shown(end: bytes) -> None:
     body = sse(chunk({"reasoning": "Hm"}), text("so"), text("so on"), done=False) + end
     sink = CollectingSink.roomy()
     chat = OpenAIChat(base_url=ENDPOINT, exchange=FakeExchange([body, sse(text("more"))]))
@@ -95,7 +95,7 @@ async def test_quirk_45_what_came_with_an_error_is_shown_before_it_is_raised(end
     assert sink.deltas == expected
 
 
-def test_what_came_before_a_line_without_end_is_shown() -> None:
+def test_content_before_endless_line_is_shown() -> None:
     reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
     shown = [*reader.feed(sse(text("Hi"), done=False) + b"data: " + b"x" * (9 * 1024 * 1024))]
     shown += [*reader.feed(b"x"), *reader.close()]
@@ -130,9 +130,7 @@ def deltas(draw: st.DrawFn) -> dict[str, object]:
 
 
 @given(st.lists(deltas(), max_size=6), TORN)
-def test_quirk_48_whatever_was_torn_the_history_can_be_encoded(
-    pieces: list[dict[str, object]], model: str
-) -> None:
+def test_quirk_48_history_is_always_encodable(pieces: list[dict[str, object]], model: str) -> None:
     chunks = [{**chunk(delta), "model": model, "id": model} for delta in pieces]
     shown, found = read_all([sse(*chunks, chunk({}, "stop"))])
     for one in shown:
@@ -152,7 +150,7 @@ def test_quirk_48_whatever_was_torn_the_history_can_be_encoded(
     encode_request(ModelRequest(history, ModelSettings("m"))).decode()
 
 
-def test_quirk_48_halves_are_joined_in_names_and_reasoning_and_replaced_where_alone() -> None:
+def test_quirk_48_surrogate_halves_are_joined() -> None:
     found = answer(
         chunk({"reasoning": "a\ud83d"}),
         chunk({"reasoning": "\ude00\ud83d"}),
@@ -173,7 +171,7 @@ def test_quirk_48_halves_are_joined_in_names_and_reasoning_and_replaced_where_al
     assert found.blocks[2].raw_data == "\ufffd"
 
 
-def test_quirk_48_an_error_in_the_stream_can_be_encoded() -> None:
+def test_quirk_48_stream_error_is_encodable() -> None:
     with pytest.raises(ProviderError) as caught:
         read_all([sse({"error": {"message": "a\ud83d", "code": "\ud83d"}}), DONE])
     str(caught.value).encode()

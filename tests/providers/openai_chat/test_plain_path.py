@@ -159,7 +159,7 @@ def cut(body: bytes, cuts: Sequence[int]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("delta", PLAIN, ids=str)
-def test_nothing_that_a_chunk_may_say_beside_its_text_is_missed(delta: dict[str, Json]) -> None:
+def test_fast_path_misses_nothing(delta: dict[str, Json]) -> None:
     for oddity in ODDITIES:
         for first in (flow(delta), b""):
             odd = event(line(delta, [oddity]))
@@ -171,13 +171,13 @@ def test_nothing_that_a_chunk_may_say_beside_its_text_is_missed(delta: dict[str,
 @example(b"data: [DONE]\n\n" + sse(text("late")), [16])
 @example(sse(text("\ud83d"), text("\ude00"), text("c")), [])
 @example(sse(text("a"), text("b"), done=False) + b"error: x\n\n", [-5])
-def test_the_quick_path_and_the_tolerant_one_tell_the_same(body: bytes, cuts: list[int]) -> None:
+def test_fast_and_tolerant_paths_agree(body: bytes, cuts: list[int]) -> None:
     same([body])
     same(cut(body, cuts))
 
 
 @given(bodies(), st.integers(0, 5000), st.binary(min_size=1, max_size=2))
-def test_bytes_that_are_no_text_change_nothing_of_that(body: bytes, at: int, odd: bytes) -> None:
+def test_invalid_utf8_keeps_paths_equal(body: bytes, at: int, odd: bytes) -> None:
     at %= len(body)
     same([body[:at] + odd + body[at:]])
 
@@ -209,7 +209,7 @@ FLOWS: dict[PlainField, tuple[ModelDelta, AssistantBlock]] = {
     ],
 )
 @pytest.mark.parametrize("finish", [None, ""])
-def test_text_and_thoughts_are_read_by_the_quick_path_alone_once_they_flow(
+def test_flowing_text_uses_fast_path_only(
     field: PlainField, beside: dict[str, Json], finish: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piece, block = FLOWS[field]
@@ -239,14 +239,12 @@ def test_text_and_thoughts_are_read_by_the_quick_path_alone_once_they_flow(
         ("reasoning", {"reasoning": "a", "reasoning_content": "b"}),
     ],
 )
-def test_a_line_that_does_more_ends_what_is_read_quickly(
-    field: PlainField, delta: dict[str, Json]
-) -> None:
+def test_complex_line_ends_the_fast_path(field: PlainField, delta: dict[str, Json]) -> None:
     plain, other = (json.dumps(chunk(one)).encode() for one in ({field: "p"}, delta))
     assert read_plain(field, [plain, plain, other, plain]) == ["p", "p"]
 
 
-def test_a_choice_that_ends_or_counts_is_read_with_care() -> None:
+def test_finish_and_usage_use_careful_path() -> None:
     plain = json.dumps(text("p")).encode()
     finished = json.dumps(text("p", "stop")).encode()
     counted = json.dumps(chunk({"content": "p"}, usage=USAGE)).encode()
@@ -255,7 +253,7 @@ def test_a_choice_that_ends_or_counts_is_read_with_care() -> None:
         assert read_plain("content", [plain, other]) == ["p"]
 
 
-def test_thoughts_and_text_that_alternate_in_one_read_stand_in_their_order() -> None:
+def test_alternating_text_and_thinking_keep_order() -> None:
     chunks = [chunk({"reasoning": "t"})] * 3 + [text("a")] * 3 + [chunk({"reasoning": "u"})] * 3
     shown, answer = read_all([sse(*chunks)])
     assert answer.blocks == (ThinkingBlock("ttt"), TextBlock("aaa"), ThinkingBlock("uuu"))

@@ -40,14 +40,14 @@ def test_quirk_01_no_index() -> None:
     )
 
 
-def test_quirk_01_neither_index_nor_id_in_one_list() -> None:
+def test_quirk_01_neither_index_nor_id() -> None:
     found = answer(
         calls(entry(None, None, "find", ""), entry(None, None, "now", "")), chunk({}, "stop")
     )
     assert made(found) == [("call_1_0", "find", {}), ("call_1_1", "now", {})]
 
 
-def test_quirk_02_index_zero_on_every_parallel_call() -> None:
+def test_quirk_02_index_zero_on_parallel_calls() -> None:
     assert made(answer(calls(entry(0, "a", "find", A)), calls(entry(0, "b", "find", B)))) == TWO
     assert made(answer(calls(entry(0, "a", "find", A), entry(0, "b", "find", B)))) == TWO
 
@@ -66,7 +66,7 @@ def test_quirk_04_index_from_one_and_sparse() -> None:
     assert made(found) == TWO
 
 
-def test_quirk_05_choice_index_is_the_index_of_the_content_block() -> None:
+def test_quirk_05_choice_index_is_block_index() -> None:
     first = text("Let me look.")
     second = calls(entry(0, "a", "find", A))
     second["choices"] = [{"index": 1, "delta": {"tool_calls": [entry(0, "a", "find", A)]}}]
@@ -75,7 +75,7 @@ def test_quirk_05_choice_index_is_the_index_of_the_content_block() -> None:
     assert made(found) == ONE
 
 
-def test_quirk_06_id_and_arguments_under_different_indexes() -> None:
+def test_quirk_06_arguments_under_another_index() -> None:
     found = answer(
         calls(entry(0, "a", "find", "")),
         calls(entry(1, arguments='{"q":')),
@@ -93,7 +93,7 @@ def test_quirk_07_continuation_with_empty_id() -> None:
     assert made(found) == ONE
 
 
-def test_quirk_08_continuation_with_empty_id_and_name() -> None:
+def test_quirk_08_empty_continuation_id_and_name() -> None:
     found = answer(calls(entry(0, "a", "find", '{"q":')), calls(entry(0, "", "", '"A"}')))
     assert made(found) == ONE
 
@@ -155,7 +155,7 @@ def test_quirk_14_name_after_arguments() -> None:
     assert made(found) == ONE
 
 
-def test_quirk_15_second_object_under_the_same_index() -> None:
+def test_quirk_15_second_object_under_index() -> None:
     found = answer(calls(entry(0, "a", "find", A)), calls(entry(0, None, None, B)))
     assert made(found) == [("a", "find", {"q": "A"}), ("call_1_0", "find", {"q": "B"})]
 
@@ -187,7 +187,7 @@ def test_quirk_18_no_arguments(function: dict[str, object]) -> None:
     assert made(answer(calls(call), chunk({}, "tool_calls"))) == [("a", "now", {})]
 
 
-def test_quirk_19_empty_object_before_the_real_one() -> None:
+def test_quirk_19_empty_object_before_arguments() -> None:
     found = answer(
         calls(entry(0, "a", "find", "{}")),
         calls(entry(0, None, None, '{"q":')),
@@ -218,7 +218,7 @@ def test_quirk_22_ids_of_earlier_turns() -> None:
     ]
 
 
-def test_quirk_22_the_tools_name_as_id_of_two_calls() -> None:
+def test_quirk_22_tool_name_as_shared_id() -> None:
     found = answer(calls(entry(0, "find", "find", A)), calls(entry(1, "find", "find", B)))
     assert made(found) == [("find", "find", {"q": "A"}), ("call_1_0", "find", {"q": "B"})]
 
@@ -228,7 +228,7 @@ def test_quirk_24_leaked_tokens_in_the_name() -> None:
     assert made(found) == ONE
 
 
-def test_quirk_26_lost_quotes_are_an_error_that_shows_what_came() -> None:
+def test_quirk_26_lost_quotes_are_an_error() -> None:
     (block,) = answer(calls(entry(0, "a", "find", '{"hvd": Pura90"}')), chunk({}, "stop")).blocks
     assert isinstance(block, ToolUseError)
     assert block.raw_data == '{"hvd": Pura90"}'
@@ -243,18 +243,18 @@ def test_quirk_27_finish_reason_stop_with_calls(finish: str) -> None:
 
 
 @pytest.mark.parametrize("finish", ["tool_calls", "length"])
-def test_quirk_28_cut_call_with_finish_reason_tool_calls(finish: str) -> None:
+def test_quirk_28_truncated_call_with_tool_calls(finish: str) -> None:
     (block,) = answer(calls(entry(0, "a", "find", '{"q":"A')), chunk({}, finish)).blocks
     assert isinstance(block, ToolUseError)
 
 
-def test_quirk_29_empty_finish_reason_on_every_chunk() -> None:
+def test_quirk_29_empty_finish_reason_everywhere() -> None:
     found = answer(text("Hi", ""), calls(entry(0, "a", "find", A), finish=""))
     assert made(found) == ONE
     assert found.finish_reason == "unknown"
 
 
-def test_quirk_30_finish_reason_null_as_text_or_absent() -> None:
+def test_quirk_30_finish_reason_null_or_absent() -> None:
     absent = text(" there")
     absent["choices"] = [{"delta": {"content": " there"}}]
     found = answer(text("Hi", "null"), absent, chunk({}, "stop"))
@@ -263,7 +263,7 @@ def test_quirk_30_finish_reason_null_as_text_or_absent() -> None:
         answer(calls(entry(0, "a", "find", '{"q"'), finish="null"), done=False)
 
 
-def test_quirk_31_finish_reason_amid_the_stream_and_twice() -> None:
+def test_quirk_31_finish_reason_early_and_twice() -> None:
     found = answer(
         text("Hi", "stop"), text(" there", "stop"), calls(entry(0, "a", "find", A), finish="stop")
     )
@@ -271,7 +271,7 @@ def test_quirk_31_finish_reason_amid_the_stream_and_twice() -> None:
     assert made(found) == ONE
 
 
-def test_quirk_49_text_and_calls_in_one_delta() -> None:
+def test_quirk_49_text_and_call_in_delta() -> None:
     found = answer(
         chunk({"content": "Look:", "tool_calls": [entry(0, "a", "find", A)]}, "tool_calls")
     )
@@ -302,11 +302,11 @@ def test_quirk_50_legacy_function_call() -> None:
         {"index": 0.5, "id": 17, "function": {"name": "find", "arguments": A}},
     ],
 )
-def test_a_call_with_odd_fields_is_read_as_far_as_it_goes(odd: dict[str, object]) -> None:
+def test_odd_call_fields_are_tolerated(odd: dict[str, object]) -> None:
     assert made(answer(calls(odd))) == [("17", "find", {"q": "A"})]
 
 
-def test_arguments_that_are_neither_text_nor_object_are_an_error() -> None:
+def test_non_text_arguments_are_an_error() -> None:
     (found,) = made(answer(calls(entry(0, "a", "find", [1])), chunk({}, "stop")))
     assert found == ("a", "find", "expected a JSON object of arguments, got an array")
 
@@ -315,7 +315,7 @@ def test_arguments_that_are_neither_text_nor_object_are_an_error() -> None:
     "odd",
     [7, "none", [None, 3], {"index": 0, "id": "a", "function": {"name": "find", "arguments": A}}],
 )
-def test_tool_calls_that_are_no_list_of_objects_do_not_lose_the_rest(odd: object) -> None:
+def test_invalid_tool_calls_keep_the_rest(odd: object) -> None:
     found = answer(chunk({"content": "Hi", "tool_calls": odd}), chunk({}, "stop"))
     assert found.text == "Hi"
     assert made(found) == (ONE if isinstance(odd, dict) else [])

@@ -84,7 +84,7 @@ def test_quirk_45_failed_generation_is_told() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, "", {}, False])
-def test_an_error_field_that_says_nothing_is_none(nothing: object) -> None:
+def test_empty_error_field_is_no_error(nothing: object) -> None:
     assert answer({**text("Hello"), "error": nothing}, chunk({}, "stop")).text == "Hello"
 
 
@@ -95,7 +95,7 @@ def test_quirk_46_error_field_beside_the_data(end: bytes) -> None:
     assert (str(error), error.code) == (f"{ENDPOINT}: context overflow", "400")
 
 
-def test_quirk_46_error_field_is_found_only_at_the_start_of_a_line() -> None:
+def test_quirk_46_error_field_starts_a_line() -> None:
     found = answer(text("error: {not one}\nerror: no"), chunk({}, "stop"))
     assert found.text == "error: {not one}\nerror: no"
     assert read(b"errata: x\n" + sse(*HELLO)).text == "Hello"
@@ -113,7 +113,7 @@ def test_quirk_47_error_document_at_200(content_type: str) -> None:
 
 
 @pytest.mark.feature("OAGS-041", "WICK-079")
-def test_quirk_47_whole_completion_though_a_stream_was_asked() -> None:
+def test_quirk_47_document_instead_of_stream() -> None:
     whole = {
         "id": "r",
         "object": "chat.completion",
@@ -142,12 +142,12 @@ def test_quirk_47_whole_completion_though_a_stream_was_asked() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"choices": []}', b'{"models": []}', b"[]", b'{"choices": [{'])
-def test_a_document_that_is_no_completion_is_no_answer(body: bytes) -> None:
+def test_foreign_document_is_no_response(body: bytes) -> None:
     message = protocol_error(body, "application/json")
     assert "got JSON that is not a chat completion (content type 'application/json')" in message
 
 
-def test_a_whole_completion_that_is_empty_is_an_answer_without_blocks() -> None:
+def test_empty_document_is_empty_response() -> None:
     whole = {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}
     assert read(json.dumps(whole).encode()).blocks == ()
 
@@ -164,7 +164,7 @@ def test_a_page_is_no_answer(body: bytes) -> None:
     assert message.endswith("got a page (content type 'text/html'): Log in")
 
 
-def test_a_page_without_end_is_read_no_further_than_needed() -> None:
+def test_endless_page_is_read_in_part() -> None:
     reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
     for _ in range(63):
         reader.feed(b"<" * 1024)
@@ -178,7 +178,7 @@ def test_a_line_without_end_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("depth", [15, 300, 900, pytest.param(50_000, marks=pytest.mark.no_cover)])
-def test_an_error_wrapped_in_errors_is_an_error_however_deep_it_stands(depth: int) -> None:
+def test_nested_error_is_found(depth: int) -> None:
     told = '{"error":' * depth + '{"message":"no credit","code":402}' + "}" * depth
     # A line too deep to be parsed is no JSON, and is skipped; an event that says so is an error.
     error = in_band(b"event: error\ndata: " + told.encode() + b"\n\n")

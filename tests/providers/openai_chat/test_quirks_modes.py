@@ -59,7 +59,7 @@ def answered(body: bytes, dialect: ChatDialect) -> ModelCompleted:
 # --- 23: ids of nine characters -------------------------------------------------------------------
 
 
-def test_quirk_23_ids_are_sent_as_nine_letters_and_digits_where_that_is_wanted() -> None:
+def test_quirk_23_ids_become_nine_characters() -> None:
     error = ToolUseError("bad", "{", "call_1_1", "find")
     messages: Sequence[Said] = (
         ("assistant", [CALL, error]),
@@ -76,7 +76,7 @@ def test_quirk_23_ids_are_sent_as_nine_letters_and_digits_where_that_is_wanted()
     assert plain["messages"][1]["tool_call_id"] == "call_1_0"
 
 
-def test_quirk_23_a_call_with_an_image_in_its_result_keeps_its_id() -> None:
+def test_quirk_23_call_with_image_keeps_id() -> None:
     image: JsonObject = {"type": "image", "source": "https://x/y.png"}
     result = ToolResultBlock("call_1_0", [image])
     messages: Sequence[Said] = (("assistant", [CALL]), ("tool", [result]))
@@ -91,7 +91,7 @@ def test_ids_are_the_same_in_every_process() -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_quirk_23_any_id_becomes_one_that_stays(call_id: str) -> None:
+def test_quirk_23_shortened_ids_are_stable(call_id: str) -> None:
     short = short_call_id(call_id)
     assert len(short) == 9
     assert short.isalnum()
@@ -106,9 +106,7 @@ HARMONY = 'commentary to=functions.find json{"q": "A"}'
 
 
 @pytest.mark.parametrize(("mode", "written"), [("tags", TAGS), ("harmony", HARMONY)])
-def test_quirk_25_calls_in_text_are_found_where_that_is_declared_and_nowhere_else(
-    mode: str, written: str
-) -> None:
+def test_quirk_25_inline_calls_need_declaration(mode: str, written: str) -> None:
     pieces = [written[at : at + 3] for at in range(0, len(written), 3)]
     body = sse(text("Hi "), *map(text, pieces), chunk({"tool_calls": None}, "stop"))
     dialect = ChatDialect(text_tool_calls="tags" if mode == "tags" else "harmony")
@@ -120,7 +118,7 @@ def test_quirk_25_calls_in_text_are_found_where_that_is_declared_and_nowhere_els
     assert answered(body, PLAIN).blocks == (TextBlock(f"Hi {written}"),)
 
 
-def test_quirk_25_a_call_that_is_cut_by_the_token_limit_cannot_run() -> None:
+def test_quirk_25_truncated_call_never_runs() -> None:
     for mode, written in (("tags", TAGS[:-20]), ("harmony", HARMONY[:-1])):
         dialect = ChatDialect(text_tool_calls="tags" if mode == "tags" else "harmony")
         (block,) = answered(sse(text(written), chunk({}, "length")), dialect).blocks
@@ -128,7 +126,7 @@ def test_quirk_25_a_call_that_is_cut_by_the_token_limit_cannot_run() -> None:
         assert "token limit" in block.error
 
 
-def test_quirk_25_a_call_in_text_that_grows_is_found_once() -> None:
+def test_quirk_25_growing_inline_call_counts_once() -> None:
     grown = [text(f"Look: {TAGS}"[:end]) for end in range(5, len(TAGS) + 7)]
     dialect = ChatDialect(text_tool_calls="tags", cumulative=True)
     found = answered(sse(*grown, chunk({}, "stop")), dialect).blocks
@@ -138,14 +136,14 @@ def test_quirk_25_a_call_in_text_that_grows_is_found_once() -> None:
 # --- 40, 41: echoes and repeats -------------------------------------------------------------------
 
 
-def test_quirk_40_thoughts_go_back_under_the_field_that_is_declared() -> None:
+def test_quirk_40_thinking_uses_declared_field() -> None:
     messages: Sequence[Said] = (("assistant", [ThinkingBlock("Hm"), TextBlock("Hi")]),)
     for field in ("reasoning_content", "reasoning"):
         body = json.loads(json.dumps(sent(*messages, dialect=ChatDialect(echo_reasoning=field))))
         assert body["messages"] == [{"role": "assistant", "content": "Hi", field: "Hm"}]
 
 
-def test_quirk_41_short_cumulative_text_and_a_repeat_at_the_end_are_read_where_declared() -> None:
+def test_quirk_41_declared_cumulative_text_is_read() -> None:
     body = sse(text("H"), text("Hi"), text("Hi!"), text("Hi!"), chunk({}, "stop"))
     assert answered(body, ChatDialect(cumulative=True)).text == "Hi!"
     assert answered(body, PLAIN).text == "HHiHi!Hi!"
@@ -155,7 +153,7 @@ def test_quirk_41_short_cumulative_text_and_a_repeat_at_the_end_are_read_where_d
 
 
 @pytest.mark.feature("OAS-071")
-def test_an_endpoint_without_tools_is_sent_text_only() -> None:
+def test_endpoint_without_tools_gets_text_only() -> None:
     error = ToolUseError("not valid JSON", "{", "b", "find")
     body = sent(
         ("system", [TextBlock("Be brief.")]),
@@ -182,7 +180,7 @@ def test_an_endpoint_without_tools_is_sent_text_only() -> None:
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
 
 
-def test_a_conversation_without_calls_is_sent_to_it_as_it_is() -> None:
+def test_conversation_without_calls_is_unchanged() -> None:
     two = [TextBlock("a"), TextBlock("b")]
     body = sent(("user", two), ("user", two), dialect=ChatDialect(refuses={"tools"}))
     assert body["messages"] == [{"role": "user", "content": "ab"}] * 2
@@ -203,7 +201,7 @@ REFUSALS = [
 
 @pytest.mark.feature("OAS-071")
 @pytest.mark.parametrize("message", REFUSALS)
-async def test_an_endpoint_that_refuses_tools_is_an_error_that_says_what_to_do(
+async def test_refused_tools_error_suggests_a_fix(
     message: str,
 ) -> None:
     body = json.dumps({"error": {"message": message}}).encode()

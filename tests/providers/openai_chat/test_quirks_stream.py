@@ -50,7 +50,7 @@ def protocol_error(body: bytes, content_type: str = "") -> str:
 # --- how a stream ends ----------------------------------------------------------------------------
 
 
-def test_quirk_32_text_without_finish_reason_and_done() -> None:
+def test_quirk_32_text_without_end() -> None:
     found = answer(text("Hel"), text("lo"), done=False)
     assert (found.text, found.finish_reason) == ("Hello", "unknown")
 
@@ -64,21 +64,19 @@ def test_quirk_32_text_without_finish_reason_and_done() -> None:
     ],
     ids=["no word of the end", "an end mark", "a finish reason"],
 )
-def test_quirk_32_the_reader_is_told_that_the_answer_may_be_cut_short(
-    body: bytes, told: bool
-) -> None:
+def test_quirk_32_possible_truncation_is_reported(body: bytes, told: bool) -> None:
     reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
     shown = [*reader.feed(body), *reader.close()]
     assert (NoticeDelta(CUT_SHORT) in shown) == told
 
 
 @pytest.mark.feature("OAS-063")
-def test_quirk_32_whole_calls_without_finish_reason_and_done() -> None:
+def test_quirk_32_complete_calls_without_end() -> None:
     found = answer(calls(entry(0, "a", "f", '{"x":1}')), done=False)
     assert made(found) == [("a", "f", {"x": 1})]
 
 
-def test_quirk_32_text_and_a_cut_call_without_finish_reason_and_done() -> None:
+def test_quirk_32_truncated_call_without_end() -> None:
     found = answer(text("Hi"), calls(entry(0, "a", "f", "")), done=False)
     assert isinstance(found.blocks[1], ToolUseError)
 
@@ -86,7 +84,7 @@ def test_quirk_32_text_and_a_cut_call_without_finish_reason_and_done() -> None:
 @pytest.mark.parametrize(
     "chunks", [[calls(entry(0, "a", "f", '{"x"'))], [chunk({"reasoning": "Hm"})]]
 )
-def test_quirk_32_nothing_whole_without_finish_reason_and_done(chunks: list[object]) -> None:
+def test_quirk_32_nothing_complete_without_end(chunks: list[object]) -> None:
     assert "before any part of the response was complete" in protocol_error(
         sse(*chunks, done=False)
     )
@@ -98,7 +96,7 @@ def test_quirk_32_done_without_finish_reason() -> None:
     assert answer(chunk({"reasoning": "Hm"})).blocks == (ThinkingBlock("Hm"),)
 
 
-def test_quirk_32_the_last_event_without_its_blank_line() -> None:
+def test_quirk_32_last_event_without_blank_line() -> None:
     assert read(
         sse(*HELLO, done=False) + b'data: {"choices":[{"delta":{"content":"!"}}]}'
     ).text == ("Hello!")
@@ -107,16 +105,16 @@ def test_quirk_32_the_last_event_without_its_blank_line() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"\n\n", b": ping\n\n", DONE, sse(chunk({"role": "assistant"}))]
 )
-def test_a_stream_with_nothing_at_all_is_no_answer(body: bytes) -> None:
+def test_empty_stream_is_no_response(body: bytes) -> None:
     assert "contained neither a response" in protocol_error(body)
 
 
-def test_an_answer_that_is_empty_on_purpose_is_one() -> None:
+def test_intentionally_empty_response_is_valid() -> None:
     assert answer(chunk({"content": ""}, "stop")).blocks == ()
 
 
 @pytest.mark.feature("OAGS-038")
-def test_done_ends_the_stream_whatever_comes_after_it() -> None:
+def test_done_ends_the_stream() -> None:
     reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
     reader.feed(sse(*HELLO) + b'data: {"error":{"message":"late"}}\n\n' + sse(text("more")))
     assert reader.done
@@ -124,7 +122,7 @@ def test_done_ends_the_stream_whatever_comes_after_it() -> None:
     assert reader.finish().text == "Hello"
 
 
-def test_done_with_blanks_around_it_ends_the_stream() -> None:
+def test_done_with_blanks_ends_stream() -> None:
     assert read(sse(*HELLO, done=False) + b"data:  [DONE] \n\n").text == "Hello"
 
 
@@ -144,26 +142,26 @@ def test_quirk_33_first_chunk_without_choices() -> None:
     assert (found.text, found.model, found.response_id) == ("Hello", "m-1", "r")
 
 
-def test_quirk_34_delta_null_or_absent_and_chunk_null() -> None:
+def test_quirk_34_null_delta_and_chunk() -> None:
     absent = {"choices": [{"index": 0, "finish_reason": None}]}
     found = answer(None, chunk(None), absent, *HELLO, {"choices": None}, 7, {"choices": [None]})
     assert found.text == "Hello"
 
 
-def test_a_line_that_is_no_json_is_skipped() -> None:
+def test_invalid_json_line_is_skipped() -> None:
     assert read(b"data: not json\n\n" + sse(*HELLO)).text == "Hello"
 
 
-def test_lines_that_are_no_json_and_nothing_else_are_told_of() -> None:
+def test_only_invalid_lines_are_reported() -> None:
     message = protocol_error(b"data: not json\n\ndata: \xff{\n\n" + DONE)
     assert "2 data line(s) that are not JSON; the first is 'not json'" in message
 
 
-def test_chunks_in_an_array_are_read_one_by_one() -> None:
+def test_chunk_array_is_read_one_by_one() -> None:
     assert answer([text("Hel"), text("lo")], [chunk({}, "stop")]).text == "Hello"
 
 
-def test_ids_of_another_type_do_not_lose_the_text() -> None:
+def test_odd_ids_keep_the_text() -> None:
     odd = {**text("Hello"), "id": 12, "model": ["m"], "usage": "none"}
     found = answer(odd, chunk({}, "stop"))
     assert (found.text, found.response_id, found.model) == ("Hello", "12", "m-1")
@@ -175,7 +173,7 @@ USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
 
 
 @pytest.mark.feature("OAS-115")
-def test_quirk_35_usage_in_a_chunk_of_its_own() -> None:
+def test_quirk_35_usage_in_own_chunk() -> None:
     assert answer(*HELLO, {"choices": [], "usage": USAGE}).usage == Usage(12, 3)
 
 
@@ -193,7 +191,7 @@ def test_quirk_35_usage_in_every_chunk() -> None:
     assert shown[-1] == UsageDelta(Usage(12, 3))
 
 
-def test_quirk_35_usage_and_then_an_empty_one() -> None:
+def test_quirk_35_usage_then_empty_usage() -> None:
     zero = {"prompt_tokens": 0, "completion_tokens": 0}
     found = answer(
         *HELLO, {"choices": [], "usage": USAGE}, {"choices": [], "usage": None}, {"usage": zero}
@@ -257,16 +255,16 @@ def test_counts_that_are_no_numbers_are_none() -> None:
         ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(1, 1, estimated=True)),
     ],
 )
-def test_of_the_tokens_what_is_not_counted_is_estimated(told: dict[str, int], usage: Usage) -> None:
+def test_uncounted_tokens_are_estimated(told: dict[str, int], usage: Usage) -> None:
     assert answer(*HELLO, {"choices": [], "usage": told}).usage == usage
 
 
-def test_an_answer_of_nothing_has_no_tokens_to_estimate() -> None:
+def test_empty_response_estimates_no_tokens() -> None:
     nothing = answer(chunk({}, "stop"), {"choices": [], "usage": {"prompt_tokens": 12}})
     assert nothing.usage == Usage(12, 0, estimated=True)
 
 
-def test_a_count_of_zero_that_is_told_is_believed() -> None:
+def test_reported_zero_count_is_kept() -> None:
     told = {"prompt_tokens": 0, "completion_tokens": 3}
     assert answer(*HELLO, {"choices": [], "usage": told}).usage == Usage(0, 3)
 
@@ -275,12 +273,12 @@ def test_a_count_of_zero_that_is_told_is_believed() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_quirk_37_either_name_of_reasoning_with_empty_content(field: str) -> None:
+def test_quirk_37_reasoning_under_either_name(field: str) -> None:
     found = answer(chunk({field: "H", "content": ""}), chunk({field: "m", "content": ""}), *HELLO)
     assert found.blocks == (ThinkingBlock("Hm"), TextBlock("Hello"))
 
 
-def test_quirk_37_both_names_at_once_count_once() -> None:
+def test_quirk_37_both_names_count_once() -> None:
     both = chunk({"reasoning_content": "Hm", "reasoning": "Hm"})
     assert answer(both, *HELLO).blocks == (ThinkingBlock("Hm"), TextBlock("Hello"))
 
@@ -307,7 +305,7 @@ def test_quirk_39_content_in_parts() -> None:
     )
 
 
-def test_quirk_40_what_is_to_be_echoed_is_kept_with_its_part() -> None:
+def test_quirk_40_echoes_stay_with_part() -> None:
     seal: JsonObject = {"google": {"thought_signature": "s1"}}
     of_call = {**entry(0, "a", "f", "{}"), "extra_content": seal}
     found = answer(
@@ -342,7 +340,7 @@ def test_quirk_41_growing_message_beside_deltas() -> None:
 
 
 @pytest.mark.feature("OAS-060")
-def test_a_short_repeat_of_a_real_stream_survives() -> None:
+def test_short_repeat_of_stream_survives() -> None:
     assert answer(text("ha"), text("ha"), text("!"), chunk({}, "stop")).text == "haha!"
 
 
@@ -357,7 +355,7 @@ def test_quirk_42_comments_and_blank_lines(noise: bytes) -> None:
     assert read(body).text == "Hello"
 
 
-def test_quirk_43_no_space_after_the_colon_and_named_events() -> None:
+def test_quirk_43_no_space_and_named_events() -> None:
     body = sse(*HELLO).replace(b"data: ", b"event:message\ndata:")
     assert read(body).text == "Hello"
 

@@ -53,7 +53,7 @@ def use(size: int = 10) -> list[Turn]:
 
 
 @pytest.mark.feature("WICK-053", "WICK-054", "WICK-055")
-async def test_a_long_result_is_cut_for_the_model_and_the_log_and_marked() -> None:
+async def test_long_result_is_truncated_and_marked() -> None:
     result = await run(agent(*use(100_000), hooks=TruncateOutput()))
     told = str(result.messages[2].content)
     assert len(told) < 4_100
@@ -67,14 +67,14 @@ async def test_a_long_result_is_cut_for_the_model_and_the_log_and_marked() -> No
     )
 
 
-async def test_a_key_is_gone_before_the_cut_and_from_the_data() -> None:
+async def test_key_is_redacted_before_truncation() -> None:
     result = await run(agent(*use(), hooks=[RedactSecrets(), TruncateOutput(20, 5)]))
     assert result.tool_calls[0].data == {"key": MARK}
     assert KEY[:8] not in repr(result.messages)
 
 
 @pytest.mark.parametrize("withheld", [False, True])
-async def test_a_key_in_an_answer_is_not_kept_and_not_streamed_if_deltas_wait(
+async def test_withheld_response_is_redacted(
     withheld: bool,
 ) -> None:
     plain = agent([say("It is ", KEY[:9], KEY[9:], ".")], hooks=RedactSecrets())
@@ -88,7 +88,7 @@ async def test_a_key_in_an_answer_is_not_kept_and_not_streamed_if_deltas_wait(
     assert not withheld or shown == result.text
 
 
-async def test_a_prompt_is_cleaned_and_a_refused_one_is_not_kept() -> None:
+async def test_prompt_is_cleaned_or_refused() -> None:
     hook = SanitisePrompt(["ignore all"])
     assert (await run(agent("Fine.", hooks=hook), prompt="He\u200bllo.")).messages[
         0
@@ -97,7 +97,7 @@ async def test_a_prompt_is_cleaned_and_a_refused_one_is_not_kept() -> None:
     assert (result.stop_reason, len(result.messages)) == ("blocked:user_prompt_submit", 0)
 
 
-async def test_calls_too_many_are_told_to_the_model() -> None:
+async def test_rate_limit_reaches_the_model() -> None:
     turn = interleave(*(call("fetch", {"size": 2}) for _ in range(3)))
     result = await run(agent([turn], "Done.", hooks=RateLimit(2, 60, clock=lambda: 0.0)))
     refused = [str(one.content) for one in result.tool_calls if one.is_error]
@@ -114,7 +114,7 @@ async def test_a_run_is_measured() -> None:
     assert 0 <= times.model_seconds <= times.seconds
 
 
-async def test_the_audit_log_tells_a_session_from_its_start_to_its_end(tmp_path: Path) -> None:
+async def test_audit_log_covers_whole_session(tmp_path: Path) -> None:
     async def gate(event: PreToolUseEvent) -> HookDecision | None:
         if event.tool_input["size"] == 13:
             return HookDecision(continue_=False, reason="unlucky")

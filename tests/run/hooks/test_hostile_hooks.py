@@ -51,7 +51,7 @@ def forget() -> None:
 
 
 @pytest.mark.parametrize("value", [True, 1.0])
-async def test_a_rewrite_to_what_python_holds_for_equal_does_not_slip_past_a_guard(
+async def test_equal_looking_rewrite_is_checked_again(
     value: object,
 ) -> None:
     async def guard(event: PreToolUseEvent) -> HookDecision | None:
@@ -66,7 +66,7 @@ async def test_a_rewrite_to_what_python_holds_for_equal_does_not_slip_past_a_gua
     assert results(result) == ["the call was refused: no force"]
 
 
-async def test_nor_does_one_of_who_wraps_slip_past_a_rule() -> None:
+async def test_wrapper_rewrite_is_checked_by_rules() -> None:
     async def wrap(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
         return await call_next(attrs.evolve(call, input={"force": True}))
 
@@ -76,7 +76,7 @@ async def test_nor_does_one_of_who_wraps_slip_past_a_rule() -> None:
     assert "denied by the rule" in results(result)[0]
 
 
-async def test_arguments_that_are_no_object_are_told_to_the_model() -> None:
+async def test_non_object_arguments_are_an_error() -> None:
     async def wrap(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
         return await call_next(attrs.evolve(call, input=5))  # type: ignore[arg-type]
 
@@ -127,9 +127,7 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelCompleted
         ("wrap_model_call", answers, "returned what is no answer: a value of type datetime"),
     ],
 )
-async def test_what_a_hook_writes_that_is_no_json_is_its_fault_and_leaves_the_session_whole(
-    phase: str, hook: object, says: str
-) -> None:
+async def test_non_json_output_is_hook_error(phase: str, hook: object, says: str) -> None:
     options = agent(*USE, hooks={phase: hook})
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
@@ -143,7 +141,7 @@ async def test_what_a_hook_writes_that_is_no_json_is_its_fault_and_leaves_the_se
         check_history(result.messages)
 
 
-async def test_what_is_written_into_a_result_in_place_changes_nothing() -> None:
+async def test_in_place_result_change_has_no_effect() -> None:
     async def structured(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
         return ToolOutput({"a": [1]})
 
@@ -155,7 +153,7 @@ async def test_what_is_written_into_a_result_in_place_changes_nothing() -> None:
     assert result.tool_calls[0].content == {"a": [1]}
 
 
-async def test_a_rewrite_that_does_not_count_where_it_is_made_is_told() -> None:
+async def test_unsupported_rewrite_is_reported() -> None:
     async def confused(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(modified_output="not run", modified_input={"text": "b"})
 
@@ -169,7 +167,7 @@ async def test_a_rewrite_that_does_not_count_where_it_is_made_is_told() -> None:
 
 
 @pytest.mark.parametrize("looks", [True, False], ids=["a hook", "a policy"])
-async def test_a_call_too_deep_to_be_judged_is_told_so_and_ends_no_run(looks: bool) -> None:
+async def test_too_deep_call_is_refused(looks: bool) -> None:
     async def look(event: PreToolUseEvent) -> None:
         ran.append("seen")
 

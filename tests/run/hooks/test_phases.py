@@ -40,7 +40,7 @@ MODEL = ["modify_request", "before_model", "wrap_model_call", "after_model"]
 @pytest.mark.feature(
     "ASDK-001", "OAGS-015", "OAGS-018", "WICK-036", "WICK-037", "WICK-039", "WICK-040"
 )
-async def test_every_phase_has_its_place_in_a_run() -> None:
+async def test_every_phase_fires_in_a_run() -> None:
     recorder = Recorder()
     result = await run(agent(*USE, hooks=recorder))
     assert recorder.phases == [
@@ -60,7 +60,7 @@ async def test_every_phase_has_its_place_in_a_run() -> None:
     assert result.text == "Done."
 
 
-async def test_a_session_starts_and_ends_once_however_many_runs_it_has() -> None:
+async def test_session_starts_and_ends_once() -> None:
     recorder = Recorder()
     options = agent("One.", "Two.", hooks=recorder)
     async with open_runtime() as runtime:
@@ -71,7 +71,7 @@ async def test_a_session_starts_and_ends_once_however_many_runs_it_has() -> None
     assert recorder.phases.count("session_end") == 1
 
 
-async def test_a_session_that_is_evicted_ends_and_starts_anew(autojump_clock: MockClock) -> None:
+async def test_evicted_session_starts_again(autojump_clock: MockClock) -> None:
     edges: list[str] = []
 
     async def start(event: SessionStartEvent) -> None:
@@ -89,7 +89,7 @@ async def test_a_session_that_is_evicted_ends_and_starts_anew(autojump_clock: Mo
     assert edges == ["new", "evicted", "new", "closed"]
 
 
-async def test_a_hook_that_hangs_at_the_end_of_a_session_holds_up_nobody_for_long(
+async def test_hanging_session_end_is_bounded(
     autojump_clock: MockClock,
 ) -> None:
     async def hang(event: SessionEndEvent) -> None:
@@ -101,7 +101,7 @@ async def test_a_hook_that_hangs_at_the_end_of_a_session_holds_up_nobody_for_lon
 
 
 @pytest.mark.parametrize("reason", ["evicted", "deleted"])
-async def test_hooks_of_a_session_that_left_just_before_the_runtime_closes_come_to_their_end(
+async def test_leaving_session_hooks_finish_before_close(
     reason: str, autojump_clock: MockClock
 ) -> None:
     told: list[str] = []
@@ -122,7 +122,7 @@ async def test_hooks_of_a_session_that_left_just_before_the_runtime_closes_come_
     assert trio.current_time() - left == pytest.approx(3)
 
 
-async def test_hooks_of_a_session_that_left_hold_up_the_close_no_longer_than_others(
+async def test_leaving_hooks_share_the_close_limit(
     autojump_clock: MockClock,
 ) -> None:
     begun = trio.Event()
@@ -139,7 +139,7 @@ async def test_hooks_of_a_session_that_left_hold_up_the_close_no_longer_than_oth
     assert trio.current_time() - left == pytest.approx(6)  # of the ten that they had
 
 
-async def test_a_session_that_leaves_when_everything_has_stopped_is_waited_for_by_nobody() -> None:
+async def test_late_leaving_session_is_not_awaited() -> None:
     async def end(event: SessionEndEvent) -> None:
         raise AssertionError
 
@@ -156,7 +156,7 @@ async def test_a_session_that_leaves_when_everything_has_stopped_is_waited_for_b
 
 
 @pytest.mark.feature("OAS-099", "OAS-104")
-async def test_a_rewritten_prompt_is_what_is_sent_and_stored() -> None:
+async def test_rewritten_prompt_is_sent_and_stored() -> None:
     async def polite(event: UserPromptSubmitEvent) -> HookDecision:
         return HookDecision(modified_prompt=f"{event.prompt} Please.")
 
@@ -168,7 +168,7 @@ async def test_a_rewritten_prompt_is_what_is_sent_and_stored() -> None:
 
 
 @pytest.mark.feature("ASDK-073", "ASDK-075")
-async def test_a_refused_prompt_ends_the_run_and_is_not_kept() -> None:
+async def test_refused_prompt_ends_run() -> None:
     async def refuse(event: UserPromptSubmitEvent) -> HookDecision:
         return HookDecision(continue_=False, reason="not today")
 
@@ -197,7 +197,7 @@ async def test_a_refused_model_call_ends_the_run() -> None:
 
 @pytest.mark.feature("OAGS-020", "OAGS-021", "WICK-038")
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_messages_are_rewritten_for_one_request_if_that_is_allowed(allowed: bool) -> None:
+async def test_message_rewrite_needs_permission(allowed: bool) -> None:
     async def rewrite(event: BeforeModelEvent) -> HookDecision:
         return HookDecision(modified_messages=[{"role": "user", "content": "Something else."}])
 
@@ -211,7 +211,7 @@ async def test_messages_are_rewritten_for_one_request_if_that_is_allowed(allowed
     assert actions(result) == [("rewrite", "before_model", action)]
 
 
-async def test_messages_written_over_in_place_count_and_the_others_keep_their_seals() -> None:
+async def test_in_place_rewrite_keeps_other_signatures() -> None:
     async def rewrite(event: BeforeModelEvent) -> HookDecision:
         written = [dict(message) for message in event.messages]
         cast("dict[str, object]", event.messages[0])["content"] = "Something else."
@@ -227,7 +227,7 @@ async def test_messages_written_over_in_place_count_and_the_others_keep_their_se
     assert second[1].blocks[0] == ThinkingBlock("Hm.", "seal")
 
 
-async def test_rewritten_messages_that_are_no_conversation_are_the_hooks_fault() -> None:
+async def test_invalid_rewritten_messages_are_hook_error() -> None:
     async def rewrite(event: BeforeModelEvent) -> HookDecision:
         return HookDecision(modified_messages=[{"role": "owl", "content": "Hoo."}])
 
@@ -240,7 +240,7 @@ async def test_rewritten_messages_that_are_no_conversation_are_the_hooks_fault()
         await run(options)
 
 
-async def test_a_request_is_handed_on_and_wrapped_from_the_outside_in() -> None:
+async def test_wrappers_nest_from_outside_in() -> None:
     order: list[str] = []
 
     class Layer(Hook):
@@ -265,7 +265,7 @@ async def test_a_request_is_handed_on_and_wrapped_from_the_outside_in() -> None:
     assert [action[1:] for action in actions(result)] == [("modify_request", "replace")] * 2
 
 
-async def test_who_wraps_may_answer_in_the_models_place_or_ask_again() -> None:
+async def test_wrapper_may_replace_or_repeat_call() -> None:
     async def cached(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         with pytest.raises(ProviderConnectError):
             await call_next(request)
@@ -275,7 +275,7 @@ async def test_who_wraps_may_answer_in_the_models_place_or_ask_again() -> None:
     assert (await run(agent(broken, "Done.", hooks={"wrap_model_call": cached}))).text == "Done."
 
 
-async def test_what_the_model_failed_with_passes_through_who_wraps() -> None:
+async def test_model_error_passes_through_wrappers() -> None:
     broken = fail(ProviderConnectError("it broke", endpoint="e"))
     with pytest.raises(ProviderConnectError):
         await run(agent(broken, hooks=Recorder()))
@@ -283,7 +283,7 @@ async def test_what_the_model_failed_with_passes_through_who_wraps() -> None:
 
 @pytest.mark.feature("OAGS-016")
 @pytest.mark.parametrize("withheld", [False, True])
-async def test_an_answer_may_be_changed_before_it_is_kept(withheld: bool) -> None:
+async def test_response_may_be_changed_before_storing(withheld: bool) -> None:
     async def redact(event: AfterModelEvent) -> HookDecision:
         return HookDecision(modified_output=event.text.replace("secret", "***"))
 
@@ -298,7 +298,7 @@ async def test_an_answer_may_be_changed_before_it_is_kept(withheld: bool) -> Non
     assert shown == ("A ***." if withheld else "A secret.")
 
 
-async def test_an_answer_that_is_refused_is_not_kept_and_was_paid_for() -> None:
+async def test_refused_response_is_paid_not_stored() -> None:
     async def refuse(event: AfterModelEvent) -> HookDecision:
         return HookDecision(continue_=False, reason="no")
 
@@ -309,7 +309,7 @@ async def test_an_answer_that_is_refused_is_not_kept_and_was_paid_for() -> None:
 
 
 @pytest.mark.feature("OAGS-017")
-async def test_the_last_word_is_told_when_the_model_has_said_it() -> None:
+async def test_on_stop_gets_last_text() -> None:
     told: list[tuple[str, str]] = []
 
     async def stop(event: StopEvent) -> None:

@@ -64,9 +64,7 @@ UNSOUND: list[tuple[ModelCompleted, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "says"), UNSOUND)
-async def test_an_answer_of_foreign_objects_is_the_hooks_fault_by_name(
-    answer: ModelCompleted, says: str
-) -> None:
+async def test_foreign_objects_are_hook_error(answer: ModelCompleted, says: str) -> None:
     async def foreign(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         return answer
 
@@ -88,11 +86,11 @@ async def test_an_answer_of_foreign_objects_is_the_hooks_fault_by_name(
         ModelCompleted((OK,), "length", Usage(1, 2), "m", "r", True, "{}"),
     ],
 )
-def test_a_sound_answer_is_taken_as_it_is(answer: ModelCompleted) -> None:
+def test_valid_response_is_accepted(answer: ModelCompleted) -> None:
     assert validate_response(answer) is answer
 
 
-async def test_a_list_of_blocks_is_taken_and_shares_nothing_with_the_hook() -> None:
+async def test_block_list_is_copied() -> None:
     kept: list[Any] = [OK]
 
     async def cached(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:

@@ -43,7 +43,7 @@ def forget() -> None:
 
 
 @pytest.mark.feature("ASDK-002", "ASDK-005", "WICK-023", "WICK-026")
-async def test_hooks_of_a_run_share_its_state_and_register_tools_for_it_alone() -> None:
+async def test_hooks_share_state_within_a_run() -> None:
     @tool
     async def extra() -> str:
         """Only here."""
@@ -72,9 +72,7 @@ async def test_hooks_of_a_run_share_its_state_and_register_tools_for_it_alone() 
 
 @pytest.mark.feature("ASDK-007")
 @pytest.mark.parametrize("how", ["an answer", "an error", "a cancel", "a deadline", "blocked"])
-async def test_whatever_ends_a_run_its_end_is_told_once(
-    how: str, autojump_clock: MockClock
-) -> None:
+async def test_run_end_fires_exactly_once(how: str, autojump_clock: MockClock) -> None:
     told: list[str] = []
 
     async def after(event: AfterAgentEvent) -> None:
@@ -107,7 +105,7 @@ async def test_whatever_ends_a_run_its_end_is_told_once(
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["answered", "failed"])
-async def test_a_hook_that_fails_at_the_end_is_told_and_hides_no_failure(fails: bool) -> None:
+async def test_failing_end_hook_hides_no_error(fails: bool) -> None:
     async def after(event: AfterAgentEvent) -> None:
         raise ValueError("odd")
 
@@ -118,7 +116,7 @@ async def test_a_hook_that_fails_at_the_end_is_told_and_hides_no_failure(fails: 
     assert caught.value.__notes__ == [f"and then: {told}"] if fails else str(caught.value) == told
 
 
-async def test_hooks_that_hang_at_the_end_of_a_run_are_left_behind(
+async def test_hanging_end_hooks_are_abandoned(
     autojump_clock: MockClock,
 ) -> None:
     async def hang(event: AfterAgentEvent) -> None:
@@ -160,7 +158,7 @@ async def talking(event: object) -> str:
 @pytest.mark.parametrize(
     "phase", ["user_prompt_submit", "before_model", "after_model", "before_tool", "after_tool"]
 )
-async def test_a_hook_that_fails_ends_its_run_and_names_itself(
+async def test_failing_hook_ends_run_by_name(
     phase: str, hook: object, says: str, autojump_clock: MockClock
 ) -> None:
     options = agent(*USE, hooks={phase: hook})
@@ -177,7 +175,7 @@ async def test_a_hook_that_fails_ends_its_run_and_names_itself(
     assert (caught.value.hook, caught.value.phase) == (name, phase)
 
 
-async def test_what_wraps_and_returns_something_else_is_told() -> None:
+async def test_invalid_wrapper_result_is_reported() -> None:
     async def wrap(request: object, call_next: object) -> int:
         return 1
 
@@ -193,7 +191,7 @@ async def test_what_wraps_and_returns_something_else_is_told() -> None:
 
 
 @pytest.mark.parametrize("phase", ["wrap_model_call", "wrap_tool_call"])
-async def test_what_wraps_and_would_leave_the_program_ends_its_run_alone(phase: str) -> None:
+async def test_wrapper_exiting_ends_only_its_run(phase: str) -> None:
     async def leave(asked: object, call_next: object) -> None:
         raise SystemExit(3)
 
@@ -203,7 +201,7 @@ async def test_what_wraps_and_would_leave_the_program_ends_its_run_alone(phase: 
         assert (await runtime.run("Go.", agent("Fine."))).text == "Fine."
 
 
-async def test_a_hook_may_ask_an_agent_which_tools_its_run_needs() -> None:
+async def test_hook_may_add_tools_per_run() -> None:
     @tool
     async def extra() -> str:
         """One tool more."""
@@ -223,7 +221,7 @@ async def test_a_hook_may_ask_an_agent_which_tools_its_run_needs() -> None:
     assert results(result) == ["extra"]
 
 
-async def test_what_wraps_may_have_a_deadline_of_its_own(autojump_clock: MockClock) -> None:
+async def test_wrapper_may_have_its_own_deadline(autojump_clock: MockClock) -> None:
     class Impatient(Hook):
         deadline: float | None = 5
 
@@ -236,7 +234,7 @@ async def test_what_wraps_may_have_a_deadline_of_its_own(autojump_clock: MockClo
         await run(agent([pause(50), say("Done.")], hooks=Impatient()))
 
 
-async def test_the_first_hook_that_fails_is_the_one_that_is_told() -> None:
+async def test_first_failing_hook_is_reported() -> None:
     class Outer(Hook):
         async def wrap_tool_call(
             self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
@@ -253,7 +251,7 @@ async def test_the_first_hook_that_fails_is_the_one_that_is_told() -> None:
 # --- runs within runs ---
 
 
-async def test_a_run_is_told_of_the_runs_that_its_tools_start_and_may_refuse_them() -> None:
+async def test_parent_hooks_may_refuse_nested_runs() -> None:
     told: list[PhaseEvent] = []
     refuse = False
 
@@ -296,7 +294,7 @@ async def test_a_run_is_told_of_the_runs_that_its_tools_start_and_may_refuse_the
         assert results(await parent(runtime)) == ["blocked:subagent_start: "]
 
 
-async def test_who_was_told_that_a_run_begins_is_told_that_it_ends_though_its_own_has_ended(
+async def test_started_notification_always_has_an_end(
     nursery: trio.Nursery,
 ) -> None:
     told: list[str] = []
@@ -340,7 +338,7 @@ async def test_who_was_told_that_a_run_begins_is_told_that_it_ends_though_its_ow
     assert told == ["start now", "after_agent", "stop now"]
 
 
-async def test_a_hook_that_hangs_when_a_started_run_ends_is_left_behind(
+async def test_hanging_subagent_stop_is_abandoned(
     autojump_clock: MockClock,
 ) -> None:
     @tool

@@ -31,7 +31,7 @@ def forget() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the call", "while it is judged"])
-async def test_what_a_hook_that_wraps_writes_in_place_is_judged_like_any_rewrite(
+async def test_in_place_wrapper_change_is_checked(
     late: bool,
 ) -> None:
     async def wrap(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
@@ -54,7 +54,7 @@ async def test_what_a_hook_that_wraps_writes_in_place_is_judged_like_any_rewrite
 
 
 @pytest.mark.feature("OAS-094", "OAS-095", "OAS-097", "OAS-098", "OAS-100", "OAS-102")
-async def test_a_refused_call_is_told_to_the_model_with_the_reason() -> None:
+async def test_denied_call_reports_its_reason() -> None:
     async def refuse(event: PreToolUseEvent) -> HookDecision:
         assert (event.tool_name, event.tool_input) == ("echo", {"text": "a"})
         assert [message["role"] for message in event.history][:1] == ["user"]
@@ -68,7 +68,7 @@ async def test_a_refused_call_is_told_to_the_model_with_the_reason() -> None:
 
 
 @pytest.mark.feature("OAS-101")
-async def test_a_rewrite_goes_on_to_the_later_hooks_and_a_refusal_ends_the_chain() -> None:
+async def test_denial_ends_the_chain_of_rewrites() -> None:
     seen: list[object] = []
 
     def writes(text: str) -> object:
@@ -85,7 +85,7 @@ async def test_a_rewrite_goes_on_to_the_later_hooks_and_a_refusal_ends_the_chain
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["guard first", "guard last"])
-async def test_a_rewrite_does_not_slip_past_who_would_refuse_it(order: int) -> None:
+async def test_rewrite_cannot_bypass_a_denial(order: int) -> None:
     async def guard(event: PreToolUseEvent) -> HookDecision | None:
         bad = event.tool_input["text"] == "bad"
         return HookDecision(continue_=False, reason="bad") if bad else None
@@ -99,7 +99,7 @@ async def test_a_rewrite_does_not_slip_past_who_would_refuse_it(order: int) -> N
     assert results(result) == ["the call was refused: bad"]
 
 
-async def test_what_a_hook_writes_in_place_changes_nothing() -> None:
+async def test_in_place_change_has_no_effect() -> None:
     async def scribble(event: PreToolUseEvent) -> None:
         event.tool_input["text"] = "bad"
         event.history.clear()
@@ -108,7 +108,7 @@ async def test_what_a_hook_writes_in_place_changes_nothing() -> None:
     assert ran == ["a"]
 
 
-async def test_arguments_that_do_not_fit_are_the_hooks_fault() -> None:
+async def test_invalid_arguments_are_hook_error() -> None:
     async def rewrite(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(modified_input={"txt": 1})
 
@@ -117,7 +117,7 @@ async def test_arguments_that_do_not_fit_are_the_hooks_fault() -> None:
 
 
 @pytest.mark.feature("OAS-105")
-async def test_a_result_may_be_replaced_and_the_call_stays_done() -> None:
+async def test_replaced_result_keeps_call_done() -> None:
     async def shout(event: PostToolUseEvent) -> HookDecision:
         assert event.tool_result == "said a"
         return HookDecision(modified_output=str(event.tool_result).upper(), continue_=True)
@@ -127,7 +127,7 @@ async def test_a_result_may_be_replaced_and_the_call_stays_done() -> None:
     assert ran == ["a"]
 
 
-async def test_only_the_tools_that_match_are_looked_at() -> None:
+async def test_matcher_selects_tools() -> None:
     async def refuse(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(continue_=False)
 
@@ -143,7 +143,7 @@ async def test_only_the_tools_that_match_are_looked_at() -> None:
     assert result.hook_events[0].matcher == "ec*"
 
 
-async def test_a_call_that_cannot_be_carried_out_meets_no_hook() -> None:
+async def test_broken_call_meets_no_hook() -> None:
     recorder = Recorder()
     turns: list[Turn] = [[interleave(call("nobody", {}), call("echo", {"wrong": 1}))], "Done."]
     result = await run(agent(*turns, hooks=recorder))
@@ -152,7 +152,7 @@ async def test_a_call_that_cannot_be_carried_out_meets_no_hook() -> None:
 
 
 @pytest.mark.parametrize("phase", ["before_tool", "after_tool"])
-async def test_a_hook_may_end_the_run_from_a_call(phase: str) -> None:
+async def test_hook_may_end_run_from_call(phase: str) -> None:
     async def stop(event: PhaseEvent) -> HookDecision:
         return HookDecision(stop=True, reason="enough")
 
@@ -162,7 +162,7 @@ async def test_a_hook_may_end_the_run_from_a_call(phase: str) -> None:
     assert actions(result) == [("stop", phase, "stop")]
 
 
-async def test_who_wraps_a_call_may_change_what_goes_in_and_what_comes_out() -> None:
+async def test_wrapper_changes_input_and_output() -> None:
     async def wrap(one: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
         output = await call_next(attrs.evolve(one, input={"text": "b"}))
         return attrs.evolve(output, content=f"<{output.content}>")
@@ -176,7 +176,7 @@ async def test_who_wraps_a_call_may_change_what_goes_in_and_what_comes_out() -> 
     assert result.tool_calls[0].is_error
 
 
-async def test_a_slow_hook_of_one_call_does_not_hold_up_the_others(
+async def test_slow_hook_delays_no_other_call(
     autojump_clock: MockClock,
 ) -> None:
     async def slow(event: PreToolUseEvent) -> None:
@@ -188,7 +188,7 @@ async def test_a_slow_hook_of_one_call_does_not_hold_up_the_others(
     assert sorted(ran) == ["a", "b", "c"]
 
 
-async def test_the_deadline_of_a_tool_does_not_run_while_hooks_decide(
+async def test_hooks_do_not_count_toward_deadline(
     autojump_clock: MockClock,
 ) -> None:
     @tool(timeout=5)
@@ -207,7 +207,7 @@ async def test_the_deadline_of_a_tool_does_not_run_while_hooks_decide(
 
 
 @pytest.mark.feature("OAGS-063")
-async def test_a_hook_may_have_another_skill_loaded_than_the_model_asked_for() -> None:
+async def test_hook_may_load_another_skill() -> None:
     loaded: list[str] = []
 
     @tool(name="SkillLoad")

@@ -135,13 +135,13 @@ class Play:
         return events
 
 
-def test_requests_end_the_run_where_the_next_one_would_be_and_the_last_calls_run() -> None:
+def test_request_limit_ends_before_next_request() -> None:
     play = Play(agent(UsageLimits(requests=2)))
     assert play.run(answer(*calls("a")), answer(*calls("b"))) == ["a", "b"]
     assert (play.asked, play.stop_reason) == (2, "budget:requests")
 
 
-def test_calls_beyond_the_limit_are_refused_with_their_whole_turn() -> None:
+def test_excess_calls_are_refused_together() -> None:
     play = Play(agent(UsageLimits(tool_calls=2)))
     assert play.run(answer(*calls("a")), answer(*calls("b", "c"))) == ["a"]
     assert (play.asked, play.stop_reason) == (2, "budget:tool_calls")
@@ -149,7 +149,7 @@ def test_calls_beyond_the_limit_are_refused_with_their_whole_turn() -> None:
     assert "the run's budget is used up: tool_calls" in last.content
 
 
-def test_calls_up_to_the_limit_run_and_the_model_may_still_answer() -> None:
+def test_calls_up_to_limit_run() -> None:
     play = Play(agent(UsageLimits(tool_calls=2)))
     assert play.run(answer(*calls("a", "b")), answer(TextBlock("So."))) == ["a", "b"]
     assert (play.asked, play.stop_reason) == (2, "completed")
@@ -164,9 +164,7 @@ def test_calls_up_to_the_limit_run_and_the_model_may_still_answer() -> None:
         (UsageLimits(cost=60 / MILLION), "cost"),
     ],
 )
-def test_tokens_and_money_used_up_by_an_answer_keep_its_calls_from_running(
-    limits: UsageLimits, what: str
-) -> None:
+def test_used_up_response_runs_no_calls(limits: UsageLimits, what: str) -> None:
     for options, name in [
         (agent(limits, prices=PRICES), what),
         (agent(session_limits=limits, prices=PRICES), f"session_{what}"),
@@ -178,7 +176,7 @@ def test_tokens_and_money_used_up_by_an_answer_keep_its_calls_from_running(
         assert play.session.history()[1].content == "Let me."
 
 
-def test_an_answer_that_ends_the_run_ends_it_well_whatever_it_used() -> None:
+def test_final_response_ends_well() -> None:
     play = Play(agent(UsageLimits(total_tokens=1, requests=1)))
     play.run(answer(TextBlock("Done."), spent=Usage(1000, 1000)))
     assert (play.stop_reason, play.ledger.text) == ("completed", "Done.")
@@ -192,7 +190,7 @@ def test_calls_that_never_run_use_nothing_up() -> None:
     assert play.session.tool_calls == 0
 
 
-def test_a_call_that_waited_for_a_decision_is_counted_once() -> None:
+def test_waiting_call_counts_once() -> None:
     play = Play(agent(UsageLimits(tool_calls=1)))
     play.feed(play.machine.feed(UserInput("go")))
     one = answer(*calls("a"))
@@ -211,7 +209,7 @@ def test_input_that_only_waits_asks_for_nothing() -> None:
 # --- the session ----------------------------------------------------------------------------------
 
 
-def test_the_sessions_limit_counts_its_runs_together_and_then_asks_no_model() -> None:
+def test_session_limit_spans_its_runs() -> None:
     options = agent(session_limits=UsageLimits(requests=3, tool_calls=9))
     session = SessionState()
     first = Play(options, session)
@@ -225,14 +223,14 @@ def test_the_sessions_limit_counts_its_runs_together_and_then_asks_no_model() ->
     assert session.spent(None) == Spent(3, 3, Usage(30, 15))
 
 
-def test_of_two_limits_the_runs_own_is_named_first() -> None:
+def test_run_limit_is_named_first() -> None:
     both = UsageLimits(requests=1)
     play = Play(agent(both, both))
     play.run(answer(*calls("a")))
     assert play.stop_reason == "budget:requests"
 
 
-def test_refused_calls_leave_the_session_room_for_fewer() -> None:
+def test_refused_calls_reserve_no_room() -> None:
     options = agent(session_limits=UsageLimits(tool_calls=2))
     session = SessionState()
     assert Play(options, session).run(answer(*calls("a", "b", "c"))) == []
@@ -242,7 +240,7 @@ def test_refused_calls_leave_the_session_room_for_fewer() -> None:
 # --- the length of an answer ----------------------------------------------------------------------
 
 
-def test_an_answer_may_be_no_longer_than_what_is_left() -> None:
+def test_response_length_is_capped_by_remainder() -> None:
     play = Play(agent(UsageLimits(output_tokens=100), UsageLimits(output_tokens=40)))
     play.ledger.begin_request()
     play.record([play.ledger.enter_usage(Usage(0, 30))])
@@ -251,7 +249,7 @@ def test_an_answer_may_be_no_longer_than_what_is_left() -> None:
     assert play.budget.cap_output_tokens(play.options.settings).max_tokens == 1, "0 is no length"
 
 
-def test_a_length_that_fits_or_is_not_sent_is_left_alone() -> None:
+def test_fitting_length_is_unchanged() -> None:
     for options in (
         agent(UsageLimits(output_tokens=100), max_tokens=100),
         agent(UsageLimits(output_tokens=100), max_tokens=None),
@@ -261,19 +259,19 @@ def test_a_length_that_fits_or_is_not_sent_is_left_alone() -> None:
         assert Play(options).budget.cap_output_tokens(options.settings) is options.settings
 
 
-def test_an_answer_that_the_limit_cut_off_names_the_limit() -> None:
+def test_truncation_by_limit_names_it() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.run(answer(TextBlock("Once upon"), spent=Usage(10, 50), length=True))
     assert play.stop_reason == "budget:output_tokens"
 
 
-def test_an_answer_that_its_own_bound_cut_off_does_not() -> None:
+def test_truncation_by_own_bound_does_not() -> None:
     play = Play(agent(UsageLimits(output_tokens=50), max_tokens=20))
     play.run(answer(TextBlock("Once upon"), spent=Usage(10, 20), length=True))
     assert play.stop_reason == "length"
 
 
-def test_an_answer_of_another_model_that_no_limit_bounded_does_not_either() -> None:
+def test_unlimited_model_truncation_does_not() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.feed(play.machine.feed(UserInput("go")))
     play.budget.cap_output_tokens(play.options.settings)
@@ -283,7 +281,7 @@ def test_an_answer_of_another_model_that_no_limit_bounded_does_not_either() -> N
     assert play.stop_reason == "length"
 
 
-def test_calls_of_an_answer_that_the_limit_cut_off_do_not_run_whatever_was_counted() -> None:
+def test_calls_of_truncated_response_never_run() -> None:
     broken = ToolUseError("cut off", "{", "x", "tool")
     for blocks in ([*calls("a"), broken], [broken]):
         play = Play(agent(UsageLimits(output_tokens=50)))
@@ -291,7 +289,7 @@ def test_calls_of_an_answer_that_the_limit_cut_off_do_not_run_whatever_was_count
         assert (play.asked, play.stop_reason) == (1, "budget:output_tokens")
 
 
-def test_an_answer_that_was_cut_off_and_does_not_fit_names_the_limit() -> None:
+def test_truncated_invalid_output_names_limit() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.machine.output_retries = 2
     play.feed(play.machine.feed(UserInput("go")))
@@ -305,7 +303,7 @@ def test_an_answer_that_was_cut_off_and_does_not_fit_names_the_limit() -> None:
 # --- attempts -------------------------------------------------------------------------------------
 
 
-def test_attempts_that_failed_are_told_with_what_comes_next() -> None:
+def test_failed_attempts_join_next_record() -> None:
     play = Play(agent(UsageLimits(requests=3), prices=PRICES))
     for _ in range(2):
         play.ledger.begin_request()
@@ -322,19 +320,19 @@ def test_attempts_that_failed_are_told_with_what_comes_next() -> None:
     assert play.ledger.spent() == play.session.spent(PRICES)
 
 
-def test_what_is_cut_off_counts_before_it_is_entered() -> None:
+def test_abandoned_usage_counts_before_recording() -> None:
     play = Play(agent(UsageLimits(total_tokens=10)))
     assert play.budget.refuses_request(Usage(0, 9)) == ""
     assert play.budget.refuses_request(Usage(0, 10)) == "total_tokens"
 
 
-def test_before_a_session_is_open_its_limits_refuse_nothing() -> None:
+def test_unopened_session_refuses_nothing() -> None:
     options = agent(session_limits=UsageLimits(requests=1))
     spec = RunSpec(UserInput(""), options, "s", "q", "reject")
     assert Budget(spec, UsageAccounting()).refuses_request(Usage(9, 9)) == ""
 
 
-def test_each_model_has_its_price_and_one_without_costs_the_same() -> None:
+def test_each_model_has_its_price() -> None:
     ledger = UsageAccounting(PRICES)
     ledger.enter_usage(Usage(0, 1))
     ledger.switch_pricing(None)
@@ -370,7 +368,7 @@ def scripted(drawn: Sequence[tuple[int, Usage, bool]], prefix: str) -> Iterator[
 
 
 @given(limits, limits, st.lists(turns, min_size=1, max_size=3))
-def test_whatever_a_model_does_no_limit_is_passed_but_by_one_answer(
+def test_overshoot_is_at_most_one_response(
     run_limits: UsageLimits, session_limits: UsageLimits, drawn: list[list[tuple[int, Usage, bool]]]
 ) -> None:
     options = agent(run_limits, session_limits, prices=PRICES)
@@ -404,7 +402,7 @@ def test_without_limits_no_command_is_changed(drawn: list[list[tuple[int, Usage,
         assert not play.stop_reason.startswith("budget")
 
 
-def test_a_refusal_reads_like_any_end_of_a_run() -> None:
+def test_refusal_reads_like_any_end() -> None:
     play = Play(agent(UsageLimits(tool_calls=1)))
     play.machine.feed(UserInput("go"))
     one = answer(*calls("a", "b"))

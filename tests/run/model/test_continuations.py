@@ -79,7 +79,7 @@ async def seen(
     return found[-1]
 
 
-async def test_each_continuation_is_a_request_of_the_run() -> None:
+async def test_each_continuation_is_a_request() -> None:
     run = await seen(PAUSED, PAUSED, WHOLE)
     assert (run.result.text, run.result.stop_reason) == ("..!", "completed")
     assert [(e.requests, e.usage) for e in run.spent] == [(3, Usage(9, 12))]
@@ -93,7 +93,7 @@ async def test_each_continuation_is_a_request_of_the_run() -> None:
         (UsageLimits(total_tokens=8), "total_tokens", 2),
     ],
 )
-async def test_a_budget_without_room_for_a_continuation_ends_the_run_with_what_came(
+async def test_exhausted_budget_ends_with_partial_response(
     limits: UsageLimits, what: str, asked: int
 ) -> None:
     run = await seen(*[PAUSED] * 5, limits=limits)
@@ -102,25 +102,23 @@ async def test_a_budget_without_room_for_a_continuation_ends_the_run_with_what_c
     assert [(e.requests, e.usage.input_tokens) for e in run.spent] == [(asked, 3 * asked)]
 
 
-async def test_a_session_counts_the_continuations_of_the_runs_before() -> None:
+async def test_session_counts_earlier_continuations() -> None:
     limits = UsageLimits(requests=4)
     run = await seen(PAUSED, WHOLE, PAUSED, PAUSED, WHOLE, session_limits=limits, prompts=2)
     assert run.result.stop_reason == "budget:session_requests"
     assert (run.result.text, run.asked) == ("..", 4)
 
 
-async def test_a_limit_that_is_just_enough_ends_nothing() -> None:
+async def test_exact_limit_ends_nothing() -> None:
     run = await seen(PAUSED, WHOLE, limits=UsageLimits(requests=2))
     assert (run.result.text, run.result.stop_reason) == (".!", "completed")
 
 
-async def test_an_answer_that_needs_no_continuation_ends_as_ever_after_one_that_had_no_room() -> (
-    None
-):
+async def test_later_complete_response_ends_normally() -> None:
     run = await seen(PAUSED, WHOLE, limits=UsageLimits(requests=1), prompts=2)
     assert (run.result.text, run.result.stop_reason, run.asked) == ("!", "completed", 2)
 
 
-async def test_a_continuation_that_fails_was_a_request_too() -> None:
+async def test_failed_continuation_counts_as_request() -> None:
     with pytest.raises(ProviderInBandError):
         await seen(PAUSED, OVERLOADED)

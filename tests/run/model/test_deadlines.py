@@ -211,7 +211,7 @@ def test_what_is_waited_for_by_default() -> None:
 
 
 @each_wire
-async def test_an_answer_that_never_begins_ends_at_the_first_token_deadline(
+async def test_late_start_misses_first_token_deadline(
     wire: Wire, autojump_clock: MockClock
 ) -> None:
     for script in (
@@ -226,9 +226,7 @@ async def test_an_answer_that_never_begins_ends_at_the_first_token_deadline(
 
 
 @each_wire
-async def test_nothing_but_signs_of_life_after_the_first_token_ends_at_the_idle_deadline(
-    wire: Wire, autojump_clock: MockClock
-) -> None:
+async def test_pings_alone_miss_idle_deadline(wire: Wire, autojump_clock: MockClock) -> None:
     for sign in wire.silence:
         # Each sign by itself, and so that the last of them comes just before the deadline.
         for every in (1.0, 7.0, 59.0):
@@ -239,9 +237,7 @@ async def test_nothing_but_signs_of_life_after_the_first_token_ends_at_the_idle_
 
 
 @each_wire
-async def test_whatever_belongs_to_the_answer_keeps_it_alive_shown_or_not(
-    wire: Wire, autojump_clock: MockClock
-) -> None:
+async def test_response_data_keeps_stream_alive(wire: Wire, autojump_clock: MockClock) -> None:
     for number, piece in enumerate(wire.payload):
         before = [(0.0, wire.opening), (0.0, wire.text), *((0.0, p) for p in wire.payload[:number])]
         begun = [*before, (59.0, piece)]
@@ -249,7 +245,7 @@ async def test_whatever_belongs_to_the_answer_keeps_it_alive_shown_or_not(
         assert (error.kind, waited) == ("idle", 119), piece
 
 
-async def test_a_call_that_is_written_into_the_text_is_no_silence_while_it_is_held_back(
+async def test_withheld_inline_call_keeps_stream_alive(
     autojump_clock: MockClock,
 ) -> None:
     def provider(exchange: ByteExchange) -> ModelProvider:
@@ -263,18 +259,14 @@ async def test_a_call_that_is_written_into_the_text_is_no_silence_while_it_is_he
 
 
 @each_wire
-async def test_what_nobody_is_shown_is_a_first_token_too(
-    wire: Wire, autojump_clock: MockClock
-) -> None:
+async def test_hidden_content_counts_as_first_token(wire: Wire, autojump_clock: MockClock) -> None:
     for piece in wire.payload:
         error, waited = await missed(wire, lambda: iter([(0, wire.opening), (100, piece)]))  # noqa: B023
         assert (error.kind, waited) == ("idle", 160), piece
 
 
 @each_wire
-async def test_an_answer_may_take_any_time_unless_a_total_is_set(
-    wire: Wire, autojump_clock: MockClock
-) -> None:
+async def test_total_deadline_is_off_by_default(wire: Wire, autojump_clock: MockClock) -> None:
     def slowly() -> Iterator[Fed]:
         yield 0, wire.opening
         for _ in range(200):
@@ -328,7 +320,7 @@ each_protocol = pytest.mark.parametrize("protocol", ["chat", "messages"])
 
 @each_protocol
 @pytest.mark.parametrize("sign", [comment(), raw(PING)], ids=["comments", "pings"])
-async def test_a_stream_of_signs_of_life_ends_at_the_idle_deadline_and_not_later(
+async def test_pings_do_not_extend_idle_deadline(
     protocol: str, sign: Comment | Raw, mock_clock: MockClock
 ) -> None:
     # What is on its way through a socket gets there before the clock jumps.
@@ -356,7 +348,7 @@ async def test_a_stream_of_signs_of_life_ends_at_the_idle_deadline_and_not_later
     ],
     ids=["silent", "head only", "pings only", "endless"],
 )
-async def test_each_deadline_is_told_with_how_long_was_waited(
+async def test_deadline_error_names_waiting_time(
     protocol: str, answer: Reply, kind: DeadlineKind, waits: float, mock_clock: MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0.01
@@ -374,7 +366,7 @@ async def test_each_deadline_is_told_with_how_long_was_waited(
 
 @each_protocol
 @pytest.mark.parametrize("seconds", [CONNECT, 3.5])
-async def test_a_connection_that_does_not_come_about_is_told_with_how_long_was_waited(
+async def test_connect_deadline_names_waiting_time(
     protocol: str, seconds: float, mock_clock: MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0.01

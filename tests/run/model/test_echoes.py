@@ -132,9 +132,7 @@ FAILURES: Final[dict[str, Reply]] = {
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("after", ["chat", "messages"])
 @pytest.mark.parametrize("before", ["chat", "messages"])
-async def test_a_fallback_gets_nothing_that_the_first_endpoint_gave_to_be_echoed(
-    before: Speech, after: Speech, failure: str
-) -> None:
+async def test_fallback_gets_no_foreign_echoes(before: Speech, after: Speech, failure: str) -> None:
     first_script = [
         giving(before, "first", call("echo", {"text": "a"})),
         FAILURES[failure],
@@ -167,7 +165,7 @@ async def test_a_fallback_gets_nothing_that_the_first_endpoint_gave_to_be_echoed
 
 
 @pytest.mark.parametrize("speech", ["chat", "messages"])
-async def test_the_same_model_behind_another_url_gets_all_that_was_given(speech: Speech) -> None:
+async def test_same_model_elsewhere_gets_no_echoes(speech: Speech) -> None:
     script = [giving(speech, "first", call("echo", {"text": "a"})), status(500)]
     async with (
         ScriptedEndpoint(script) as first,
@@ -181,7 +179,7 @@ async def test_the_same_model_behind_another_url_gets_all_that_was_given(speech:
 
 @pytest.mark.parametrize("after", ["chat", "messages"])
 @pytest.mark.parametrize("before", ["chat", "messages"])
-async def test_a_stored_session_goes_on_with_another_endpoint_and_comes_back(
+async def test_stored_session_switches_endpoints_and_returns(
     before: Speech, after: Speech, tmp_path: Path
 ) -> None:
     script: list[ReplyTurn] = [
@@ -203,7 +201,7 @@ async def test_a_stored_session_goes_on_with_another_endpoint_and_comes_back(
     assert echoes(first.requests[2], "first") == OWN[before]
 
 
-async def test_the_log_of_plain_answers_bears_no_marks() -> None:
+async def test_plain_log_has_no_origins() -> None:
     script: list[ReplyTurn] = [reply(say("Look."), call("echo", {"text": "a"})), "Done."]
     store = MemoryStore()
     async with ScriptedEndpoint(script) as endpoint, open_runtime(store=store) as runtime:
@@ -214,7 +212,7 @@ async def test_the_log_of_plain_answers_bears_no_marks() -> None:
     assert not any("origin" in line for line in lines)
 
 
-async def test_providers_without_a_runtime_mark_what_they_give() -> None:
+async def test_standalone_provider_marks_its_echoes() -> None:
     scripts = [giving("messages", "first"), giving("chat", "first")]
     async with ScriptedEndpoint(scripts) as endpoint:
         request = ModelRequest(Messages().user("Go."), ModelSettings("one"))

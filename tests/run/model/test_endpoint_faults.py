@@ -96,7 +96,7 @@ def options(
 
 @pytest.mark.feature("OAS-073")
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_fault_is_a_typed_error_and_the_session_goes_on(name: str) -> None:
+async def test_fault_is_typed_and_session_continues(name: str) -> None:
     fault = FAULTS[name]
     async with ScriptedEndpoint([fault.answer, reply(say("Better."))]) as endpoint:
         async with open_runtime() as runtime:
@@ -127,9 +127,7 @@ async def test_a_fault_is_a_typed_error_and_the_session_goes_on(name: str) -> No
     ],
     ids=["silent", "head only", "comments only", "stalled", "comments after text", "endless"],
 )
-async def test_what_does_not_come_in_time_is_told_with_how_long_was_waited(
-    answer: Reply, kind: str
-) -> None:
+async def test_late_fault_names_waiting_time(answer: Reply, kind: str) -> None:
     deadline = {f"{kind}_timeout": SHORT}
     async with ScriptedEndpoint([answer, reply(say("Better."))]) as endpoint:
         async with open_runtime() as runtime:
@@ -151,7 +149,7 @@ async def test_a_refused_connection_names_the_endpoint() -> None:
         assert not runtime.is_busy("s")
 
 
-async def test_what_was_shown_of_a_broken_answer_is_not_kept() -> None:
+async def test_broken_response_text_is_not_kept() -> None:
     async with (
         ScriptedEndpoint(
             [reply(say("Hal"), disconnect(reset=True)), reply(say("Hello."))]

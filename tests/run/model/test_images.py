@@ -65,7 +65,7 @@ IMAGE_SOURCE = {
 }
 
 
-async def test_chat_completions_get_images_and_files_as_parts() -> None:
+async def test_chat_endpoint_gets_media_as_parts() -> None:
     async with ScriptedEndpoint(["A cat."]) as endpoint, open_runtime() as runtime:
         result = await runtime.run(PROMPT, chat(endpoint))
         assert asked(endpoint) == [
@@ -107,7 +107,7 @@ async def test_anthropic_gets_images_and_documents() -> None:
 LOOKS: Sequence[Any] = [[call("camera", {}, id="a"), call("camera", {}, id="b")], "Two cats."]
 
 
-async def test_what_tools_show_follows_their_results_in_chat_completions() -> None:
+async def test_chat_tool_images_follow_results() -> None:
     async with ScriptedEndpoint(list(LOOKS)) as endpoint, open_runtime() as runtime:
         await runtime.run("Look.", chat(endpoint))
         sent = asked(endpoint)
@@ -117,7 +117,7 @@ async def test_what_tools_show_follows_their_results_in_chat_completions() -> No
     assert sent[4]["content"] == [heading, IMAGE_URL] * 2
 
 
-async def test_what_tools_show_is_in_their_results_for_anthropic() -> None:
+async def test_anthropic_tool_images_are_inside_results() -> None:
     async with ScriptedEndpoint(list(LOOKS)) as endpoint, open_runtime() as runtime:
         await runtime.run("Look.", messages(endpoint))
         sent = asked(endpoint)
@@ -142,7 +142,7 @@ async def test_an_image_stays_in_the_session(agent: Any) -> None:
     ]
 
 
-async def test_the_log_in_json_holds_the_conversation_with_its_images() -> None:
+async def test_json_log_keeps_images() -> None:
     store = MemoryStore()
     async with ScriptedEndpoint(list(LOOKS)) as endpoint, open_runtime(store=store) as runtime:
         result = await runtime.run(PROMPT, chat(endpoint), session_id="s")
@@ -156,7 +156,7 @@ async def test_the_log_in_json_holds_the_conversation_with_its_images() -> None:
 
 
 @pytest.mark.parametrize("agent", [chat, messages])
-async def test_an_endpoint_that_takes_no_images_is_heard(agent: Any) -> None:
+async def test_image_refusal_is_reported(agent: Any) -> None:
     why = "this model does not support image input"
     refused = status(400, {"error": {"message": why, "type": "invalid_request_error"}})
     async with ScriptedEndpoint([refused]) as endpoint, open_runtime() as runtime:

@@ -79,7 +79,7 @@ DONE: Turn = [say("Done."), usage(10, 5)]
         (UsageLimits(cost=70 / MILLION), "cost"),
     ],
 )
-async def test_a_limit_ends_the_run_with_a_reason_and_a_history_that_goes_on(
+async def test_limit_ends_run_with_usable_history(
     limits: UsageLimits, what: str, autojump_clock: MockClock
 ) -> None:
     async with open_runtime() as runtime:
@@ -96,7 +96,7 @@ async def test_a_limit_ends_the_run_with_a_reason_and_a_history_that_goes_on(
         check_history(again.messages)
 
 
-async def test_a_turn_of_calls_begins_all_or_none(autojump_clock: MockClock) -> None:
+async def test_calls_of_turn_begin_together(autojump_clock: MockClock) -> None:
     model = ScriptedModel([looking(2), looking(2), DONE])
     async with (
         open_runtime() as runtime,
@@ -111,7 +111,7 @@ async def test_a_turn_of_calls_begins_all_or_none(autojump_clock: MockClock) -> 
     assert [e.tool_calls for e in events if isinstance(e, UsageEvent)] == [2, 0]
 
 
-async def test_tools_side_by_side_are_counted_before_the_first_begins(
+async def test_parallel_calls_count_before_starting(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel([looking(20), looking(20), DONE])
@@ -131,14 +131,14 @@ async def test_estimated_tokens_count_as_well() -> None:
     assert result.stop_reason == "budget:output_tokens"
 
 
-async def test_the_last_answer_may_use_more_and_is_the_result() -> None:
+async def test_last_response_may_exceed_limit() -> None:
     async with open_runtime() as runtime:
         options = agent([[say("Done."), usage(10**6, 10)]], UsageLimits(total_tokens=100))
         result = await runtime.run("Go.", options)
     assert (result.text, result.stop_reason) == ("Done.", "completed")
 
 
-async def test_a_request_asks_for_no_more_tokens_than_are_left() -> None:
+async def test_max_tokens_shrink_to_remainder() -> None:
     cut: Turn = [say("Once upon"), usage(10, 60), finish("length")]
     model = ScriptedModel([looking(tokens=(10, 40)), cut])
     async with open_runtime() as runtime:
@@ -148,7 +148,7 @@ async def test_a_request_asks_for_no_more_tokens_than_are_left() -> None:
     check_history(result.messages)
 
 
-async def test_without_prices_nothing_has_a_cost_and_a_limit_on_it_is_refused() -> None:
+async def test_cost_limit_needs_prices() -> None:
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", agent([DONE]))
     assert result.cost is None
@@ -171,7 +171,7 @@ async def test_without_prices_nothing_has_a_cost_and_a_limit_on_it_is_refused() 
     ],
 )
 @pytest.mark.parametrize("reload", [False, True])
-async def test_the_runs_of_a_session_share_its_limits_also_when_it_was_loaded_again(
+async def test_session_runs_share_limits_after_reload(
     limits: UsageLimits, what: str, reload: bool, autojump_clock: MockClock
 ) -> None:
     store, model = MemoryStore(), ScriptedModel([looking(), DONE, looking(), DONE, looking()])
@@ -220,7 +220,7 @@ async def test_what_was_paid_before_keeps_its_price() -> None:
     assert fold(await store.load("s")).spent(dear).cost == pytest.approx(5070 / MILLION)
 
 
-async def test_an_answer_that_nobody_waited_for_counts_for_the_session(
+async def test_unawaited_response_counts_for_session(
     autojump_clock: MockClock,
 ) -> None:
     store = MemoryStore()
@@ -234,7 +234,7 @@ async def test_an_answer_that_nobody_waited_for_counts_for_the_session(
         assert fold(await store.load("s")).requests == 1
 
 
-async def test_a_run_that_a_tool_starts_counts_on_its_own(autojump_clock: MockClock) -> None:
+async def test_nested_run_counts_separately(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         child = agent([looking(3, tokens=(900, 90)), DONE], UsageLimits(requests=2))
 
@@ -256,7 +256,7 @@ async def test_a_run_that_a_tool_starts_counts_on_its_own(autojump_clock: MockCl
 BUSY = fail(ProviderStatusError(endpoint="m", status=500, body_message="busy", headers={}))
 
 
-async def test_tries_that_failed_are_requests_and_a_limit_leaves_no_room_for_more(
+async def test_failed_attempts_count_as_requests(
     autojump_clock: MockClock,
 ) -> None:
     store = MemoryStore()
@@ -275,7 +275,7 @@ async def test_tries_that_failed_are_requests_and_a_limit_leaves_no_room_for_mor
     check_records(records)
 
 
-async def test_tries_that_failed_are_told_with_the_answer(autojump_clock: MockClock) -> None:
+async def test_failed_attempts_are_reported_with_response(autojump_clock: MockClock) -> None:
     store = MemoryStore()
     options = agent([BUSY, BUSY, DONE], UsageLimits(requests=3), max_retries=5)
     async with open_runtime(store=store) as runtime:
@@ -285,7 +285,7 @@ async def test_tries_that_failed_are_told_with_the_answer(autojump_clock: MockCl
     assert (told.requests, told.usage) == (3, Usage(10, 5))
 
 
-async def test_what_was_shown_of_a_try_that_failed_was_used(autojump_clock: MockClock) -> None:
+async def test_shown_failed_attempt_counts_its_tokens(autojump_clock: MockClock) -> None:
     broken: Turn = [say("x" * 400), fail(ProviderConnectError("broke", endpoint="m"))]
     options = agent([broken, DONE], prices=PRICES, max_retries=5)
     async with open_runtime() as runtime:
@@ -300,7 +300,7 @@ async def test_what_was_shown_of_a_try_that_failed_was_used(autojump_clock: Mock
     assert caught.value.__notes__ == ["not tried again: the budget is used up (output_tokens)"]
 
 
-async def test_a_fallback_is_a_request_too_and_has_its_own_price(autojump_clock: MockClock) -> None:
+async def test_fallback_request_has_own_price(autojump_clock: MockClock) -> None:
     dear = Prices(input=0, output=100)
     fallback = AgentOptions(model="f", provider=ScriptedModel([DONE]), prices=dear, max_tokens=None)
     options = attrs.evolve(agent([BUSY], prices=PRICES), fallbacks=fallback)
@@ -314,7 +314,7 @@ async def test_a_fallback_is_a_request_too_and_has_its_own_price(autojump_clock:
     assert result.cost == pytest.approx(500 / MILLION)
 
 
-def test_whenever_a_run_is_cancelled_its_session_knows_what_it_used() -> None:
+def test_cancelled_run_records_its_usage() -> None:
     @attrs.define(eq=False)
     class House:
         runtime: Runtime

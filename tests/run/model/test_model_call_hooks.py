@@ -63,7 +63,7 @@ def used(events: list[AnyEvent]) -> list[tuple[int, int, bool]]:
     return [(one.requests, one.usage.output_tokens, one.usage.estimated) for one in records]
 
 
-async def test_a_hook_that_asks_again_after_a_failure_voids_what_was_shown() -> None:
+async def test_retry_by_hook_restarts_shown_attempt() -> None:
     async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         try:
             return await call_next(request)
@@ -77,7 +77,7 @@ async def test_a_hook_that_asks_again_after_a_failure_voids_what_was_shown() -> 
     assert len(used(events)) == 2
 
 
-async def test_a_hook_that_asks_twice_voids_the_first_answer_and_pays_for_both() -> None:
+async def test_second_call_by_hook_pays_both() -> None:
     async def twice(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         first = await call_next(request)
         assert first.text == "One."
@@ -92,7 +92,7 @@ async def test_a_hook_that_asks_twice_voids_the_first_answer_and_pays_for_both()
     assert last.usage == records[0] + records[1]
 
 
-async def test_what_was_cut_off_is_on_record_though_a_hook_answers_in_its_place() -> None:
+async def test_abandoned_usage_survives_replacement() -> None:
     async def instead(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         try:
             return await call_next(request)
@@ -106,7 +106,7 @@ async def test_what_was_cut_off_is_on_record_though_a_hook_answers_in_its_place(
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["fails", "hangs"])
-async def test_an_answer_is_paid_for_though_a_hook_that_looks_at_it_fails(
+async def test_response_is_paid_despite_hook_failure(
     fails: bool, autojump_clock: MockClock
 ) -> None:
     async def look(event: AfterModelEvent) -> None:
@@ -124,7 +124,7 @@ async def test_an_answer_is_paid_for_though_a_hook_that_looks_at_it_fails(
 
 
 @pytest.mark.parametrize("swallows", [False, True], ids=["lets it pass", "goes on without"])
-async def test_a_hook_makes_one_call_at_a_time_and_is_told_so(swallows: bool) -> None:
+async def test_hook_calls_model_once_at_time(swallows: bool) -> None:
     refused: list[str] = []
 
     async def both(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
@@ -159,7 +159,7 @@ async def test_a_hook_makes_one_call_at_a_time_and_is_told_so(swallows: bool) ->
     assert "make one after the other" in refused[0]
 
 
-async def test_a_task_that_a_hook_left_behind_makes_no_call_when_the_hook_has_ended(
+async def test_leftover_task_cannot_call_model(
     nursery: trio.Nursery,
 ) -> None:
     ended = trio.Event()
@@ -185,7 +185,7 @@ async def test_a_task_that_a_hook_left_behind_makes_no_call_when_the_hook_has_en
     assert len(model.requests) == 1
 
 
-async def test_a_group_of_the_hooks_own_is_told_as_what_it_is() -> None:
+async def test_exception_group_of_hook_is_reported() -> None:
     async def odd(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         raise ExceptionGroup("odd", [ValueError("odd")])
 
@@ -203,9 +203,7 @@ def renewed(request: ModelRequest) -> ModelRequest:
 
 @pytest.mark.parametrize("own", [False, True], ids=["the same", "one of its own"])
 @pytest.mark.parametrize("whose", ["run", "session"])
-async def test_a_call_that_a_hook_makes_again_needs_room_in_the_budget(
-    own: bool, whose: str
-) -> None:
+async def test_repeated_call_needs_budget(own: bool, whose: str) -> None:
     async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         while True:
             await call_next(renewed(request) if own else request)
@@ -237,7 +235,7 @@ async def test_a_call_that_a_hook_makes_again_needs_room_in_the_budget(
     assert [message.role for message in history] == ["user"]
 
 
-async def test_tokens_of_an_answer_count_before_it_is_asked_for_again() -> None:
+async def test_tokens_count_before_repeated_call() -> None:
     async def again(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         first = await call_next(request)
         with pytest.raises(BudgetExhausted, match="output_tokens"):

@@ -75,7 +75,7 @@ def check_one_answer(runtime: Runtime, text: str) -> None:
 
 
 @pytest.mark.feature("OAS-113", "ASDK-025")
-async def test_a_passing_failure_is_tried_again_and_the_reader_sees_one_answer(
+async def test_transient_failure_is_retried_invisibly(
     autojump_clock: MockClock,
 ) -> None:
     agent = options(fail(broken()), fail(refusal(503)), "Hello.")
@@ -87,7 +87,7 @@ async def test_a_passing_failure_is_tried_again_and_the_reader_sees_one_answer(
         assert (endpoint.attempts, endpoint.retries, endpoint.failures) == (3, 2, 2)
 
 
-async def test_after_something_was_shown_the_reader_is_told_that_it_is_void(
+async def test_retry_after_output_announces_restart(
     autojump_clock: MockClock,
 ) -> None:
     agent = options([say("Hel", "lo wor"), fail(broken())], "Hello.")
@@ -106,7 +106,7 @@ async def test_after_something_was_shown_the_reader_is_told_that_it_is_void(
         check_one_answer(runtime, "Hello.")
 
 
-async def test_what_was_tried_in_vain_is_told_with_the_last_failure(
+async def test_final_failure_lists_attempts(
     autojump_clock: MockClock,
 ) -> None:
     agent = options(*[fail(broken())] * 3, "Hello.")
@@ -119,7 +119,7 @@ async def test_what_was_tried_in_vain_is_told_with_the_last_failure(
 
 
 @pytest.mark.feature("ASDK-025")
-async def test_none_is_none_and_a_negative_number_is_refused() -> None:
+async def test_zero_retries_works_negative_is_refused() -> None:
     agent = options(fail(refusal()), "Hello.", max_retries=0)
     async with open_runtime() as runtime:
         with pytest.raises(ProviderStatusError):
@@ -129,7 +129,7 @@ async def test_none_is_none_and_a_negative_number_is_refused() -> None:
         options("Hello.", max_retries=-1)
 
 
-async def test_what_another_try_cannot_change_fails_at_once() -> None:
+async def test_permanent_failure_is_immediate() -> None:
     agent = options(fail(refusal(400)), "Hello.")
     async with open_runtime() as runtime:
         with pytest.raises(ProviderStatusError) as caught:
@@ -138,7 +138,7 @@ async def test_what_another_try_cannot_change_fails_at_once() -> None:
     assert len(model_of(agent).requests) == 1
 
 
-async def test_a_callers_own_provider_that_raises_something_else_is_not_tried_again() -> None:
+async def test_unknown_provider_exception_is_not_retried() -> None:
     agent = options(fail(ValueError("odd")), "Hello.")
     async with open_runtime() as runtime:
         with pytest.raises(ProviderError, match="the provider raised ValueError: odd"):
@@ -146,7 +146,7 @@ async def test_a_callers_own_provider_that_raises_something_else_is_not_tried_ag
     assert len(model_of(agent).requests) == 1
 
 
-async def test_all_tries_of_a_call_bear_one_key_and_each_call_its_own() -> None:
+async def test_attempts_share_one_idempotency_key() -> None:
     keys: list[str] = []
 
     def answer(request: EndpointRequest) -> ReplyTurn:
@@ -160,7 +160,7 @@ async def test_all_tries_of_a_call_bear_one_key_and_each_call_its_own() -> None:
     assert keys[0] == keys[1] == keys[2] != keys[3]
 
 
-async def test_what_a_fallback_is_asked_is_another_request() -> None:
+async def test_fallback_has_its_own_key() -> None:
     async with ScriptedEndpoint([status(400), "Yes."]) as endpoint, open_runtime() as runtime:
         agent = AgentOptions(model="m", base_url=endpoint.base_url, fallbacks=["n"])
         assert (await runtime.run("Go.", agent)).text == "Yes."
@@ -168,7 +168,7 @@ async def test_what_a_fallback_is_asked_is_another_request() -> None:
         assert first != second
 
 
-async def test_a_call_that_a_hook_makes_twice_is_two_calls() -> None:
+async def test_repeated_hook_call_has_new_key() -> None:
     async def twice(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         await call_next(request)
         return await call_next(request)
@@ -181,14 +181,14 @@ async def test_a_call_that_a_hook_makes_twice_is_two_calls() -> None:
         assert first != second
 
 
-async def test_an_idempotency_key_of_the_callers_own_is_left_alone() -> None:
+async def test_caller_idempotency_key_is_kept() -> None:
     async with ScriptedEndpoint(["Hello."]) as endpoint, open_runtime() as runtime:
         own = {"Idempotency-Key": "mine"}
         await runtime.run("Go.", AgentOptions(model="m", base_url=endpoint.base_url, headers=own))
         assert endpoint.requests[0].headers["idempotency-key"] == "mine"
 
 
-async def test_the_budget_of_a_run_bounds_the_tries_of_all_its_calls(
+async def test_retry_budget_spans_the_run(
     autojump_clock: MockClock,
 ) -> None:
     asked = 0
@@ -205,7 +205,7 @@ async def test_the_budget_of_a_run_bounds_the_tries_of_all_its_calls(
     assert asked == 51
 
 
-async def test_an_endpoint_that_answers_nobody_gets_few_further_tries(
+async def test_dead_endpoint_gets_few_retries(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel(lambda _: fail(broken()))
@@ -225,7 +225,7 @@ async def test_an_endpoint_that_answers_nobody_gets_few_further_tries(
 # --- slower ---
 
 
-async def test_an_endpoint_that_asks_for_a_pause_gets_it_from_all_its_sessions(
+async def test_pause_applies_to_all_sessions(
     autojump_clock: MockClock,
 ) -> None:
     begun: list[float] = []
@@ -250,7 +250,7 @@ async def test_an_endpoint_that_asks_for_a_pause_gets_it_from_all_its_sessions(
     assert begun[2] == pytest.approx(7.5)  # one at a time finds out how fast it goes
 
 
-async def test_an_endpoint_that_asks_for_more_than_a_minute_is_not_waited_for(
+async def test_long_pause_fails_immediately(
     autojump_clock: MockClock,
 ) -> None:
     agent = options(fail(refusal(retry_after="61")), "Hello.")
@@ -263,9 +263,7 @@ async def test_an_endpoint_that_asks_for_more_than_a_minute_is_not_waited_for(
 
 
 @pytest.mark.parametrize("where", ["between tries", "in line"])
-async def test_a_cancel_while_nothing_is_under_way_leaves_nothing(
-    where: str, autojump_clock: MockClock
-) -> None:
+async def test_cancel_during_pause_leaves_nothing(where: str, autojump_clock: MockClock) -> None:
     headers = {"retry_after": "30"} if where == "in line" else {}
     agent = options(fail(refusal(429 if headers else 500, **headers)), "Hello.")
     async with open_runtime() as runtime:
@@ -296,7 +294,7 @@ async def restless() -> AsyncGenerator[tuple[Runtime, AgentOptions]]:
         yield runtime, agent
 
 
-def test_a_cancel_at_any_step_of_tries_leaves_nothing_and_a_valid_session() -> None:
+def test_cancel_at_any_step_leaves_nothing() -> None:
     async def run(around: tuple[Runtime, AgentOptions]) -> None:
         runtime, agent = around
         await runtime.run("Go.", agent, session_id="s")
@@ -314,7 +312,7 @@ def test_a_cancel_at_any_step_of_tries_leaves_nothing_and_a_valid_session() -> N
 # --- another model ---
 
 
-async def test_a_fallback_takes_over_at_any_point_and_the_run_stays_with_it(
+async def test_fallback_takes_over_at_any_point(
     autojump_clock: MockClock,
 ) -> None:
     first = ScriptedModel([[say("Hal"), fail(broken())]] * 3, name="first")
@@ -334,7 +332,7 @@ async def test_a_fallback_takes_over_at_any_point_and_the_run_stays_with_it(
         # The next run begins with the first model again, which has nothing left to say.
 
 
-async def test_a_run_that_went_over_does_not_go_back(autojump_clock: MockClock) -> None:
+async def test_switched_run_does_not_return(autojump_clock: MockClock) -> None:
     @tool
     async def look() -> str:
         """Look."""
@@ -353,7 +351,7 @@ async def test_a_run_that_went_over_does_not_go_back(autojump_clock: MockClock) 
     assert (len(first.requests), len(second.requests)) == (1, 2)
 
 
-async def test_a_fallback_may_be_another_model_of_the_same_endpoint() -> None:
+async def test_fallback_may_share_the_endpoint() -> None:
     def answer(request: EndpointRequest) -> ReplyTurn:
         return "Hello." if request.model == "small" else status(404, "no such model")
 
@@ -363,7 +361,7 @@ async def test_a_fallback_may_be_another_model_of_the_same_endpoint() -> None:
         assert [request.model for request in endpoint.requests] == ["big", "small"]
 
 
-async def test_a_model_that_stalls_is_left_for_another(autojump_clock: MockClock) -> None:
+async def test_stalled_model_is_replaced(autojump_clock: MockClock) -> None:
     agent = AgentOptions(
         model="a",
         provider=ScriptedModel([[say("Hal"), hang()]]),
@@ -373,7 +371,7 @@ async def test_a_model_that_stalls_is_left_for_another(autojump_clock: MockClock
         assert (await runtime.run("Go.", agent)).text == "Hello."
 
 
-async def test_when_every_model_failed_the_last_ones_error_is_raised(
+async def test_last_error_is_raised(
     autojump_clock: MockClock,
 ) -> None:
     agent = AgentOptions(
@@ -394,7 +392,7 @@ def test_a_fallback_of_a_fallback_is_refused() -> None:
         AgentOptions(model="a", provider=ScriptedModel([]), fallbacks=[""])
 
 
-async def test_a_broken_connection_in_the_middle_is_tried_again_over_real_sockets() -> None:
+async def test_broken_socket_is_retried() -> None:
     script: Sequence[ReplyTurn] = [reply(say("Hal"), disconnect(reset=True)), "Hello."]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         events = await events_of(

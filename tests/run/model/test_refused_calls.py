@@ -30,7 +30,7 @@ def refusal(**headers: str) -> ProviderStatusError:
     return ProviderStatusError(endpoint="scripted", status=429, body_message="", headers=names)
 
 
-async def test_a_refusal_does_not_count_while_the_endpoint_answers_others(
+async def test_refusal_is_free_while_others_succeed(
     autojump_clock: MockClock,
 ) -> None:
     # Ten refusals, and between them another session's answer: the call only waits its turn.
@@ -58,9 +58,7 @@ async def test_a_refusal_does_not_count_while_the_endpoint_answers_others(
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["unnamed", "a second"])
-async def test_who_waits_its_turn_has_patience_and_no_more(
-    named: bool, autojump_clock: MockClock
-) -> None:
+async def test_waiting_has_bounded_patience(named: bool, autojump_clock: MockClock) -> None:
     asked: list[float] = []
 
     def answer(request: ModelRequest) -> Turn:
@@ -94,7 +92,7 @@ async def test_who_waits_its_turn_has_patience_and_no_more(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_time_that_ends_after_patience_is_not_waited_for(
+async def test_pause_beyond_patience_fails_immediately(
     autojump_clock: MockClock,
 ) -> None:
     def answer(request: ModelRequest) -> Turn:
@@ -122,7 +120,7 @@ async def test_a_time_that_ends_after_patience_is_not_waited_for(
 
 
 @pytest.mark.parametrize("clients", [200])
-async def test_200_sessions_finish_where_every_third_request_is_refused(clients: int) -> None:
+async def test_200_sessions_survive_random_refusals(clients: int) -> None:
     def answer(request: EndpointRequest) -> ReplyTurn:
         return status(429) if request.number % 3 == 2 else reply(say("Hel", "lo."))
 
@@ -142,7 +140,7 @@ async def test_200_sessions_finish_where_every_third_request_is_refused(clients:
         check_quiet(runtime)
 
 
-async def test_an_endpoint_that_refuses_everybody_fails_all_when_patience_ends_however_many_wait(
+async def test_total_refusal_fails_everyone_in_time(
     autojump_clock: MockClock,
 ) -> None:
     def answer(request: ModelRequest) -> Turn:

@@ -30,7 +30,7 @@ def long(turns: int) -> Messages:
 
 
 @pytest.mark.feature("OAGS-093", "OAGS-095")
-async def test_a_long_session_is_sent_from_its_newest_messages() -> None:
+async def test_long_session_sends_newest_messages() -> None:
     options = agent(events=20)
     async with open_runtime() as runtime:
         await runtime.sessions.append("s", long(600))
@@ -57,7 +57,7 @@ async def test_a_thousand_messages_are_sent_by_default() -> None:
 
 
 @pytest.mark.feature("OAGS-096", "OAGS-094")
-async def test_what_is_sent_again_stays_below_its_bytes_and_calls_keep_their_results() -> None:
+async def test_window_stays_within_bytes_with_pairs() -> None:
     options = agent(size=1800)
     async with open_runtime() as runtime:
         for _ in range(2):
@@ -68,7 +68,7 @@ async def test_what_is_sent_again_stays_below_its_bytes_and_calls_keep_their_res
     check_history(last.messages)
 
 
-async def test_a_limit_is_a_number_above_0_or_none_at_all() -> None:
+async def test_limit_is_positive_or_absent() -> None:
     options = agent(events=math.inf, size=math.inf)
     async with open_runtime() as runtime:
         await runtime.sessions.append("s", long(600))

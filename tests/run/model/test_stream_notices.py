@@ -8,7 +8,7 @@ from agent_actors.testing import ScriptedEndpoint, raw, reply, say
 
 
 @pytest.mark.feature("OAS-072")
-async def test_a_broken_line_is_told_of_live_and_the_answer_is_whole() -> None:
+async def test_broken_line_is_a_live_notice() -> None:
     odd = reply(say("Hel"), raw(b"data: {oops\n\n"), say("lo"))
     seen: list[Event] = []
     async with ScriptedEndpoint([odd, "Bye"]) as endpoint, open_runtime() as runtime:

@@ -70,13 +70,13 @@ async def run(*turns: Turn, retries: int = 2, iterations: int = 25) -> RunResult
     return result
 
 
-async def test_the_output_is_of_the_type_that_was_asked_for() -> None:
+async def test_output_has_the_requested_type() -> None:
     result = await run(PARIS)
     assert result.output == City("Paris")
     assert (result.text, result.stop_reason, result.iterations) == (PARIS, "completed", 1)
 
 
-async def test_without_an_output_type_the_output_is_the_text() -> None:
+async def test_default_output_is_text() -> None:
     model = ScriptedModel(["Paris", "Rome"])
     async with open_runtime() as runtime:
         result = await runtime.run("Where?", AgentOptions(model="m", provider=model))
@@ -96,7 +96,7 @@ async def test_a_json_schema_gives_plain_json() -> None:
     assert request.output.name == "thing"
 
 
-async def test_an_answer_that_does_not_fit_stays_and_the_model_is_told_what_is_wrong() -> None:
+async def test_invalid_output_returns_feedback() -> None:
     result = await run("Paris!", '{"name": 3}', PARIS)
     assert result.output == City("Paris")
     assert result.iterations == 3
@@ -110,9 +110,7 @@ async def test_an_answer_that_does_not_fit_stays_and_the_model_is_told_what_is_w
     )
 
 
-async def test_a_run_whose_answers_never_fit_ends_with_that_reason_and_all_there_is_to_know() -> (
-    None
-):
+async def test_always_invalid_output_ends_with_reason() -> None:
     result = await run("no", "no", '{"name": 3}')
     assert result.stop_reason == StopReason.OUTPUT_INVALID
     assert (result.iterations, result.text) == (3, '{"name": 3}')
@@ -125,7 +123,7 @@ async def test_a_run_whose_answers_never_fit_ends_with_that_reason_and_all_there
     assert error.messages == result.messages
 
 
-async def test_with_no_retries_the_first_answer_is_the_last() -> None:
+async def test_zero_retries_takes_first_response() -> None:
     result = await run("no", retries=0)
     assert (result.stop_reason, result.iterations) == ("output_invalid", 1)
 
@@ -138,7 +136,7 @@ async def test_with_no_retries_the_first_answer_is_the_last() -> None:
         ([say(PARIS), finish("refusal")], "refusal", "before the model gave one"),
     ],
 )
-async def test_a_refusal_or_a_cut_answer_is_not_asked_for_again(
+async def test_refusal_or_truncation_is_not_retried(
     turn: Turn, stop_reason: str, fault: str
 ) -> None:
     result = await run(turn)
@@ -147,12 +145,12 @@ async def test_a_refusal_or_a_cut_answer_is_not_asked_for_again(
         _ = result.output
 
 
-async def test_an_answer_that_is_whole_though_it_was_cut_is_taken() -> None:
+async def test_complete_truncated_response_is_accepted() -> None:
     result = await run([say(PARIS), finish("length")])
     assert (result.output, result.stop_reason) == (City("Paris"), "completed")
 
 
-async def test_real_tools_come_first_and_text_beside_their_calls_is_no_answer() -> None:
+async def test_tools_precede_final_output() -> None:
     result = await run([say(PARIS), call("lookup", {"key": "a"})], '{"name": "Rome"}')
     assert result.output == City("Rome")
     assert [one.content for one in result.tool_calls] == ["a!"]
@@ -165,21 +163,21 @@ async def test_asking_again_counts_as_an_iteration() -> None:
         _ = result.output
 
 
-async def test_a_run_that_ends_before_an_answer_has_no_output() -> None:
+async def test_early_end_has_no_output() -> None:
     result = await run([call("lookup", {"key": "a"})], iterations=1)
     assert result.stop_reason == "max_iterations"
     with pytest.raises(OutputError, match="the run ended before the model gave one"):
         _ = result.output
 
 
-async def test_what_an_earlier_answer_lacked_is_not_said_of_the_last() -> None:
+async def test_result_describes_only_last_response() -> None:
     result = await run("no", [call("lookup", {"key": "a"})], iterations=2)
     assert result.stop_reason == "max_iterations"
     with pytest.raises(OutputError, match="the run ended before the model gave one"):
         _ = result.output
 
 
-async def test_a_limit_that_leaves_no_room_for_asking_again_ends_the_run() -> None:
+async def test_budget_may_prevent_output_retry() -> None:
     model = ScriptedModel(["no"])
     options = attrs.evolve(agent(model), limits=UsageLimits(requests=1))
     async with open_runtime() as runtime:
@@ -190,7 +188,7 @@ async def test_a_limit_that_leaves_no_room_for_asking_again_ends_the_run() -> No
         _ = result.output
 
 
-async def test_the_session_goes_on_after_an_answer_that_never_fitted() -> None:
+async def test_session_continues_after_invalid_output() -> None:
     model = ScriptedModel(["no", PARIS])
     options = agent(model, retries=0)
     async with open_runtime() as runtime:
@@ -200,7 +198,7 @@ async def test_the_session_goes_on_after_an_answer_that_never_fitted() -> None:
     check_history(result.messages)
 
 
-async def test_a_stream_shows_the_answer_as_it_comes_and_its_last_event_has_the_output() -> None:
+async def test_stream_ends_with_parsed_output() -> None:
     model = ScriptedModel(["no", [say(PARIS, chunks=4)]])
     async with open_runtime() as runtime, runtime.stream("Where?", agent(model)) as events:
         seen = [event async for event in events]
@@ -214,7 +212,7 @@ async def test_a_stream_shows_the_answer_as_it_comes_and_its_last_event_has_the_
     assert result.output == City("Paris")
 
 
-async def test_what_a_caller_does_to_the_output_is_not_seen_in_the_event() -> None:
+async def test_event_output_is_a_copy() -> None:
     spec = OutputSpec.json_schema({"type": "object"})
     model = ScriptedModel(['{"a": [1]}'])
     options = AgentOptions(model="m", provider=model, output_type=spec)
@@ -226,7 +224,7 @@ async def test_what_a_caller_does_to_the_output_is_not_seen_in_the_event() -> No
     assert last.output == {"a": [1]}
 
 
-async def test_a_provider_that_tells_the_output_apart_is_believed() -> None:
+async def test_provider_marked_output_is_trusted() -> None:
     class Apart:
         async def complete(self, request: ModelRequest) -> ModelCompleted:
             return ModelCompleted((TextBlock("Here it is."),), output=PARIS)
@@ -248,7 +246,7 @@ async def test_one_agent_runs_many_sessions() -> None:
     assert [result.iterations for result in results] == [2, 2, 2]
 
 
-def test_a_cancel_at_any_step_leaves_a_valid_history() -> None:
+def test_cancel_at_any_step_is_valid() -> None:
     async def body() -> None:
         model = ScriptedModel(["no", [call("lookup", {"key": "a"})], PARIS])
         async with open_runtime() as runtime:
@@ -269,15 +267,13 @@ def test_a_cancel_at_any_step_leaves_a_valid_history() -> None:
         ({"output_type": {"type": "object", "properties": 3}}, "output_type: invalid schema"),
     ],
 )
-def test_what_cannot_work_is_refused_where_it_is_made(
-    options: dict[str, object], fault: str
-) -> None:
+def test_impossible_output_type_is_refused(options: dict[str, object], fault: str) -> None:
     make = cast("Callable[..., object]", AgentOptions)
     with pytest.raises(ConfigError, match=fault):
         make(model="m", base_url="http://localhost:1/v1", **options)
 
 
-def test_a_schema_that_a_program_hands_in_bare_is_taken() -> None:
+def test_raw_schema_is_accepted() -> None:
     make = cast("Callable[..., AgentOptions[JsonValue]]", AgentOptions)
     made = make(model="m", base_url="http://localhost:1/v1", output_type={"type": "array"})
     assert made.output_schema is not None

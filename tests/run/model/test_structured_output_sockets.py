@@ -113,7 +113,7 @@ def shown(events: Sequence[Event]) -> str:
 
 
 @each_way
-async def test_an_output_is_asked_for_shown_as_it_comes_and_read(way: Way) -> None:
+async def test_output_streams_and_parses_over_sockets(way: Way) -> None:
     async with ScriptedEndpoint([gives(way, PARIS)]) as endpoint, open_runtime() as runtime:
         async with runtime.stream("Where?", options(way, endpoint)) as events:
             told = [event async for event in events]
@@ -133,7 +133,7 @@ async def test_an_output_is_asked_for_shown_as_it_comes_and_read(way: Way) -> No
 
 
 @each_way
-async def test_what_does_not_fit_is_told_to_the_model_and_asked_for_again(way: Way) -> None:
+async def test_invalid_output_is_retried_over_sockets(way: Way) -> None:
     script = [gives(way, '{"name":3}'), gives(way, '{"name":'), gives(way, PARIS)]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         result = await runtime.run("Where?", options(way, endpoint))
@@ -147,7 +147,7 @@ async def test_what_does_not_fit_is_told_to_the_model_and_asked_for_again(way: W
 
 
 @each_way
-async def test_real_tools_are_called_first_and_the_output_is_given_last(way: Way) -> None:
+async def test_tools_run_before_output(way: Way) -> None:
     script = [reply(call("lookup", {"key": "a"})), gives(way, PARIS)]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         result = await runtime.run("Where?", options(way, endpoint, tools=[lookup]))
@@ -160,7 +160,7 @@ async def test_real_tools_are_called_first_and_the_output_is_given_last(way: Way
 
 
 @each_tool_way
-async def test_text_before_the_outputs_call_is_text_and_no_part_of_it(way: Way) -> None:
+async def test_text_before_output_call_stays_text(way: Way) -> None:
     script = [gives(way, PARIS, before="Here. ")]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         result = await runtime.run("Where?", options(way, endpoint))
@@ -169,7 +169,7 @@ async def test_text_before_the_outputs_call_is_text_and_no_part_of_it(way: Way) 
 
 
 @each_tool_way
-async def test_an_output_beside_real_calls_is_not_the_last_word(way: Way) -> None:
+async def test_output_beside_calls_is_not_final(way: Way) -> None:
     both = reply(call(NAME, '{"name":"Rome"}'), call("lookup", {"key": "a"}))
     script = [both, gives(way, PARIS)]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
@@ -180,7 +180,7 @@ async def test_an_output_beside_real_calls_is_not_the_last_word(way: Way) -> Non
 
 
 @each_tool_way
-async def test_a_model_that_answers_in_text_all_the_same_is_read(way: Way) -> None:
+async def test_plain_text_output_is_read(way: Way) -> None:
     script = [reply(say(f"```json\n{PARIS}\n```"))]
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         result = await runtime.run("Where?", options(way, endpoint))
@@ -188,7 +188,7 @@ async def test_a_model_that_answers_in_text_all_the_same_is_read(way: Way) -> No
 
 
 @each_way
-async def test_a_later_run_of_the_session_needs_no_tool_to_be_understood(way: Way) -> None:
+async def test_later_run_needs_no_output_tool(way: Way) -> None:
     async with ScriptedEndpoint([gives(way, PARIS), reply(say("Fine."))]) as endpoint:
         typed = options(way, endpoint)
         plain = AgentOptions(model="any", provider=typed.provider)
@@ -203,7 +203,7 @@ async def test_a_later_run_of_the_session_needs_no_tool_to_be_understood(way: Wa
 
 
 @each_way
-async def test_an_output_that_was_cut_is_not_asked_for_again(way: Way) -> None:
+async def test_truncated_output_is_not_retried(way: Way) -> None:
     text = '{"name":"Pa'
     how = call(NAME, text) if way in ("tool", "anthropic") else say(text)
     script = [reply(how, finish("length"))]
@@ -214,7 +214,7 @@ async def test_an_output_that_was_cut_is_not_asked_for_again(way: Way) -> None:
         _ = result.output
 
 
-async def test_where_only_json_is_promised_the_schema_is_told_behind_the_system_prompt() -> None:
+async def test_json_mode_adds_schema_to_prompt() -> None:
     async with ScriptedEndpoint([reply(say(PARIS))]) as endpoint, open_runtime() as runtime:
         await runtime.run("Where?", options("json_object", endpoint))
     prompt = str(endpoint.requests[0].messages[0]["content"])
@@ -230,7 +230,7 @@ async def test_where_only_json_is_promised_the_schema_is_told_behind_the_system_
         ({"type": "disabled"}, {"type": "tool", "name": NAME}),
     ],
 )
-async def test_a_model_that_is_to_think_is_not_made_to_call(
+async def test_thinking_model_is_not_forced(
     thinking: dict[str, JsonValue], choice: JsonValue
 ) -> None:
     async with ScriptedEndpoint([gives("anthropic", PARIS)]) as endpoint:

@@ -79,7 +79,7 @@ class Below:
 
 
 @pytest.mark.parametrize("levels", [1, 2, 4])
-async def test_what_a_gate_refuses_no_run_below_has_done_however_deep(levels: int) -> None:
+async def test_parent_hook_denies_nested_calls(levels: int) -> None:
     async with open_runtime() as runtime:
         below = Below(runtime)
         options = agent(*USE)
@@ -95,7 +95,7 @@ async def test_what_a_gate_refuses_no_run_below_has_done_however_deep(levels: in
     assert below.results[0].stop_reason == "completed"
 
 
-async def test_a_gate_above_is_asked_for_its_own_tools_only_and_lets_the_rest_pass() -> None:
+async def test_parent_hook_sees_only_matching_tools() -> None:
     async with open_runtime() as runtime:
         below = Below(runtime)
         hooks: Hooks = {"before_tool": [HookMatcher("Echo|other", [gate])]}
@@ -129,7 +129,7 @@ ASKS = PermissionPolicy(ask=["echo"])
     ],
     ids=["approver", "wrap_tool_call", "before_tool"],
 )
-async def test_whoever_rewrites_last_below_is_seen_by_the_gate_above(options: AgentOptions) -> None:
+async def test_parent_hook_sees_final_arguments(options: AgentOptions) -> None:
     seen: list[tuple[object, bool, bool]] = []
 
     async def watch(event: PreToolUseEvent) -> HookDecision | None:
@@ -147,7 +147,7 @@ async def test_whoever_rewrites_last_below_is_seen_by_the_gate_above(options: Ag
     assert [again for _, again, _ in seen[1:]] == [False, True][: len(seen) - 1]
 
 
-async def test_a_person_is_not_asked_about_what_a_gate_above_refuses() -> None:
+async def test_parent_denial_asks_no_person() -> None:
     async def asked(request: PermissionRequest) -> bool:
         raise AssertionError
 
@@ -158,7 +158,7 @@ async def test_a_person_is_not_asked_about_what_a_gate_above_refuses() -> None:
     assert results(below.results[0]) == [SAID]
 
 
-async def test_a_gate_above_keeps_its_own_state_and_run_and_is_told_whose_call_it_is() -> None:
+async def test_parent_hook_keeps_state_and_parent() -> None:
     told: list[object] = []
 
     async def note(event: PreToolUseEvent, ctx: HookContext) -> None:
@@ -178,7 +178,7 @@ async def test_a_gate_above_keeps_its_own_state_and_run_and_is_told_whose_call_i
     assert ran == ["a"]
 
 
-async def test_what_a_gate_above_rewrites_does_not_count_and_is_told_of() -> None:
+async def test_parent_hook_rewrite_is_ignored() -> None:
     async with open_runtime() as runtime:
         below = Below(runtime)
         hooks: Hooks = {"before_tool": [HookMatcher("echo", [makes_another])]}
@@ -187,7 +187,7 @@ async def test_what_a_gate_above_rewrites_does_not_count_and_is_told_of() -> Non
     assert actions(below.results[0]) == [("makes_another", "before_tool", "ignored")]
 
 
-async def test_a_gate_that_stops_ends_the_run_below_and_its_tool_gets_that_result() -> None:
+async def test_parent_hook_stop_ends_nested_run() -> None:
     async def stop(event: PreToolUseEvent) -> HookDecision | None:
         return HookDecision(stop=True, reason="enough") if event.nested else None
 
@@ -200,7 +200,7 @@ async def test_a_gate_that_stops_ends_the_run_below_and_its_tool_gets_that_resul
     assert (top.stop_reason, results(top)) == ("completed", ["blocked:before_tool"])
 
 
-async def test_a_gate_that_stops_ends_a_clients_turn_below_with_its_calls_closed() -> None:
+async def test_parent_hook_stop_closes_client_calls() -> None:
     async def stop(event: PreToolUseEvent) -> HookDecision | None:
         # Of the first call the client is told; the run ends with the second.
         last = event.tool_input.get("text") == "b"
@@ -254,7 +254,7 @@ async def answers_otherwise(event: PreToolUseEvent) -> object:
         (answers_otherwise, "hook answers_otherwise in before_tool: returned int"),
     ],
 )
-async def test_a_gate_above_that_fails_fails_the_run_whose_call_it_is(
+async def test_failing_parent_hook_fails_nested_run(
     hook: Callable[[PreToolUseEvent], Awaitable[object]], says: str, autojump_clock: MockClock
 ) -> None:
     failed: list[HookError] = []
@@ -280,7 +280,7 @@ async def test_a_gate_above_that_fails_fails_the_run_whose_call_it_is(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same runtime", "another runtime"])
-async def test_a_run_that_a_tool_left_behind_stands_behind_the_gate_of_the_run_that_has_ended(
+async def test_hooks_of_finished_parent_still_apply(
     elsewhere: bool, autojump_clock: MockClock
 ) -> None:
     told: list[str] = []
@@ -314,7 +314,7 @@ async def test_a_run_that_a_tool_left_behind_stands_behind_the_gate_of_the_run_t
     assert seen == [("top", 1, 0), ("top", 2, 0)]
 
 
-async def test_a_run_in_a_trio_run_of_its_own_has_the_gate_asked_over_here() -> None:
+async def test_parent_hook_applies_across_trio_runs() -> None:
     lock = trio.Lock()
     tokens: list[object] = []
 
@@ -340,7 +340,7 @@ async def test_a_run_in_a_trio_run_of_its_own_has_the_gate_asked_over_here() -> 
     assert ran == []
 
 
-async def test_a_gate_over_here_is_cancelled_with_the_run_over_there() -> None:
+async def test_parent_hook_is_cancelled_across_runs() -> None:
     ended = trio.Event()
 
     async def hang(event: PreToolUseEvent) -> None:
@@ -400,7 +400,7 @@ async def gates_of_another_trio_run(
 CALL = ToolUseBlock("c", "echo", {"text": "a"})
 
 
-async def test_a_gate_whose_trio_run_has_ended_lets_nothing_pass() -> None:
+async def test_hook_of_ended_trio_run_denies() -> None:
     found: list[above.AncestorHooks] = []
 
     async def keep(gates: above.AncestorHooks) -> None:
@@ -411,7 +411,7 @@ async def test_a_gate_whose_trio_run_has_ended_lets_nothing_pass() -> None:
         await found[0].judge(CALL, Messages())
 
 
-async def test_a_gate_whose_trio_run_ends_while_it_is_asked_lets_nothing_pass() -> None:
+async def test_hook_ending_during_check_denies() -> None:
     here, failed, asked = trio.lowlevel.current_trio_token(), trio.Event(), threading.Event()
 
     async def hang(event: PreToolUseEvent) -> None:
@@ -433,7 +433,7 @@ async def test_a_gate_whose_trio_run_ends_while_it_is_asked_lets_nothing_pass() 
         await failed.wait()
 
 
-async def test_a_gate_that_has_a_call_judged_by_a_run_is_not_asked_about_that_runs_calls() -> None:
+async def test_hook_started_run_skips_that_hook() -> None:
     asked: list[str] = []
 
     async def judge(event: PreToolUseEvent) -> HookDecision | None:
@@ -453,7 +453,7 @@ async def test_a_gate_that_has_a_call_judged_by_a_run_is_not_asked_about_that_ru
 
 
 @pytest.mark.parametrize("scope", ["run", "session", "all"])
-async def test_a_rate_limit_counts_the_calls_of_runs_below_and_each_of_them_once(
+async def test_rate_limit_counts_nested_calls(
     scope: Literal["run", "session", "all"],
 ) -> None:
     limit = RateLimit(3, per=60, scope=scope)
@@ -467,7 +467,7 @@ async def test_a_rate_limit_counts_the_calls_of_runs_below_and_each_of_them_once
     assert all("at most 3 calls" in text for text in results(below.results[1]))
 
 
-async def test_runs_without_gates_above_them_have_nothing_stand_there() -> None:
+async def test_no_ancestor_hooks_cost_nothing() -> None:
     found: list[above.AncestorHooks | None] = []
 
     @tool
@@ -484,7 +484,7 @@ async def test_runs_without_gates_above_them_have_nothing_stand_there() -> None:
     assert found == [None]
 
 
-async def test_gates_last_no_longer_than_anybody_knows_their_run() -> None:
+async def test_ancestor_hooks_are_released_with_run() -> None:
     contexts: WeakSet[RunContext] = WeakSet()
 
     async def own(event: PreToolUseEvent) -> None:

@@ -63,9 +63,7 @@ async def until_asked(runtime: Runtime) -> str:
 
 
 @wrong
-async def test_a_wrong_answer_is_refused_where_it_is_given_and_the_question_stays_open(
-    answer: Answer, says: str
-) -> None:
+async def test_wrong_answer_keeps_question_open(answer: Answer, says: str) -> None:
     found: list[RunResult] = []
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
 
@@ -83,9 +81,7 @@ async def test_a_wrong_answer_is_refused_where_it_is_given_and_the_question_stay
 
 
 @wrong
-async def test_a_queue_tells_of_a_wrong_answer_and_keeps_the_question(
-    answer: Answer, says: str
-) -> None:
+async def test_queue_reports_wrong_answer(answer: Answer, says: str) -> None:
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         nursery.start_soon(runtime.run, "Go.", asking())
         with ApprovalQueue(runtime) as queue:
@@ -102,9 +98,7 @@ async def test_a_queue_tells_of_a_wrong_answer_and_keeps_the_question(
 
 
 @wrong
-async def test_a_wrong_answer_to_a_suspended_run_is_refused_and_it_stays_suspended(
-    answer: Answer, says: str
-) -> None:
+async def test_wrong_answer_keeps_run_suspended(answer: Answer, says: str) -> None:
     options = asking(on_ask="suspend")
     async with open_runtime() as runtime:
         first = await runtime.run("Go.", options, session_id="s")
@@ -118,7 +112,7 @@ async def test_a_wrong_answer_to_a_suspended_run_is_refused_and_it_stays_suspend
         check_quiet(runtime)
 
 
-async def test_an_answer_that_hooks_have_made_unfit_is_told_of_and_asked_for_again() -> None:
+async def test_unusable_answer_is_asked_again() -> None:
     rewritten = ["c", "d"]
 
     async def another(event: PreToolUseEvent) -> HookDecision | None:
@@ -148,7 +142,7 @@ async def test_an_answer_that_hooks_have_made_unfit_is_told_of_and_asked_for_aga
         check_history(last.messages)
 
 
-async def test_an_answer_that_fits_what_hooks_made_of_the_call_is_taken() -> None:
+async def test_answer_matches_rewritten_call() -> None:
     async def another(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(modified_input={"text": "c"})
 
@@ -160,7 +154,7 @@ async def test_an_answer_that_fits_what_hooks_made_of_the_call_is_taken() -> Non
         assert results(again) == ["said c"]
 
 
-def test_a_denial_fits_what_its_rule_restricts_and_an_approval_what_it_permits() -> None:
+def test_denial_and_approval_follow_their_rules() -> None:
     @tool
     async def shell(command: str) -> str:
         """Run a command."""

@@ -23,7 +23,7 @@ def forget() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same runtime", "another runtime"])
-async def test_a_run_that_a_tool_left_behind_is_under_the_policy_of_the_run_that_has_ended(
+async def test_policy_of_finished_parent_still_applies(
     elsewhere: bool, autojump_clock: MockClock
 ) -> None:
     told: list[str] = []
@@ -50,7 +50,7 @@ async def test_a_run_that_a_tool_left_behind_is_under_the_policy_of_the_run_that
     assert told == ["unknown tool 'echo'; the available tools are: none"]
 
 
-async def test_runs_that_never_began_leave_no_policy_behind(autojump_clock: MockClock) -> None:
+async def test_unstarted_runs_leave_no_policy(autojump_clock: MockClock) -> None:
     # A policy of the test's own, so that runs of other tests do not count.
     own = PermissionPolicy(allow=["only_of_this_test"], mode="bypass")
     options = attrs.evolve(agent([pause(1), say("Done.")]), permissions=own)

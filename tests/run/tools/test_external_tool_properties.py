@@ -79,7 +79,7 @@ ROUNDS = st.lists(
 
 
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6), ROUNDS, st.booleans())
-def test_whatever_is_seen_to_when_the_history_is_valid_and_each_call_has_one_result(
+def test_any_order_keeps_history_valid(
     names: list[str], rounds: list[tuple[list[bool], bool, bool]], finish: bool
 ) -> None:
     trio.run(_any_order, names, rounds, finish)
@@ -148,7 +148,7 @@ async def waiting() -> AsyncGenerator[Scene]:
     yield Scene(store, options, {one.id: f"{one.id} is done" for one in first.external_calls})
 
 
-def test_a_run_that_is_cancelled_anywhere_takes_all_results_or_none() -> None:
+def test_cancelled_run_takes_all_or_none() -> None:
     taken: set[bool] = set()
 
     async def resume(scene: Scene) -> None:
@@ -187,7 +187,7 @@ trio.run(main)
 """
 
 
-async def test_a_session_whose_process_was_killed_goes_on_in_another_one(tmp_path: Path) -> None:
+async def test_killed_session_resumes_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     child = await trio.run_process(
         [sys.executable, "-c", _CHILD, str(path)], capture_stdout=True, check=False

@@ -61,7 +61,7 @@ def urls(result: RunResult) -> list[object]:
     return [one.input["url"] for one in result.external_calls]
 
 
-async def test_a_run_ends_with_its_external_calls_and_goes_on_with_their_results() -> None:
+async def test_run_suspends_and_resumes_with_results() -> None:
     store, options = MemoryStore(), browsing(pages("a", "b"), "Done.")
     async with open_runtime(store=store) as runtime:
         first = await suspended(runtime, options)
@@ -88,7 +88,7 @@ async def test_a_run_ends_with_its_external_calls_and_goes_on_with_their_results
         assert told == [one.id, two.id]
 
 
-async def test_calls_that_need_nobody_go_on_and_a_question_waits_beside() -> None:
+async def test_other_calls_and_questions_continue() -> None:
     turn = interleave(
         *(call("echo", {"text": text}) for text in "ab"), call("browse", {"url": "c"})
     )
@@ -118,7 +118,7 @@ async def test_calls_that_need_nobody_go_on_and_a_question_waits_beside() -> Non
         assert told_model == ["said a", "said b", "Welcome"]
 
 
-async def test_more_external_calls_than_slots_hold_up_no_other_call() -> None:
+async def test_external_calls_hold_no_slots() -> None:
     calls = [call("browse", {"url": str(number)}) for number in range(20)]
     options = browsing([interleave(*calls, call("echo", {"text": "a"}))], "Done.")
     async with open_runtime(tools_per_run=1, tools_per_runtime=1) as runtime:
@@ -126,7 +126,7 @@ async def test_more_external_calls_than_slots_hold_up_no_other_call() -> None:
         assert (urls(first), ran) == ([str(number) for number in range(20)], ["a"])
 
 
-async def test_an_external_call_passes_hooks_and_permissions_and_no_handler() -> None:
+async def test_external_call_passes_hooks_and_permissions() -> None:
     seen: list[str] = []
 
     async def pin(event: PreToolUseEvent) -> HookDecision | None:
@@ -158,7 +158,7 @@ async def test_an_external_call_passes_hooks_and_permissions_and_no_handler() ->
         )
 
 
-async def test_an_external_call_that_is_asked_about_is_put_down_once_it_may_run() -> None:
+async def test_approved_external_call_is_deferred() -> None:
     policy = PermissionPolicy(ask=["browse"])
     options = attrs.evolve(browsing(), permissions=policy, on_ask="suspend")
     async with open_runtime() as runtime:
@@ -174,7 +174,7 @@ async def test_an_external_call_that_is_asked_about_is_put_down_once_it_may_run(
         assert result.text == "Done.", "it was carried out already"
 
 
-async def test_a_result_is_made_ready_like_a_tools_own() -> None:
+async def test_result_is_converted_like_tool_output() -> None:
     options = browsing(pages("a", "b", "c"), "Done.", hooks=[TruncateOutput(limit=40, keep=2)])
     async with open_runtime() as runtime:
         one, two, three = (await suspended(runtime, options)).external_calls
@@ -188,7 +188,7 @@ async def test_a_result_is_made_ready_like_a_tools_own() -> None:
 
 
 @pytest.mark.parametrize("given", [object(), {"a": object()}, ToolResultBlock("other", "x")])
-async def test_a_result_that_cannot_be_told_is_refused_before_anything_begins(
+async def test_invalid_result_is_refused_early(
     given: object,
 ) -> None:
     options = browsing()
@@ -201,7 +201,7 @@ async def test_a_result_that_cannot_be_told_is_refused_before_anything_begins(
         assert (results(result), result.tool_calls[0].is_error) == (["Welcome"], True)
 
 
-async def test_unknown_and_second_results_are_told_and_change_nothing() -> None:
+async def test_unknown_and_duplicate_results_are_refused() -> None:
     options = browsing(pages("a", "b"), "Done.")
     async with open_runtime() as runtime:
         one, two = (await suspended(runtime, options)).external_calls
@@ -236,7 +236,7 @@ async def test_a_prompt_may_close_external_calls() -> None:
 # --- hooks of the run that goes on ---
 
 
-async def test_a_hook_that_fails_on_a_result_leaves_the_session_as_it_was() -> None:
+async def test_failing_result_hook_keeps_session() -> None:
     async def fail(event: PostToolUseEvent) -> None:
         raise ValueError(event.tool_name)
 
@@ -251,7 +251,7 @@ async def test_a_hook_that_fails_on_a_result_leaves_the_session_as_it_was() -> N
         assert results(result) == ["Welcome"]
 
 
-async def test_a_run_that_may_not_begin_takes_nothing_of_a_suspended_session() -> None:
+async def test_refused_resume_keeps_suspension() -> None:
     async def refuse(event: object) -> HookDecision:
         return HookDecision(continue_=False, reason="closed on Sundays")
 
@@ -266,7 +266,7 @@ async def test_a_run_that_may_not_begin_takes_nothing_of_a_suspended_session() -
 
 
 @pytest.mark.parametrize("given", ["one", "both"])
-async def test_a_hook_that_stops_the_run_at_a_result_keeps_it_and_closes_the_rest(
+async def test_result_stop_keeps_result_closes_others(
     given: str,
 ) -> None:
     async def stop(event: PostToolUseEvent) -> HookDecision:
@@ -305,7 +305,7 @@ async def test_a_hook_that_stops_the_run_at_a_result_keeps_it_and_closes_the_res
 # --- elsewhere ---
 
 
-async def test_a_client_that_carries_out_all_calls_is_handed_external_ones_too() -> None:
+async def test_manual_client_receives_external_calls() -> None:
     async with Client(browsing()) as client:
         await client.query("Go.")
         (use,) = [block async for block in client.receive_messages()]
@@ -317,7 +317,7 @@ async def test_a_client_that_carries_out_all_calls_is_handed_external_ones_too()
         assert [getattr(b, "text", "") async for b in client.receive_messages()] == ["Done."]
 
 
-async def test_a_client_whose_tools_run_by_themselves_is_left_the_external_calls() -> None:
+async def test_automatic_client_leaves_external_calls() -> None:
     options = attrs.evolve(browsing(), auto_execute_tools=True)
     async with Client(options) as client:
         await client.query("Go.")
@@ -330,7 +330,7 @@ async def test_a_client_whose_tools_run_by_themselves_is_left_the_external_calls
         assert [getattr(b, "text", "") async for b in client.receive_messages()] == ["Done."]
 
 
-async def test_an_external_tool_cannot_be_run_by_hand() -> None:
+async def test_external_tool_cannot_be_called() -> None:
     assert browse.external
     assert not echo.external
     with pytest.raises(LookupError, match="the tool has no handler"):

@@ -80,7 +80,7 @@ async def run_asking(
 
 @GUARDED
 @pytest.mark.parametrize("limit", ["run_timeout", "tool_timeout"])
-async def test_a_question_of_a_run_below_stops_the_clocks_of_the_call_and_the_run_above(
+async def test_nested_question_pauses_all_outer_deadlines(
     limit: str, guarded: bool, autojump_clock: MockClock
 ) -> None:
     result = await run_asking(
@@ -91,9 +91,7 @@ async def test_a_question_of_a_run_below_stops_the_clocks_of_the_call_and_the_ru
 
 
 @GUARDED
-async def test_what_a_call_had_left_is_left_when_the_question_is_answered(
-    guarded: bool, autojump_clock: MockClock
-) -> None:
+async def test_call_keeps_its_remaining_time(guarded: bool, autojump_clock: MockClock) -> None:
     for then, says in ((9, "delegated"), (11, "did not finish within 50 s")):
         result = await run_asking(
             lambda rt, then=then: over(  # type: ignore[misc]
@@ -106,7 +104,7 @@ async def test_what_a_call_had_left_is_left_when_the_question_is_answered(
         assert says in results(result)[0]
 
 
-async def test_what_a_run_had_left_is_left_when_the_question_is_answered(
+async def test_run_keeps_its_remaining_time(
     autojump_clock: MockClock,
 ) -> None:
     with pytest.RaisesGroup(RunDeadlineExceeded, flatten_subgroups=True):
@@ -116,7 +114,7 @@ async def test_what_a_run_had_left_is_left_when_the_question_is_answered(
     assert trio.current_time() == pytest.approx(110)
 
 
-async def test_questions_side_by_side_below_are_counted_once(autojump_clock: MockClock) -> None:
+async def test_parallel_nested_questions_pause_once(autojump_clock: MockClock) -> None:
     # Both are open from 40 s; answered after 100 s and after 200 s. 8 s are left then.
     def options(rt: Callable[[], Runtime]) -> AgentOptions:
         both = delegate_to(rt, asking_agent(), asking_agent(), first=40, then=7)
@@ -141,7 +139,7 @@ async def test_clocks_stand_still_through_all_levels(
     assert results(result) == ["delegated"]
 
 
-async def test_whoever_decides_for_a_person_stops_the_clocks_above_too(
+async def test_automatic_decision_pauses_outer_deadlines(
     autojump_clock: MockClock,
 ) -> None:
     async def slow(request: PermissionRequest) -> bool:
@@ -153,7 +151,7 @@ async def test_whoever_decides_for_a_person_stops_the_clocks_above_too(
     assert results(result) == ["delegated"]
 
 
-async def test_a_run_below_that_a_hook_started_stops_the_clock_of_the_run_above(
+async def test_hook_run_question_pauses_outer_run(
     autojump_clock: MockClock,
 ) -> None:
     def options(rt: Callable[[], Runtime]) -> AgentOptions:
@@ -166,7 +164,7 @@ async def test_a_run_below_that_a_hook_started_stops_the_clock_of_the_run_above(
     assert (await run_asking(options, 100)).text == "Done."
 
 
-async def test_a_question_in_another_runtime_stops_the_clocks_above_too(
+async def test_question_in_other_runtime_pauses_deadlines(
     autojump_clock: MockClock,
 ) -> None:
     @tool
@@ -182,7 +180,7 @@ async def test_a_question_in_another_runtime_stops_the_clocks_above_too(
     assert results(result) == ["asked"]
 
 
-async def test_other_calls_of_the_run_above_have_their_own_deadlines(
+async def test_sibling_calls_keep_their_deadlines(
     autojump_clock: MockClock,
 ) -> None:
     @tool
@@ -200,7 +198,7 @@ async def test_other_calls_of_the_run_above_have_their_own_deadlines(
     assert sorted(results(result)) == ["delegated", "tool 'hang' did not finish within 50 s"]
 
 
-async def test_the_clocks_of_a_run_in_another_trio_run_are_stopped_over_there() -> None:
+async def test_other_trio_run_is_paused_there() -> None:
     now = trio.current_time()
     scope, call_scope = trio.CancelScope(deadline=now + 1000), trio.CancelScope(deadline=now + 500)
     parent, held = RunNode("s", "r", None), HeldSlots("c")
@@ -234,7 +232,7 @@ async def test_the_clocks_of_a_run_in_another_trio_run_are_stopped_over_there() 
     assert seen[1][1] == pytest.approx(now + 500, abs=100)
 
 
-def test_the_clocks_of_a_trio_run_that_has_ended_are_nobodys() -> None:
+def test_ended_trio_run_is_ignored() -> None:
     async def make() -> RunNode:
         node = RunNode("s", "r", None)
         node.home = Home(Standstill(trio.CancelScope()))
@@ -250,7 +248,7 @@ def test_the_clocks_of_a_trio_run_that_has_ended_are_nobodys() -> None:
     trio.run(later)
 
 
-async def test_a_call_without_a_deadline_stands_still_all_the_same() -> None:
+async def test_call_without_deadline_can_be_paused() -> None:
     held = HeldSlots("c")
     held.stand_still()
     held.go_on()

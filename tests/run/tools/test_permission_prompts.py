@@ -41,7 +41,7 @@ async def says_no(request: PermissionRequest) -> bool:
     return False
 
 
-async def test_what_is_asked_while_another_question_is_being_recorded_is_shown_too(
+async def test_question_during_recording_is_shown(
     autojump_clock: MockClock,
 ) -> None:
     async def later(event: PreToolUseEvent) -> None:
@@ -64,7 +64,7 @@ async def test_what_is_asked_while_another_question_is_being_recorded_is_shown_t
     assert sorted(ran) == ["a", "b"]
 
 
-async def test_approvers_that_hang_in_threads_hold_up_no_other_run() -> None:
+async def test_hanging_approver_threads_block_no_run() -> None:
     leave = threading.Event()
 
     def hang(request: PermissionRequest) -> bool:
@@ -85,7 +85,7 @@ async def test_approvers_that_hang_in_threads_hold_up_no_other_run() -> None:
     assert ran == ["a"]
 
 
-async def test_a_tool_of_the_callers_own_may_have_the_name_of_the_one_that_asks_the_user() -> None:
+async def test_own_tool_may_replace_ask_tool() -> None:
     @tool(name="AskUserQuestion")
     async def own(questions: list[str]) -> str:
         """Ask in a way of one's own."""
@@ -100,7 +100,7 @@ async def test_a_tool_of_the_callers_own_may_have_the_name_of_the_one_that_asks_
         assert "not permitted" in results(await runtime.run("Go.", refused))[0]
 
 
-async def test_an_approver_that_would_leave_the_program_ends_its_run_alone() -> None:
+async def test_approver_exiting_ends_only_its_run() -> None:
     async def leave(request: PermissionRequest) -> bool:
         raise SystemExit(3)
 

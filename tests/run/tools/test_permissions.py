@@ -79,7 +79,7 @@ async def asked_and_answered(
 
 
 @pytest.mark.feature("ASDK-106")
-async def test_a_tool_that_is_not_offered_is_not_told_of_and_refused_if_called() -> None:
+async def test_hidden_tool_is_refused_when_called() -> None:
     options = with_policy(policy=PermissionPolicy(disallowed_tools=["echo"]))
     result = await run(options)
     assert asked(options)[0].tools == ()
@@ -88,7 +88,7 @@ async def test_a_tool_that_is_not_offered_is_not_told_of_and_refused_if_called()
 
 
 @pytest.mark.feature("ASDK-070", "ASDK-089")
-async def test_a_run_may_be_narrowed_to_some_tools_and_is_never_widened() -> None:
+async def test_allowlist_narrows_but_never_widens() -> None:
     @tool
     async def other() -> str:
         """Another."""
@@ -115,7 +115,7 @@ async def test_a_mode_says_what_becomes_of_calls(mode: str, text: str) -> None:
 
 
 @pytest.mark.feature("OAGS-087")
-def test_a_mode_that_always_asks_needs_somebody_to_ask() -> None:
+def test_ask_mode_needs_an_approver() -> None:
     with pytest.raises(ConfigError, match="there is no approver"):
         attrs.evolve(agent(*USE), permissions="prompt")
     with pytest.raises(ConfigError, match="on_ask must be 'wait' or 'suspend'; got 'maybe'"):
@@ -127,7 +127,7 @@ def test_a_mode_that_always_asks_needs_somebody_to_ask() -> None:
 
 @pytest.mark.feature("ASDK-065", "OAGS-088", "OAGS-089", "OAGS-091")
 @pytest.mark.parametrize(("answer", "text"), [("Yes ", "said a"), ("perhaps", "not permitted")])
-async def test_a_person_is_asked_and_answers_from_another_task(answer: str, text: str) -> None:
+async def test_person_answers_from_another_task(answer: str, text: str) -> None:
     async with open_runtime() as runtime:
         seen: list[AnyEvent] = []
         async with runtime.stream("Go.", with_policy(), session_id="s") as events:
@@ -146,7 +146,7 @@ async def test_a_person_is_asked_and_answers_from_another_task(answer: str, text
         assert text in results(events.result)[0]
 
 
-async def test_a_question_that_nobody_answers_is_a_no(autojump_clock: MockClock) -> None:
+async def test_unanswered_question_is_a_denial(autojump_clock: MockClock) -> None:
     result = await run(with_policy())
     assert results(result) == ["the call was not permitted: nobody answered within 300 s"]
     assert trio.current_time() >= 300
@@ -166,7 +166,7 @@ async def test_a_persons_time_is_not_the_runs(autojump_clock: MockClock) -> None
         assert (await runtime.run("Go.", options)).text == "Done."
 
 
-async def test_calls_that_need_no_asking_go_on_meanwhile(autojump_clock: MockClock) -> None:
+async def test_other_calls_continue_during_question(autojump_clock: MockClock) -> None:
     @tool(read_only=True, open_world=False)
     async def look() -> str:
         """Look."""
@@ -188,7 +188,7 @@ async def test_calls_that_need_no_asking_go_on_meanwhile(autojump_clock: MockClo
     assert ran == ["looked", "a"]
 
 
-async def test_a_run_that_is_cancelled_closes_its_question() -> None:
+async def test_cancelled_run_closes_its_question() -> None:
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         nursery.start_soon(runtime.run, "Go.", with_policy())
         question = await the_question(runtime)
@@ -200,7 +200,7 @@ async def test_a_run_that_is_cancelled_closes_its_question() -> None:
             runtime.answer(question.id, "yes")
 
 
-async def test_fifty_sessions_go_on_while_one_waits_for_its_answer() -> None:
+async def test_50_sessions_continue_during_one_question() -> None:
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         done: list[str] = []
 
@@ -256,7 +256,7 @@ async def test_a_function_may_decide(can_use_tool: CanUseTool, text: str) -> Non
     assert text in results(await run(options))[0]
 
 
-async def test_an_async_function_is_told_of_the_call_and_may_rewrite_it() -> None:
+async def test_async_approver_may_rewrite_the_call() -> None:
     async def decide(request: PermissionRequest) -> PermissionDecision:
         assert (request.call.name, request.session_id) == ("echo", "s")
         request.call.input["text"] = "scribbled"
@@ -272,7 +272,7 @@ async def test_a_function_may_hand_the_question_on() -> None:
     assert results(await asked_and_answered(options, "yes")) == ["said a"]
 
 
-async def test_a_function_that_hangs_is_a_no_in_time(autojump_clock: MockClock) -> None:
+async def test_hanging_approver_denies_in_time(autojump_clock: MockClock) -> None:
     async def hang(request: PermissionRequest) -> bool:
         await trio.sleep_forever()
 
@@ -280,7 +280,7 @@ async def test_a_function_that_hangs_is_a_no_in_time(autojump_clock: MockClock) 
     assert "nobody answered within 300 s" in results(await run(hanging))[0]
 
 
-async def test_a_function_that_raises_harms_its_own_run_alone() -> None:
+async def test_failing_approver_harms_only_its_run() -> None:
     # Sync functions run in threads, for which no virtual clock waits.
     def broken(request: PermissionRequest) -> bool:
         raise ValueError("odd")
@@ -358,13 +358,13 @@ async def wrap_into_another_tool(one: ToolUseBlock, call_next: ToolCall) -> Tool
     ],
     ids=["a hook", "who wraps", "who wraps, with another name"],
 )
-async def test_a_rewrite_does_not_get_around_a_deny_rule(hooks: dict[str, object]) -> None:
+async def test_rewrite_cannot_bypass_deny_rule(hooks: dict[str, object]) -> None:
     result = await run(attrs.evolve(with_policy(policy=DENY), hooks=hooks))
     assert ran == []
     assert "not permitted" in results(result)[0]
 
 
-async def test_an_approval_that_rewrites_does_not_get_around_a_rule_or_a_hook() -> None:
+async def test_approved_rewrite_cannot_bypass_checks() -> None:
     policy = PermissionPolicy(ask=["echo"], deny=["echo(text=bad*)"])
 
     async def no_worse(event: PreToolUseEvent) -> HookDecision | None:
@@ -387,21 +387,21 @@ async def test_an_approval_that_rewrites_does_not_get_around_a_rule_or_a_hook() 
 
 
 @pytest.mark.parametrize("name", ["Echo", "echo ", " echo", "ECHO", "ech\u043e"])
-async def test_another_spelling_of_a_name_is_no_tool(name: str) -> None:
+async def test_similar_tool_name_is_unknown(name: str) -> None:
     turns: list[Turn] = [call(name, {"text": "bad"}), "Done."]
     result = await run(with_policy(*turns, policy=DENY))
     assert ran == []
     assert all(one.is_error for one in result.tool_calls)
 
 
-async def test_a_second_call_in_the_batch_is_judged_by_itself() -> None:
+async def test_second_call_is_judged_separately() -> None:
     turn = interleave(call("echo", {"text": "good"}), call("echo", {"text": "bad"}))
     result = await run(with_policy([turn], "Done.", policy=DENY))
     assert ran == ["good"]
     assert [one.is_error for one in result.tool_calls] == [False, True]
 
 
-async def test_what_a_run_may_not_do_it_may_not_have_done() -> None:
+async def test_nested_run_cannot_bypass_policy() -> None:
     @tool
     async def delegate() -> str:
         """Have somebody else do it."""
@@ -432,7 +432,7 @@ async def test_a_model_may_ask_the_user_itself() -> None:
     assert not result.tool_calls[0].is_error
 
 
-async def test_nobody_is_asked_whether_they_may_be_asked() -> None:
+async def test_ask_tool_needs_no_permission() -> None:
     turns: list[Turn] = [call("AskUserQuestion", {"question": "Which one?"}), "Done."]
     plain = attrs.evolve(agent(*turns), tools=[ask_user_question])
     options = attrs.evolve(plain, permissions="prompt", can_use_tool=says_no)
@@ -441,18 +441,18 @@ async def test_nobody_is_asked_whether_they_may_be_asked() -> None:
     assert "not permitted" in results(await run(denied))[0]
 
 
-async def test_a_model_that_asks_and_gets_no_answer_is_told(autojump_clock: MockClock) -> None:
+async def test_unanswered_model_question_is_reported(autojump_clock: MockClock) -> None:
     turns: list[Turn] = [call("AskUserQuestion", {"question": "Anybody?"}), "Done."]
     options = attrs.evolve(agent(*turns), tools=[ask_user_question])
     assert results(await run(options)) == ["nobody answered in time"]
 
 
-async def test_outside_a_runtime_there_is_nobody_to_ask() -> None:
+async def test_outside_runtime_there_is_no_approver() -> None:
     with pytest.raises(LookupError, match="only a runtime can ask the user"):
         await ask_user_question.execute({"question": "Anybody?"})
 
 
-async def test_a_run_may_be_narrowed_to_a_tool_that_a_hook_registers() -> None:
+async def test_allowlist_may_name_hook_tools() -> None:
     @tool
     async def other() -> str:
         """Another."""

@@ -31,7 +31,7 @@ async def run(*answers: Reply | str, lenient: bool) -> tuple[RunResult, list[Run
 
 
 @pytest.mark.feature("OAS-070")
-async def test_a_repaired_call_runs_and_is_marked_wherever_it_is_shown() -> None:
+async def test_repaired_call_runs_and_is_marked() -> None:
     result, seen, sent = await run(reply(call("find", ODD)), "Done.", lenient=True)
     assert [(one.name, one.content) for one in result.tool_calls] == [("find", "found Pura90")]
     (use,) = (event for event in seen if isinstance(event, ToolUse))
@@ -44,7 +44,7 @@ async def test_a_repaired_call_runs_and_is_marked_wherever_it_is_shown() -> None
 
 
 @pytest.mark.feature("OAS-070")
-async def test_without_the_option_the_model_is_told_what_is_wrong() -> None:
+async def test_repair_is_off_by_default() -> None:
     result, _, sent = await run(reply(call("find", ODD)), "Done.", lenient=False)
     (told,) = result.tool_calls
     assert told.is_error
@@ -53,7 +53,7 @@ async def test_without_the_option_the_model_is_told_what_is_wrong() -> None:
 
 
 @pytest.mark.feature("OAS-070")
-async def test_a_call_that_was_cut_never_runs_however_whole_it_looks() -> None:
+async def test_truncated_call_never_runs() -> None:
     cut = reply(call("find", ODD), finish("length"))
     result, _, _ = await run(cut, "Done.", lenient=True)
     assert [one for one in result.tool_calls if not one.is_error] == []

@@ -36,7 +36,7 @@ async def start(calls: RunCalls, run: RunTools, *seconds: float) -> None:
         await calls.start(run, call_of(wait, number, seconds=value))
 
 
-async def test_calls_are_given_out_in_the_order_of_their_ends_and_together_where_they_end_so(
+async def test_ended_calls_are_returned_in_order(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     calls = RunCalls(executor)
@@ -71,7 +71,7 @@ async def test_a_cancelled_wait_loses_no_result(
     assert sorted(numbers(await calls.join())) == ["0", "1"]
 
 
-async def test_joining_cancels_what_is_under_way_and_keeps_what_has_ended(
+async def test_join_cancels_running_keeps_ended(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     calls, ends = RunCalls(executor), list[float]()
@@ -97,7 +97,7 @@ async def test_joining_cancels_what_is_under_way_and_keeps_what_has_ended(
     assert nothing_is_held(executor)
 
 
-async def test_a_call_that_has_no_result_leaves_those_beside_it_to_the_join(
+async def test_missing_result_is_left_to_join(
     executor: ToolExecutor,
 ) -> None:
     calls, crowd, stuck = RunCalls(executor), Crowd(), Crowd("stuck")
@@ -114,7 +114,7 @@ async def test_a_call_that_has_no_result_leaves_those_beside_it_to_the_join(
     stuck.leave.set()
 
 
-async def test_a_driver_that_was_woken_while_it_did_something_else_does_not_wait(
+async def test_woken_driver_does_not_wait(
     executor: ToolExecutor, autojump_clock: MockClock
 ) -> None:
     calls = RunCalls(executor)

@@ -48,7 +48,7 @@ async def told(store: MemoryStore) -> list[str]:
 # interrupt
 
 
-async def test_an_interrupted_run_keeps_what_it_had_finished_and_the_next_one_goes_on(
+async def test_interrupted_run_keeps_finished_work(
     autojump_clock: MockClock,
 ) -> None:
     store = MemoryStore()
@@ -67,7 +67,7 @@ async def test_an_interrupted_run_keeps_what_it_had_finished_and_the_next_one_go
     assert trio.current_time() < 4, "it was stopped, not waited for"
 
 
-async def test_an_answer_that_was_cut_off_is_paid_for_and_not_kept(
+async def test_truncated_response_is_paid_not_kept(
     autojump_clock: MockClock,
 ) -> None:
     store = MemoryStore()
@@ -84,7 +84,7 @@ async def test_an_answer_that_was_cut_off_is_paid_for_and_not_kept(
 
 @pytest.mark.feature("OAGS-013")
 @pytest.mark.parametrize("store", [MemoryStore, SlowStore])
-async def test_the_last_word_wins_and_none_before_it_is_lost(
+async def test_latest_interrupt_wins_and_loses_nothing(
     store: type[MemoryStore], autojump_clock: MockClock
 ) -> None:
     made, model = store(), ScriptedModel(answers)
@@ -103,7 +103,7 @@ async def test_the_last_word_wins_and_none_before_it_is_lost(
     assert len(model.requests) == 2, "two and three were stopped before they asked"
 
 
-async def test_those_that_stop_go_before_those_that_wait_and_each_kind_in_order(
+async def test_interrupts_precede_queue_in_order(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -116,7 +116,7 @@ async def test_those_that_stop_go_before_those_that_wait_and_each_kind_in_order(
     assert list(runs.ends.values()) == ["interrupted", *["completed"] * 4]
 
 
-async def test_a_run_that_has_its_answer_has_completed(autojump_clock: MockClock) -> None:
+async def test_answered_run_completes_despite_interrupt(autojump_clock: MockClock) -> None:
     store = SlowStore()
     async with held(store) as runs:
         await runs.start("one", wait=0)
@@ -154,7 +154,7 @@ def deaf_agent() -> AgentOptions:
     return AgentOptions(model="m", provider=model, tools=[deaf])
 
 
-async def test_who_gave_up_meanwhile_has_stopped_the_run_all_the_same(
+async def test_abandoned_interrupt_still_stops_run(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -171,7 +171,7 @@ async def test_who_gave_up_meanwhile_has_stopped_the_run_all_the_same(
 
 
 @pytest.mark.parametrize("store", [MemoryStore, SlowStore])
-async def test_a_run_that_is_rolled_back_counts_no_longer_but_was_paid_for(
+async def test_rolled_back_run_is_paid_only(
     store: type[MemoryStore], autojump_clock: MockClock
 ) -> None:
     made = store()
@@ -199,7 +199,7 @@ async def test_a_run_that_is_rolled_back_counts_no_longer_but_was_paid_for(
     assert len(results) == 2, "they stay on record, and do not count"
 
 
-async def test_one_that_was_being_interrupted_is_rolled_back_if_somebody_asks_for_that(
+async def test_interrupt_can_become_a_rollback(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -210,7 +210,7 @@ async def test_one_that_was_being_interrupted_is_rolled_back_if_somebody_asks_fo
     assert asked(runs.results["three"].messages) == ["three"]
 
 
-async def test_the_session_that_comes_back_from_the_store_is_the_one_that_went_on(
+async def test_reloaded_session_equals_continued_one(
     autojump_clock: MockClock,
 ) -> None:
     store = MemoryStore()
@@ -224,7 +224,7 @@ async def test_the_session_that_comes_back_from_the_store_is_the_one_that_went_o
     assert asked(result.messages) == ["instead", "and"]
 
 
-async def test_a_run_whose_caller_has_left_is_rolled_back_while_it_ends(
+async def test_run_of_departed_caller_rolls_back(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -236,7 +236,7 @@ async def test_a_run_whose_caller_has_left_is_rolled_back_while_it_ends(
     assert asked(runs.results["instead"].messages) == ["instead"]
 
 
-async def test_a_run_is_rolled_back_while_its_last_hooks_are_at_work(
+async def test_rollback_works_during_last_hooks(
     autojump_clock: MockClock,
 ) -> None:
     async def slowly(_: AfterAgentEvent) -> None:
@@ -254,7 +254,7 @@ async def test_a_run_is_rolled_back_while_its_last_hooks_are_at_work(
 # runtime.interrupt
 
 
-async def test_interrupt_returns_when_nothing_of_the_run_is_alive(
+async def test_interrupt_returns_after_run_ended(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -269,7 +269,7 @@ async def test_interrupt_returns_when_nothing_of_the_run_is_alive(
     assert told == ["the run was stopped: a person pressed stop"]
 
 
-async def test_interrupt_lets_the_next_one_in_line_begin(autojump_clock: MockClock) -> None:
+async def test_interrupt_starts_next_queued_run(autojump_clock: MockClock) -> None:
     async with held() as runs:
         await runs.start("one")
         await runs.start("two", "queue")
@@ -286,7 +286,7 @@ async def test_interrupt_of_a_free_session_says_so(autojump_clock: MockClock) ->
         await open_runtime().interrupt("s")
 
 
-async def test_an_interrupt_of_a_run_that_has_not_begun_is_a_result_with_its_prompt(
+async def test_unstarted_interrupted_run_keeps_prompt(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -326,7 +326,7 @@ async def test_no_policy_reaches_an_ancestor(on_busy: OnBusy, autojump_clock: Mo
     assert all("descendant" in text for text in refused)
 
 
-async def test_a_tool_may_stop_a_run_that_is_not_around_it(autojump_clock: MockClock) -> None:
+async def test_tool_may_stop_unrelated_run(autojump_clock: MockClock) -> None:
     async with held() as runs:
         runtime = runs.runtime
 
@@ -347,7 +347,7 @@ async def test_a_tool_may_stop_a_run_that_is_not_around_it(autojump_clock: MockC
 # Places in line.
 
 
-async def test_who_waits_is_told_its_place_whenever_that_changes(
+async def test_waiting_run_learns_position_changes(
     autojump_clock: MockClock,
 ) -> None:
     places: list[tuple[str, int]] = []
@@ -378,7 +378,7 @@ async def test_who_waits_is_told_its_place_whenever_that_changes(
     assert places == [("b", 1), ("c", 2), ("c", 1)]
 
 
-async def test_the_place_is_the_first_thing_that_a_reader_in_line_sees(
+async def test_queue_position_is_first_event(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
@@ -392,7 +392,7 @@ async def test_the_place_is_the_first_thing_that_a_reader_in_line_sees(
     assert [event.type for event in seen[1:3]] == ["system.init", "user.message"]
 
 
-async def test_the_default_is_the_runtimes_and_the_choice_the_calls(
+async def test_runtime_default_yields_to_call(
     autojump_clock: MockClock,
 ) -> None:
     model = ScriptedModel(answers)

@@ -71,7 +71,7 @@ async def test_whoever_waits_is_told_and_nobody_hangs(
     assert two.told["two"] in {"ActorCrashed", "SessionStoreError"} | taken
 
 
-async def test_input_whose_recording_was_torn_down_is_no_hang(autojump_clock: MockClock) -> None:
+async def test_crash_during_recording_does_not_hang(autojump_clock: MockClock) -> None:
     """The run that took it never comes to its end."""
     two = Two("steer")
 

@@ -120,9 +120,7 @@ def check_order(acts: dict[str, Act], records: Sequence[Event]) -> None:
 
 
 @given(st.lists(st.tuples(TIMES, ACTS), max_size=7), st.booleans())
-def test_whatever_many_want_of_one_session_what_they_are_told_is_what_it_holds(
-    plan: list[tuple[float, Act]], slow: bool
-) -> None:
+def test_concurrent_results_match_the_session(plan: list[tuple[float, Act]], slow: bool) -> None:
     acts = {str(number): act for number, (_, act) in enumerate(plan)}
 
     async def main() -> None:

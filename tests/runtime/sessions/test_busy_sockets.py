@@ -29,7 +29,7 @@ async def until_it_shows(endpoint: ScriptedEndpoint) -> None:
 
 
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
-async def test_a_run_that_is_stopped_for_another_has_closed_its_connection_when_that_begins(
+async def test_stopped_run_closes_connection_first(
     on_busy: OnBusy,
 ) -> None:
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
@@ -65,7 +65,7 @@ async def test_when_interrupt_returns_the_connection_is_closed() -> None:
         assert runs.ends == {"endless": "interrupted"}
 
 
-async def test_a_run_that_is_steered_asks_once_more_on_the_same_connection() -> None:
+async def test_steered_run_reuses_its_connection() -> None:
     spoken = trio.Event()
 
     def waits(request: EndpointRequest) -> Reply:

@@ -139,7 +139,7 @@ slow_or_not = pytest.mark.parametrize("slow", [False, True])
 
 
 @slow_or_not
-def test_interrupted_by_another_run_both_end_and_both_prompts_stay(slow: bool) -> None:
+def test_interrupt_keeps_both_prompts(slow: bool) -> None:
     async def check(at: Contest) -> None:
         first, second = at.outcomes["go"], at.outcomes["second"]
         assert second.stop_reason == "completed"
@@ -153,7 +153,7 @@ def test_interrupted_by_another_run_both_end_and_both_prompts_stay(slow: bool) -
 
 
 @slow_or_not
-def test_rolled_back_nothing_of_the_run_counts_and_its_end_says_so(slow: bool) -> None:
+def test_rollback_leaves_nothing_of_run(slow: bool) -> None:
     async def check(at: Contest) -> None:
         first, second = at.outcomes["go"], at.outcomes["second"]
         rewinds = [e for e in await at.records() if isinstance(e, SessionRewind)]
@@ -170,7 +170,7 @@ def test_rolled_back_nothing_of_the_run_counts_and_its_end_says_so(slow: bool) -
 
 
 @slow_or_not
-def test_interrupted_by_a_call_the_run_has_a_result(slow: bool) -> None:
+def test_interrupt_call_yields_a_result(slow: bool) -> None:
     async def check(at: Contest) -> None:
         first = at.outcomes["go"]
         assert first.stop_reason in ("interrupted", "completed")
@@ -182,7 +182,7 @@ def test_interrupted_by_a_call_the_run_has_a_result(slow: bool) -> None:
 
 
 @slow_or_not
-def test_steered_the_input_is_said_once_in_the_run_or_after_it(slow: bool) -> None:
+def test_steered_input_is_recorded_once(slow: bool) -> None:
     ways: set[str] = set()
 
     async def check(at: Contest) -> None:
@@ -208,7 +208,7 @@ def test_steered_the_input_is_said_once_in_the_run_or_after_it(slow: bool) -> No
 @slow_or_not
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback", "steer", "queue"])
 @pytest.mark.no_cover
-def test_whoever_comes_second_may_be_cancelled_at_any_step(on_busy: OnBusy, slow: bool) -> None:
+def test_second_caller_may_be_cancelled_anywhere(on_busy: OnBusy, slow: bool) -> None:
     async def second(at: Contest) -> None:
         at.happens(partial(at.run, "go"))
         await trio.sleep(2)

@@ -23,9 +23,7 @@ on_disk = pytest.mark.parametrize("make", DISK.values(), ids=DISK.keys())
 
 @everywhere
 @pytest.mark.feature("OAGS-007", "OAGS-008", "OAGS-009")
-async def test_records_are_numbered_from_1_and_their_time_never_goes_back(
-    make: MakeStore, tmp_path: Path
-) -> None:
+async def test_records_are_numbered_with_monotonic_time(make: MakeStore, tmp_path: Path) -> None:
     times = itertools.cycle([5.0, 7.0, 3.0, 9.0, 1.0])
     async with open_runtime(store=make(tmp_path / "store")) as runtime:
         runtime._actors.log._wall_clock = lambda: next(times)
@@ -40,7 +38,7 @@ async def test_records_are_numbered_from_1_and_their_time_never_goes_back(
 
 @everywhere
 @pytest.mark.feature("OAGS-073", "OAGS-074", "OAGS-075", "OAGS-079")
-async def test_a_run_notes_where_and_with_what_it_ran(make: MakeStore, tmp_path: Path) -> None:
+async def test_run_records_its_environment(make: MakeStore, tmp_path: Path) -> None:
     options = attrs.evolve(talker("Fine.", "Fine."), cwd=tmp_path, agent_name="scout")
     async with open_runtime(store=make(tmp_path / "store")) as runtime:
         await runtime.run("Go.", options, session_id="s")
@@ -64,7 +62,7 @@ async def test_a_run_notes_where_and_with_what_it_ran(make: MakeStore, tmp_path:
         assert "agent_name" not in info.metadata
 
 
-async def test_a_provider_of_a_profile_is_noted_by_its_name() -> None:
+async def test_profile_provider_is_noted_by_name() -> None:
     async with ScriptedEndpoint(["Fine."]) as endpoint, open_runtime() as runtime:
         options = AgentOptions(provider="ollama", base_url=endpoint.base_url, model="m")
         await runtime.run("Go.", options, session_id="s")
@@ -76,7 +74,7 @@ async def test_a_provider_of_a_profile_is_noted_by_its_name() -> None:
 
 @everywhere
 @pytest.mark.feature("OAGS-077", "OAGS-078", "OAGS-079")
-async def test_a_child_names_its_parent_and_is_found_by_it(make: MakeStore, tmp_path: Path) -> None:
+async def test_child_session_is_found_by_parent(make: MakeStore, tmp_path: Path) -> None:
     async with open_runtime(store=make(tmp_path / "store")) as runtime:
 
         @tool
@@ -105,9 +103,7 @@ async def test_a_child_names_its_parent_and_is_found_by_it(make: MakeStore, tmp_
 
 @on_disk
 @pytest.mark.feature("WICK-029")
-async def test_an_idle_session_leaves_the_memory_and_comes_back_as_it_was(
-    make: MakeStore, tmp_path: Path
-) -> None:
+async def test_idle_session_reloads_unchanged(make: MakeStore, tmp_path: Path) -> None:
     async with open_runtime(store=make(tmp_path / "store"), max_sessions=1) as runtime:
         assert runtime._options.session_ttl == 3600
         for turn in range(3):
@@ -125,9 +121,7 @@ async def test_an_idle_session_leaves_the_memory_and_comes_back_as_it_was(
 
 
 @on_disk
-async def test_a_session_goes_to_and_fro_between_two_runtimes(
-    make: MakeStore, tmp_path: Path
-) -> None:
+async def test_session_alternates_between_two_runtimes(make: MakeStore, tmp_path: Path) -> None:
     path = tmp_path / "store"
     async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
         for turn in range(2):
@@ -160,9 +154,7 @@ async def test_what_another_deleted_begins_anew(make: MakeStore, tmp_path: Path)
 
 
 @on_disk
-async def test_a_session_that_another_runs_is_refused_and_can_be_read(
-    make: MakeStore, tmp_path: Path
-) -> None:
+async def test_session_held_elsewhere_is_readable(make: MakeStore, tmp_path: Path) -> None:
     path = tmp_path / "store"
     async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
         await talk(two, "One.")

@@ -8,7 +8,7 @@ from agent_actors.testing import ScriptedModel
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 257, "a\nb"])
-async def test_what_names_no_session_is_refused_at_once(name: str) -> None:
+async def test_invalid_session_id_is_refused_immediately(name: str) -> None:
     model = ScriptedModel([])
     options = AgentOptions(model="m", provider=model)
     async with open_runtime() as runtime:

@@ -71,7 +71,7 @@ async def runtime(
 # Looking.
 
 
-async def test_sessions_are_listed_by_pages_and_by_what_is_known_of_them(runtime: Runtime) -> None:
+async def test_sessions_are_listed_by_page_and_metadata(runtime: Runtime) -> None:
     for name in ("a", "b", "c"):
         await talk(runtime, "Fine.", session_id=name)
     assert await runtime.sessions.annotate("b", {"user": "u1"})
@@ -86,7 +86,7 @@ async def test_sessions_are_listed_by_pages_and_by_what_is_known_of_them(runtime
 
 
 @pytest.mark.feature("WICK-032")
-async def test_a_session_is_found_or_it_is_none(runtime: Runtime) -> None:
+async def test_missing_session_is_none(runtime: Runtime) -> None:
     assert await runtime.sessions.info("s") is None
     assert await runtime.sessions.snapshot("s") is None
     assert await runtime.sessions.history("s") is None
@@ -134,7 +134,7 @@ async def test_what_a_session_adds_up_to(runtime: Runtime) -> None:
 
 
 @pytest.mark.feature("OAGS-060")
-async def test_the_skills_of_its_log_are_named_in_each_system_prompt(runtime: Runtime) -> None:
+async def test_active_skills_are_in_prompt(runtime: Runtime) -> None:
     await runtime.sessions.record("s", partial(SkillActivated, name="search"))
     mark = len(await runtime.sessions.records("s"))
     await runtime.sessions.record("s", partial(SkillActivated, name="draw"))
@@ -159,7 +159,7 @@ async def test_an_id_that_is_none_is_refused(runtime: Runtime) -> None:
             await runtime.sessions.append(bad, Messages().user("hi"))
 
 
-async def test_a_closed_runtime_has_no_sessions_to_ask_about() -> None:
+async def test_closed_runtime_has_no_sessions() -> None:
     async with open_runtime() as runtime:
         pass
     with pytest.raises(RuntimeClosed):
@@ -170,7 +170,7 @@ async def test_a_closed_runtime_has_no_sessions_to_ask_about() -> None:
         await runtime.sessions.reset("s")
 
 
-async def test_a_store_that_fails_or_does_not_answer_is_told_of(
+async def test_store_failure_is_reported(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     class Broken(MemoryStore):
@@ -192,7 +192,7 @@ async def test_a_store_that_fails_or_does_not_answer_is_told_of(
 
 
 @pytest.mark.feature("ASDK-044")
-async def test_a_history_is_appended_to_replaced_and_reset_by_records(runtime: Runtime) -> None:
+async def test_history_can_be_appended_replaced_reset(runtime: Runtime) -> None:
     await runtime.sessions.append("s", Messages().user("Hi.").assistant("Hello."))
     history = await runtime.sessions.append("s", Messages().user("More."))
     assert (len(history), history.last_content()) == (3, "More.")
@@ -211,7 +211,7 @@ async def test_a_history_is_appended_to_replaced_and_reset_by_records(runtime: R
     assert await runtime.sessions.check("s") == ()
 
 
-async def test_a_conversation_that_no_session_can_hold_changes_nothing(runtime: Runtime) -> None:
+async def test_invalid_conversation_changes_nothing(runtime: Runtime) -> None:
     await talk(runtime, "Fine.")
     before = await runtime.sessions.export("s")
     for messages in (Messages().system("no"), Messages([user("")])):
@@ -235,7 +235,7 @@ async def test_a_rewind_goes_back_and_forth(runtime: Runtime) -> None:
             await runtime.sessions.rewind("s", bad)
 
 
-async def test_a_call_whose_result_was_taken_back_is_closed_by_the_next_run(
+async def test_next_run_closes_reopened_call(
     runtime: Runtime,
 ) -> None:
     await talk(runtime, *USE)
@@ -261,7 +261,7 @@ async def test_a_call_whose_result_was_taken_back_is_closed_by_the_next_run(
     assert state.open_calls == ()
 
 
-async def test_a_fork_has_the_records_up_to_a_point_and_goes_its_own_way(runtime: Runtime) -> None:
+async def test_fork_diverges_at_given_point(runtime: Runtime) -> None:
     await talk(runtime, "One.")
     await runtime.sessions.annotate("s", {"title": "t", "parent_session_id": "p"})
     await talk(runtime, "Two.")
@@ -291,7 +291,7 @@ async def test_a_fork_has_the_records_up_to_a_point_and_goes_its_own_way(runtime
 
 
 @pytest.mark.feature("WICK-033")
-async def test_a_deleted_session_is_gone_and_its_id_begins_anew(runtime: Runtime) -> None:
+async def test_deleted_session_restarts_empty(runtime: Runtime) -> None:
     await talk(runtime, "One.")
     assert await runtime.sessions.delete("s")
     assert runtime.history("s") is None
@@ -302,7 +302,7 @@ async def test_a_deleted_session_is_gone_and_its_id_begins_anew(runtime: Runtime
     assert (await runtime.sessions.records("s"))[0].seq == 1
 
 
-async def test_a_deleted_session_has_ended_for_its_hooks() -> None:
+async def test_deleted_session_fires_end_hooks() -> None:
     reasons: list[str] = []
 
     async def end(event: SessionEndEvent) -> None:
@@ -329,9 +329,7 @@ async def test_old_sessions_are_deleted_and_begin_anew(runtime: Runtime, clock: 
         await runtime.sessions.prune(0)
 
 
-async def test_what_was_forked_or_imported_is_as_old_as_that(
-    runtime: Runtime, clock: Clock
-) -> None:
+async def test_fork_and_import_are_fresh(runtime: Runtime, clock: Clock) -> None:
     await talk(runtime, "One.")
     lines = await runtime.sessions.export("s")
     clock.days = 3
@@ -345,7 +343,7 @@ async def test_what_was_forked_or_imported_is_as_old_as_that(
 # Exporting and importing.
 
 
-async def test_what_was_exported_is_imported_as_it_was(runtime: Runtime) -> None:
+async def test_export_import_round_trips(runtime: Runtime) -> None:
     await talk(runtime, *USE)
     lines = await runtime.sessions.export("s")
     with pytest.raises(SessionExists):
@@ -363,7 +361,7 @@ async def test_what_was_exported_is_imported_as_it_was(runtime: Runtime) -> None
     assert (await contents(runtime) or [])[-1] == "On."
 
 
-async def test_what_this_version_does_not_know_survives_import_run_fork_and_export(
+async def test_unknown_records_survive_everything(
     runtime: Runtime,
 ) -> None:
     await talk(runtime, "Fine.")
@@ -395,7 +393,7 @@ BAD: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-async def test_what_are_no_records_of_a_session_is_refused(case: str) -> None:
+async def test_foreign_records_are_refused(case: str) -> None:
     lines, why = BAD[case]
     async with open_runtime() as runtime:
         with pytest.raises(InvalidEventError, match=re.escape(why)):
@@ -403,7 +401,7 @@ async def test_what_are_no_records_of_a_session_is_refused(case: str) -> None:
         assert (await runtime.list_sessions()).sessions == ()
 
 
-async def test_messages_of_the_wire_come_in_and_go_out(runtime: Runtime) -> None:
+async def test_openai_messages_import_and_export(runtime: Runtime) -> None:
     wire: list[dict[str, object]] = [
         {"role": "user", "content": "Hi."},
         {
@@ -433,7 +431,7 @@ async def test_messages_of_the_wire_come_in_and_go_out(runtime: Runtime) -> None
 # Beside runs.
 
 
-async def test_a_session_that_a_run_holds_is_left_alone_and_can_be_read(runtime: Runtime) -> None:
+async def test_held_session_is_read_only(runtime: Runtime) -> None:
     async with runtime.stream("Go.", talker(*USE), session_id="s") as events:
         async for event in events:
             if event.type == "user.message":
@@ -456,7 +454,7 @@ async def test_a_session_that_a_run_holds_is_left_alone_and_can_be_read(runtime:
         assert await runtime.sessions.check("s") == ()
 
 
-async def test_a_tool_cannot_change_the_session_of_its_own_run() -> None:
+async def test_tool_cannot_change_own_session() -> None:
     async with open_runtime() as runtime:
 
         @tool

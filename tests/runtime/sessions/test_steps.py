@@ -78,7 +78,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_whatever_is_cancelled_is_done_whole_or_not_at_all(kind: str) -> None:
+def test_cancelled_change_is_complete_or_absent(kind: str) -> None:
     more, new = CHANGES[kind]
     seen: set[bool] = set()
 

@@ -40,11 +40,11 @@ def test_a_plain_id_is_its_own_name(name: str) -> None:
         ("a:b\\c", "a%3ab%5cc"),
     ],
 )
-def test_what_is_no_file_name_is_spelled_with_escapes(name: str, spelled: str) -> None:
+def test_unsafe_characters_are_escaped(name: str, spelled: str) -> None:
     assert directory_name(name) == spelled
 
 
-def test_a_long_name_is_a_digest_that_no_escape_looks_like() -> None:
+def test_long_name_is_an_unambiguous_digest() -> None:
     assert directory_name("x" * 200) == "x" * 200
     digest = directory_name("x" * 201)
     assert re.fullmatch(r"%~[0-9a-f]{64}", digest)
@@ -56,7 +56,7 @@ def test_a_long_name_is_a_digest_that_no_escape_looks_like() -> None:
 @example(["con", "%63on"])
 @example(["\u00e9", "e\u0301"])
 @example([".", "%2e"])
-def test_different_ids_have_different_names_also_where_case_and_form_do_not_count(
+def test_ids_map_to_distinct_names(
     pair: list[str],
 ) -> None:
     one, other = (unicodedata.normalize("NFC", directory_name(name)).casefold() for name in pair)
@@ -64,7 +64,7 @@ def test_different_ids_have_different_names_also_where_case_and_form_do_not_coun
 
 
 @given(NAMES | TRICKY)
-def test_a_name_is_no_path_and_no_device_and_not_long(name: str) -> None:
+def test_name_is_short_and_no_path(name: str) -> None:
     made = directory_name(name)
     assert re.fullmatch(r"[a-z0-9._%~-]{1,200}", made)
     assert made[0] != "."

@@ -3,7 +3,7 @@
 from agent_actors.stores.disk.idle_sessions import KeptSessions
 
 
-def test_a_session_is_taken_again_or_given_back_and_never_both() -> None:
+def test_session_is_reused_or_released() -> None:
     now = [0.0]
     kept = KeptSessions(lambda: now[0])
     assert not kept
@@ -25,7 +25,7 @@ def test_a_session_is_taken_again_or_given_back_and_never_both() -> None:
     assert not kept
 
 
-def test_a_session_that_is_released_again_is_kept_from_then_on() -> None:
+def test_released_session_is_kept_again() -> None:
     now = [0.0]
     kept = KeptSessions(lambda: now[0])
     kept.add("a")

@@ -19,7 +19,7 @@ def opened(path: Path) -> StoreLocks:
     return locks
 
 
-def test_a_session_is_one_openings_until_it_is_given_back(tmp_path: Path) -> None:
+def test_session_lock_is_exclusive(tmp_path: Path) -> None:
     one, other = opened(tmp_path / "lock"), opened(tmp_path / "lock")
     assert one.take("s")
     assert one.take("s")
@@ -36,7 +36,7 @@ def test_a_session_is_one_openings_until_it_is_given_back(tmp_path: Path) -> Non
     one.close()
 
 
-def test_a_lock_file_is_for_its_owner_only_and_no_link(tmp_path: Path) -> None:
+def test_lock_file_is_private_no_link(tmp_path: Path) -> None:
     opened(tmp_path / "lock").close()
     assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
@@ -45,9 +45,7 @@ def test_a_lock_file_is_for_its_owner_only_and_no_link(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_one_opening_at_a_time_makes_the_store_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_preparing_a_store_is_exclusive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_locks, "_OPENING_TIMEOUT", 0.02)
     one = StoreLocks(tmp_path / "lock")
     with pytest.raises(StoreInUse):
@@ -57,9 +55,7 @@ def test_one_opening_at_a_time_makes_the_store_ready(
     one.close()
 
 
-def test_where_locks_belong_to_the_process_an_opening_has_the_whole_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_locks_cover_whole_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_locks, "OFD_SETLK", None)
     monkeypatch.setattr(_locks, "_OPENING_TIMEOUT", 0.02)
     one = opened(tmp_path / "lock")
@@ -72,7 +68,7 @@ def test_where_locks_belong_to_the_process_an_opening_has_the_whole_store(
 
 
 @pytest.mark.parametrize("by_session", [True, False])
-def test_a_system_that_cannot_tell_is_an_error(
+def test_unsupported_system_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_session: bool
 ) -> None:
     def no_locks(*_: object) -> None:
@@ -101,7 +97,7 @@ sys.stdin.read()
 """
 
 
-def test_a_process_that_is_killed_has_nothing_any_more(tmp_path: Path) -> None:
+def test_killed_process_releases_locks(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -11,7 +11,7 @@ import trio.testing
 from agent_actors.stores.disk.thread import StoreThread
 
 
-async def test_jobs_are_done_in_order_in_one_thread_of_their_own() -> None:
+async def test_jobs_run_in_order_in_thread() -> None:
     thread, done = StoreThread("t"), list[tuple[int, int]]()
 
     def note(number: int) -> None:
@@ -29,7 +29,7 @@ async def test_jobs_are_done_in_order_in_one_thread_of_their_own() -> None:
     thread.end()
 
 
-async def test_what_a_job_raises_is_raised_where_it_was_asked() -> None:
+async def test_job_exception_reaches_its_caller() -> None:
     thread = StoreThread("t")
     thread.start()
 
@@ -42,7 +42,7 @@ async def test_what_a_job_raises_is_raised_where_it_was_asked() -> None:
     thread.end()
 
 
-async def test_a_cancelled_job_that_has_begun_is_carried_out_and_one_that_has_not_is_not() -> None:
+async def test_cancelled_job_runs_only_if_begun() -> None:
     thread, done = StoreThread("t"), list[str]()
     thread.start()
     entered, go_on = threading.Event(), threading.Event()
@@ -77,7 +77,7 @@ async def test_a_cancelled_caller_asks_for_nothing() -> None:
     thread.end()
 
 
-async def test_a_job_nobody_waits_for_may_fail_and_the_thread_lives_on(
+async def test_unawaited_failing_job_keeps_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     thread = StoreThread("t")
@@ -93,7 +93,7 @@ async def test_a_job_nobody_waits_for_may_fail_and_the_thread_lives_on(
     thread.end()
 
 
-async def test_a_job_for_later_is_done_once_when_its_time_has_come() -> None:
+async def test_delayed_job_runs_once_on_time() -> None:
     now, done = [0.0], list[str]()
     thread = StoreThread("t", lambda: now[0])
 
@@ -121,7 +121,7 @@ async def test_a_job_for_later_is_done_once_when_its_time_has_come() -> None:
     thread.end()
 
 
-async def test_a_thread_with_nothing_to_do_wakes_for_what_is_due() -> None:
+async def test_idle_thread_wakes_for_due_job() -> None:
     thread, done = StoreThread("t"), threading.Event()
     thread.start()
     await thread.run(lambda: thread.later(done.set, 0.005))
@@ -129,7 +129,7 @@ async def test_a_thread_with_nothing_to_do_wakes_for_what_is_due() -> None:
     thread.end()
 
 
-def test_a_job_that_ends_after_its_trio_run_tells_nobody() -> None:
+def test_late_job_notifies_no_ended_run() -> None:
     thread = StoreThread("t")
     entered, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -151,7 +151,7 @@ def test_a_job_that_ends_after_its_trio_run_tells_nobody() -> None:
     thread.end()
 
 
-async def test_a_thread_that_is_started_again_begins_when_the_one_before_has_ended() -> None:
+async def test_restarted_thread_waits_for_predecessor() -> None:
     thread, done = StoreThread("t"), list[str]()
     go_on = threading.Event()
 

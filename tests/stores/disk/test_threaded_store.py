@@ -53,7 +53,7 @@ async def all_given_back(store: DiskStore) -> None:
             await trio.sleep(0.001)
 
 
-async def test_what_was_committed_is_there_for_the_next_opening(make: Make) -> None:
+async def test_committed_records_survive_reopening(make: Make) -> None:
     async with opened(make()) as store:
         await store.append([append(0, "a", "b", metadata={"n": 1})])
         store.evicted("s")
@@ -79,9 +79,7 @@ async def test_each_durability_keeps_what_was_closed(
         assert len(await store.load("s")) == 5
 
 
-async def test_what_cannot_be_written_through_now_is_later(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_deferred_sync_happens_later(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_disk, "SYNC_EVERY", 0.0)
     async with opened(make()) as store:
 
@@ -109,7 +107,7 @@ async def test_files_are_for_their_owner_only(make: Make, tmp_path: Path) -> Non
 # Opening and closing.
 
 
-async def test_a_store_that_is_not_open_says_so(make: Make) -> None:
+async def test_unopened_store_says_so(make: Make) -> None:
     store = make()
     store.released("s")
     store.evicted("s")
@@ -122,9 +120,7 @@ async def test_a_store_that_is_not_open_says_so(make: Make) -> None:
         assert await store.append([append(0, "a")]) == [None]
 
 
-async def test_a_place_that_cannot_be_a_store_fails_the_opening_and_leaves_nothing_open(
-    make: Make, tmp_path: Path
-) -> None:
+async def test_unusable_path_leaves_nothing_open(make: Make, tmp_path: Path) -> None:
     (tmp_path / "deep").write_text("a file")
     store = make()
     with pytest.raises(SessionStoreError, match="deep"):
@@ -134,7 +130,7 @@ async def test_a_place_that_cannot_be_a_store_fails_the_opening_and_leaves_nothi
         assert await store.append([append(0, "a")]) == [None]
 
 
-async def test_a_cancelled_opening_is_closed_again_behind_the_caller(make: Make) -> None:
+async def test_cancelled_open_is_closed_again(make: Make) -> None:
     store = make()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -144,7 +140,7 @@ async def test_a_cancelled_opening_is_closed_again_behind_the_caller(make: Make)
         assert await again.append([append(0, "a")]) == [None]
 
 
-async def test_a_store_whose_closing_is_cancelled_is_closed_all_the_same(make: Make) -> None:
+async def test_cancelled_close_completes(make: Make) -> None:
     store = make()
     await store.open()
     assert await store.append([append(0, "a")]) == [None]
@@ -161,7 +157,7 @@ async def test_a_store_whose_closing_is_cancelled_is_closed_all_the_same(make: M
 # Two openings.
 
 
-async def test_a_session_is_one_openings_at_a_time(make: Make) -> None:
+async def test_session_has_one_writer(make: Make) -> None:
     async with opened(make()) as one, opened(make()) as other:
         assert await one.append([append(0, "a")]) == [None]
         [outcome, free] = await other.append([append(1, "b"), append(0, "x", session="t")])
@@ -191,7 +187,7 @@ async def test_a_session_is_one_openings_at_a_time(make: Make) -> None:
         assert await one.append([append(3, "d")]) == [None]
 
 
-async def test_a_session_is_kept_from_run_to_run_while_nobody_else_is_there(
+async def test_idle_session_stays_locked_briefly(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_disk, "_LOOK_EVERY", 0.001)
@@ -214,7 +210,7 @@ async def test_a_session_is_kept_from_run_to_run_while_nobody_else_is_there(
             assert len(await other.load("s")) == 1
 
 
-async def test_a_session_that_nobody_takes_again_is_given_back_after_a_while(
+async def test_unused_session_is_released_later(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_disk, "_LOOK_EVERY", 0.001)
@@ -227,9 +223,7 @@ async def test_a_session_that_nobody_takes_again_is_given_back_after_a_while(
         assert await store.append([append(1, "b")]) == [None]
 
 
-async def test_what_a_system_cannot_tell_of_others_is_a_store_error(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lock_failure_is_store_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> bool:
         raise OSError(37, "No locks available")
 
@@ -244,7 +238,7 @@ async def test_what_a_system_cannot_tell_of_others_is_a_store_error(
         assert await store.info("s") is not None
 
 
-async def test_what_is_released_is_free_soon_though_nothing_else_is_asked(make: Make) -> None:
+async def test_release_needs_no_further_call(make: Make) -> None:
     async with opened(make()) as one, opened(make()) as other:
         await one.append([append(0, "a")])
         one.released("s")
@@ -257,7 +251,7 @@ async def test_what_is_released_is_free_soon_though_nothing_else_is_asked(make: 
                     await trio.sleep(0.001)
 
 
-async def test_one_opening_writes_what_another_has_deleted_or_begun(make: Make) -> None:
+async def test_openings_see_deletes_and_creations(make: Make) -> None:
     async with opened(make()) as one, opened(make()) as other:
         await one.append([append(0, "a"), append(0, "x", session="t")])
         one.released("s")
@@ -275,7 +269,7 @@ async def test_one_opening_writes_what_another_has_deleted_or_begun(make: Make) 
 
 
 @pytest.mark.feature("ASDK-048")
-async def test_a_session_that_another_opening_uses_is_not_pruned(make: Make) -> None:
+async def test_session_in_use_is_not_pruned(make: Make) -> None:
     async with opened(make()) as one, opened(make()) as other:
         await one.append([append(0, "a")])
         assert list(await other.prune(100.0)) == []
@@ -284,7 +278,7 @@ async def test_a_session_that_another_opening_uses_is_not_pruned(make: Make) -> 
         assert list(await other.prune(100.0)) == ["s"]
 
 
-async def test_two_runtimes_share_a_store_session_by_session(make: Make) -> None:
+async def test_two_runtimes_share_one_store(make: Make) -> None:
     entered, go_on = trio.Event(), trio.Event()
 
     async def asked(_: object) -> str:
@@ -324,7 +318,7 @@ class Provider:
 
 
 @pytest.mark.feature("ASDK-048")
-async def test_old_sessions_go_after_opening_and_each_day(make: Make) -> None:
+async def test_old_sessions_are_pruned_daily(make: Make) -> None:
     day = 86_400.0
     async with opened(make()) as store:
         for position, name in enumerate(("old", "young")):
@@ -350,9 +344,7 @@ async def test_many_old_sessions_go_in_pieces(make: Make, monkeypatch: pytest.Mo
         assert (await store.list_sessions()).sessions == ()
 
 
-async def test_old_sessions_that_cannot_be_deleted_now_harm_nobody(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_pruning_harms_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     store = make(cleanup_period_days=1)
 
     def fails(*_: object) -> None:
@@ -376,9 +368,7 @@ async def test_old_sessions_that_cannot_be_deleted_now_harm_nobody(
         (dumps_event(notes(7, "a")[0]).encode(), "position 1 has seq 7"),
     ],
 )
-async def test_lines_that_cannot_be_read_back_are_refused(
-    make: Make, line: bytes, reason: str
-) -> None:
+async def test_unreadable_lines_are_refused(make: Make, line: bytes, reason: str) -> None:
     async with opened(make()) as store:
         [outcome, other] = await store.append(
             [LogAppend("s", 0, 1, notes(1, "a"), lines=(line,)), append(0, "x", session="t")]
@@ -389,7 +379,7 @@ async def test_lines_that_cannot_be_read_back_are_refused(
         assert await store.info("s") is None
 
 
-async def test_events_that_cannot_be_read_back_are_refused(make: Make) -> None:
+async def test_unreadable_events_are_refused(make: Make) -> None:
     [note] = notes(1, "a")
     bad = [
         Notification(note.scope, "i", 1.0, cast("str", 3), seq=1),
@@ -404,7 +394,7 @@ async def test_events_that_cannot_be_read_back_are_refused(make: Make) -> None:
         assert await store.info("s") is None
 
 
-async def test_a_record_of_a_type_from_the_future_survives(make: Make) -> None:
+async def test_record_of_future_type_survives(make: Make) -> None:
     line = b'{"type":"from.the.future","seq":1,"ts":2.5,"deep":{"a":[1,null]}}'
     async with opened(make()) as store:
         assert await store.append([LogAppend("s", 0, 1, notes(1, "a"), lines=(line,))]) == [None]

@@ -20,7 +20,7 @@ def told(answer: ModelCompleted) -> tuple[str, list[tuple[str, str, object]]]:
 
 
 @given(turns())
-def test_both_protocols_say_the_same_streamed_and_whole(turn: list[Step]) -> None:
+def test_protocols_render_same_turn(turn: list[Step]) -> None:
     expected = told(finished(turn, call_id="call_0_{}".format))
     for stream in (True, False):
         for answer in (

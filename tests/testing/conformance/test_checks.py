@@ -61,7 +61,7 @@ class Hasty(AnswerReader):
 
 
 @pytest.mark.parametrize("protocol", QUIRKS)
-def test_the_blocks_of_an_answer_are_those_of_its_turn(protocol: Protocol) -> None:
+def test_response_blocks_equal_turn_blocks(protocol: Protocol) -> None:
     body = body_of(TURN, protocol)
     blocks = assembled(body, protocol=protocol, split=[5, 9, 3])
     assert blocks[1:] == (
@@ -86,7 +86,7 @@ def test_a_body_is_cut_only_within_itself() -> None:
             assembled(b"abc", split=places)
 
 
-def test_a_turn_that_never_ends_has_no_law() -> None:
+def test_endless_turn_cannot_be_checked() -> None:
     with pytest.raises(ValueError, match="hangs"):
         check_turn([say("Hi"), hang()], BODY)
 
@@ -108,7 +108,7 @@ def test_whatever_differs_from_the_turn_is_told(turn: list[Step], wrong: str) ->
     assert wrong in broken(turn)
 
 
-def test_ids_that_nobody_knows_are_not_compared_but_must_be_fit() -> None:
+def test_unknown_ids_need_only_be_valid() -> None:
     check_turn([*TURN[:2], call("find", {"q": 1}), call("now", id="")], BODY)
     check_turn(call("f"), BODY_WITHOUT_ID, quirks=["no_ids"])
     check_turn(
@@ -143,11 +143,11 @@ def test_a_quirk_that_fails_must_fail() -> None:
     check_turn("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
 
 
-def test_a_quirk_that_spoils_the_last_call_must_spoil_it() -> None:
+def test_spoiling_quirk_must_spoil() -> None:
     assert "('fault', 'now')" in broken(TURN, quirk="cut_short")
 
 
-def test_an_answer_of_which_nothing_can_be_found_may_be_one_or_none() -> None:
+def test_empty_result_may_be_none() -> None:
     check_turn([], b"data: [DONE]\n\n", quirks=["no_reason"])
     check_turn([], body_of([]), quirks=["no_reason"])
 
@@ -159,7 +159,7 @@ def test_extras_that_no_quirk_brings_are_told() -> None:
     assert "blocks" in broken(TURN, quirk="extra_content")
 
 
-def test_the_fewest_cuts_that_break_the_law_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_cuts_are_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
     told = broken(TURN, split=[1, 30, 90, at, at + 50])
@@ -168,45 +168,45 @@ def test_the_fewest_cuts_that_break_the_law_are_shown(monkeypatch: pytest.Monkey
     check_turn(TURN, BODY, [1, 30, 90])
 
 
-def test_a_law_that_breaks_without_a_cut_shows_none() -> None:
+def test_failure_without_cuts_shows_none() -> None:
     assert broken("Hi", split=[3, 9]).endswith(f"({len(BODY)} bytes, in one read)")
 
 
 @pytest.mark.parametrize("protocol", QUIRKS)
-def test_a_capture_is_the_same_however_it_is_split(protocol: Protocol) -> None:
+def test_capture_is_independent_of_splits(protocol: Protocol) -> None:
     found = check_capture(body_of(TURN, protocol), protocol=protocol)
     assert (found.text, found.thinking, found.finish_reason) == ("Hello!", "Hm.", "tool_calls")
     assert (found.usage.input_tokens, found.error, len(found.blocks)) == (3, "", 4)
 
 
-def test_a_capture_that_fails_the_same_each_time_is_one_too() -> None:
+def test_consistently_failing_capture_passes() -> None:
     body = QUIRKS["chat"].distorted(TURN, ["error_chunk"]).body
     assert "the model gave up" in check_capture(body).error
     assert "contained neither a response" in check_capture(b"").error
     assert check_capture(b"{").error
 
 
-def test_a_capture_may_need_to_be_told_of_its_endpoint() -> None:
+def test_capture_may_need_a_profile() -> None:
     body = QUIRKS["chat"].distorted(say("ha", "haha"), ["cumulative"]).body
     assert check_capture(body).text != "hahaha"
     assert check_capture(body, dialect=ChatDialect(cumulative=True)).text == "hahaha"
     assert read_body(body, dialect=ChatDialect(cumulative=True), split=[9]).text == "hahaha"
 
 
-def test_a_capture_that_depends_on_its_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_dependent_capture_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     with pytest.raises(AssertionError, match="the split changes the response") as caught:
         check_capture(BODY)
     assert str(caught.value).count(" | ") == 1
 
 
-def test_a_capture_that_fails_at_some_split_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_split_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Hasty)
     with pytest.raises(AssertionError, match="too short"):
         check_capture(BODY)
 
 
-def test_a_large_capture_is_cut_at_places_all_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_capture_is_cut_throughout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.EVERY_POSITION_BYTES", 16)
     read: list[int] = []
 

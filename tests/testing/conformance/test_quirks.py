@@ -41,9 +41,7 @@ def entries(*quirks: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("protocol", "quirk"), EACH, ids=lambda one: getattr(one, "name", one))
-def test_every_quirk_makes_a_difference_and_tells_what_it_is(
-    protocol: Protocol, quirk: Quirk
-) -> None:
+def test_every_quirk_changes_the_bytes(protocol: Protocol, quirk: Quirk) -> None:
     book = QUIRKS[protocol]
     assert book.distorted(TURN, [quirk.name]).body != book.distorted(TURN).body
     assert quirk.about.endswith(".")
@@ -59,7 +57,7 @@ def test_a_turn_without_quirks_is_clean() -> None:
     assert CHAT.distorted("Hi").body == body_of("Hi")
 
 
-def test_calls_without_an_id_get_one_so_that_it_can_be_looked_for() -> None:
+def test_missing_ids_are_generated() -> None:
     (found,) = CHAT.distorted(call("f")).turn
     (kept,) = CHAT.distorted(call("f", id="mine")).turn
     assert isinstance(found, Call)
@@ -75,7 +73,7 @@ def test_unknown_quirks_are_refused() -> None:
 
 
 @pytest.mark.parametrize("protocol", QUIRKS)
-def test_pairs_that_do_not_go_together_are_refused_with_the_reason(protocol: Protocol) -> None:
+def test_incompatible_quirks_are_refused(protocol: Protocol) -> None:
     book = QUIRKS[protocol]
     for pair, reason in book.excluded.items():
         assert pair <= book.quirks.keys()
@@ -88,7 +86,7 @@ def test_pairs_that_do_not_go_together_are_refused_with_the_reason(protocol: Pro
     assert len(book.pairs()) + len(book.excluded) == count * (count - 1) // 2
 
 
-def test_of_quirks_that_do_not_go_together_the_first_is_kept() -> None:
+def test_first_of_incompatible_quirks_wins() -> None:
     assert MESSAGES.compatible(["cr", "crlf", "pings"]) == {"cr", "pings"}
     assert CHAT.compatible(["no_done", "no_reason", "comments"]) == {"no_done", "comments"}
 
@@ -101,7 +99,7 @@ def test_quirks_apply_in_their_own_order() -> None:
     assert begun[1]["text"] == "a\ud83d"
 
 
-def test_a_mix_hides_what_any_of_its_quirks_hides_and_comes_to_the_worst() -> None:
+def test_mix_combines_effects() -> None:
     traits = CHAT.traits(["no_ids", "no_reason", "cut_short", "cumulative", "reasoning"])
     assert traits.hides == {"ids", "reason", "raw"}
     assert traits.outcome == "fault"
@@ -131,7 +129,7 @@ def test_calls_are_changed_where_they_stand() -> None:
     ]
 
 
-def test_calls_come_in_order_where_nothing_else_tells_them_apart() -> None:
+def test_calls_keep_order_without_index() -> None:
     pieces = [
         one["delta"].get("partial_json") for one in events("messages", "no_index") if "delta" in one
     ]
@@ -140,38 +138,38 @@ def test_calls_come_in_order_where_nothing_else_tells_them_apart() -> None:
     assert all("index" not in entry for entry in entries("no_index"))
 
 
-def test_a_second_object_under_one_index_is_a_call_of_the_same_tool() -> None:
+def test_second_object_repeats_its_tool() -> None:
     found = [(one["index"], one["function"]["arguments"]) for one in entries("joined_calls")]
     assert found[3:8] == [(1, ""), (1, '{"q'), (1, '":2}'), (1, '{"q":3}'), (3, "")]
 
 
-def test_calls_that_only_their_arguments_tell_apart_are_not_joined_if_those_are_equal() -> None:
+def test_equal_argument_calls_stay_apart() -> None:
     turn = [call("f", {"q": 1}), call("f", {"q": 1}), call("f"), call("f", {"q": 2})]
     body = CHAT.distorted(turn, ["joined_calls"]).body
     assert body.count(b'"type":"function"') == 4
 
 
-def test_a_repeat_of_all_the_text_needs_a_turn_that_does_not_repeat_itself() -> None:
+def test_repeated_text_needs_unrepetitive_turn() -> None:
     (found,) = CHAT.distorted(say("ha", "ha", "hat"), ["text_again"]).turn
     assert found == say("ha")
     assert CHAT.distorted(think("ha", "hat"), ["text_again"]).turn == (think("ha"),)
     assert CHAT.distorted(think("hat"), ["text_again"]).body == body_of(think("hat"))
 
 
-def test_a_name_whose_halves_are_equal_stays_whole() -> None:
+def test_symmetric_name_stays_complete() -> None:
     body = CHAT.distorted([call("aa"), call("a"), call("ab")], ["name_in_two"]).body
     assert b'"name":"aa"' in body
     assert b'"name":"ab"' not in body
 
 
-def test_a_turn_whose_end_nobody_tells_keeps_none() -> None:
+def test_unmarked_end_has_no_reason() -> None:
     turn: list[Step] = [say("Hi"), finish("unknown")]
     for quirk in ("reason_with_last", "reason_early", "reason_twice", "reason_stop", "no_reason"):
         assert b'"stop"' not in CHAT.distorted(turn, [quirk]).body
 
 
 @given(st.sampled_from(tuple(QUIRKS)), st.data())
-def test_a_drawn_turn_is_written_with_its_quirks(protocol: Protocol, data: st.DataObject) -> None:
+def test_drawn_turn_uses_its_quirks(protocol: Protocol, data: st.DataObject) -> None:
     some = [*QUIRKS[protocol].quirks][:3]
     found: DistortedTurn = data.draw(distorted_turns(some, protocol=protocol))
     assert found.quirks <= {*some}
@@ -179,5 +177,5 @@ def test_a_drawn_turn_is_written_with_its_quirks(protocol: Protocol, data: st.Da
 
 
 @pytest.mark.parametrize("quirk", ["cut_short", "quote_lost", "calls_in_tags"])
-def test_a_quirk_of_calls_leaves_a_turn_without_any_alone(quirk: str) -> None:
+def test_call_quirk_ignores_plain_turn(quirk: str) -> None:
     assert CHAT.distorted("Hi", [quirk]).body == body_of("Hi")

@@ -28,7 +28,7 @@ def request_to(endpoint: ScriptedEndpoint) -> HttpRequest:
 
 
 @pytest.mark.feature("OAGS-040")
-async def test_a_transport_can_be_injected_and_is_closed_with_the_exchange() -> None:
+async def test_injected_transport_is_closed() -> None:
     class Transport(httpx.MockTransport):
         closed = 0
 
@@ -51,7 +51,7 @@ async def test_a_transport_can_be_injected_and_is_closed_with_the_exchange() -> 
 
 
 @pytest.mark.feature("ASDK-022")
-async def test_a_client_of_the_callers_is_used_for_everything_and_never_closed() -> None:
+async def test_caller_client_is_used_never_closed() -> None:
     async with (
         ScriptedEndpoint(lambda _: "Hello") as endpoint,
         httpx.AsyncClient(headers={"x-mine": "yes"}) as client,
@@ -63,7 +63,7 @@ async def test_a_client_of_the_callers_is_used_for_everything_and_never_closed()
         assert endpoint.requests[0].headers["x-mine"] == "yes"
 
 
-def test_a_client_and_a_transport_at_once_are_refused() -> None:
+def test_client_and_transport_conflict() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200))
     with pytest.raises(ConfigError, match="not both"):
         HttpxExchange(client=httpx.AsyncClient(transport=transport), transport=transport)
@@ -81,7 +81,7 @@ def test_a_client_and_a_transport_at_once_are_refused() -> None:
         (httpx.RemoteProtocolError("bad line"), ProviderProtocolError, "not valid HTTP: bad line"),
     ],
 )
-async def test_every_failure_of_httpx_is_told_in_our_errors(
+async def test_httpx_failures_become_our_errors(
     raised: Exception, error: type[Exception], message: str
 ) -> None:
     def fail(request: httpx.Request) -> httpx.Response:
@@ -94,7 +94,7 @@ async def test_every_failure_of_httpx_is_told_in_our_errors(
     await exchange.aclose()
 
 
-async def test_a_failure_is_told_by_its_own_cause_and_not_by_what_the_caller_was_handling() -> None:
+async def test_failure_cause_excludes_outer_exceptions() -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         try:
             raise OSError("reset by peer")
@@ -119,7 +119,7 @@ async def test_an_error_shows_neither_password_nor_query() -> None:
         )
 
 
-async def test_one_client_serves_no_more_than_its_share_and_an_empty_spare_is_closed() -> None:
+async def test_clients_share_load_and_spares_close() -> None:
     count = 2 * STREAMS_PER_CLIENT + 1
     async with ScriptedEndpoint(lambda _: [say("a"), hang()]) as endpoint:
         exchange = HttpxExchange()
@@ -136,7 +136,7 @@ async def test_one_client_serves_no_more_than_its_share_and_an_empty_spare_is_cl
         await endpoint.wait_closed()
 
 
-async def test_plain_and_secure_urls_have_clients_of_their_own() -> None:
+async def test_plain_and_secure_clients_differ() -> None:
     exchange = HttpxExchange()
     secure, plain = exchange._shard_for(secure=True), exchange._shard_for(secure=False)
     assert secure is not plain
@@ -144,13 +144,13 @@ async def test_plain_and_secure_urls_have_clients_of_their_own() -> None:
     await exchange.aclose()
 
 
-def test_all_secure_clients_of_the_process_share_one_context_that_verifies() -> None:
+def test_secure_clients_share_one_context() -> None:
     context = verifying_context()
     assert context is verifying_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
 
 
-async def test_a_client_that_empties_when_all_are_closed_is_not_closed_again() -> None:
+async def test_closed_client_is_not_closed_twice() -> None:
     async with ScriptedEndpoint(lambda _: [say("a"), hang()]) as endpoint:
         exchange = HttpxExchange()
         count = STREAMS_PER_CLIENT + 1
@@ -168,7 +168,7 @@ async def test_a_client_that_empties_when_all_are_closed_is_not_closed_again() -
         await endpoint.wait_closed()
 
 
-async def test_an_answer_that_was_read_already_is_fed_whole() -> None:
+async def test_read_response_is_fed_completely() -> None:
     async def read_it(response: httpx.Response) -> None:
         await response.aread()
 
@@ -181,7 +181,7 @@ async def test_an_answer_that_was_read_already_is_fed_whole() -> None:
     assert b"[DONE]" in sink.body
 
 
-async def test_a_break_while_the_rest_is_drained_is_no_failure() -> None:
+async def test_break_during_drain_is_no_failure() -> None:
     class Breaking(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield b"data: x"
@@ -197,7 +197,7 @@ async def test_a_break_while_the_rest_is_drained_is_no_failure() -> None:
     await exchange.aclose()
 
 
-async def test_without_a_deadline_a_connection_is_waited_for() -> None:
+async def test_infinite_connect_deadline_waits() -> None:
     seen: list[object] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -41,7 +41,7 @@ async def test_every_method_is_sent_as_it_is(method: str) -> None:
         assert f"\r\nHost: 127.0.0.1:{server.port}\r\n".encode() in request
 
 
-async def test_the_answer_to_head_has_no_body_and_the_connection_is_used_again() -> None:
+async def test_head_response_keeps_connection_usable() -> None:
     head_only = OK + b"content-length: 99\r\n\r\n"
     async with WireServer([ask, head_only, ask, AGAIN]) as server, client_of() as (client, _):
         response = await client.head(server.url)
@@ -50,7 +50,7 @@ async def test_the_answer_to_head_has_no_body_and_the_connection_is_used_again()
         assert server.connections == 1
 
 
-async def test_headers_come_in_order_and_several_of_a_name_stay_apart() -> None:
+async def test_duplicate_headers_stay_separate() -> None:
     answer = OK + b"Set-Cookie: a=1\r\nset-cookie: b=2\r\nX: y\r\ncontent-length: 0\r\n\r\n"
     async with WireServer([ask, answer]) as server, client_of() as (client, _):
         response = await client.get(server.url)
@@ -58,7 +58,7 @@ async def test_headers_come_in_order_and_several_of_a_name_stay_apart() -> None:
         assert dict(client.cookies) == {"a": "1", "b": "2"}
 
 
-async def test_a_request_that_would_be_split_is_refused() -> None:
+async def test_splittable_request_is_refused() -> None:
     async with WireServer() as server, client_of() as (client, _):
         with pytest.raises(httpx.LocalProtocolError, match="control characters"):
             await client.get(server.url, headers={"x": "a\r\nevil: b"})
@@ -96,7 +96,7 @@ async def test_failures_are_told_in_httpx_s_errors(
         assert transport.statistics().opened == 2
 
 
-async def test_what_came_before_a_failure_can_be_read() -> None:
+async def test_data_before_failure_is_readable() -> None:
     async with (
         WireServer([ask, HELLO[:-1], beat, close]) as server,
         client_of() as (
@@ -111,7 +111,7 @@ async def test_what_came_before_a_failure_can_be_read() -> None:
                 await anext(pieces)
 
 
-async def test_a_port_that_refuses_is_a_connect_error() -> None:
+async def test_refused_port_is_connect_error() -> None:
     async with WireServer() as server, client_of() as (client, _):
         url = server.url
     async with client_of() as (client, _):
@@ -119,7 +119,7 @@ async def test_a_port_that_refuses_is_a_connect_error() -> None:
             await client.get(url)
 
 
-async def test_a_body_over_the_limit_is_a_protocol_error() -> None:
+async def test_body_over_limit_is_protocol_error() -> None:
     async with WireServer([ask, HELLO]) as server, client_of(max_body=4) as (client, _):
         with pytest.raises(httpx.RemoteProtocolError, match="limit"):
             await client.get(server.url)
@@ -136,7 +136,7 @@ async def test_a_closed_client_asks_nobody() -> None:
 # --- timeouts -------------------------------------------------------------------------------------
 
 
-async def test_a_handshake_that_stalls_is_a_connect_timeout() -> None:
+async def test_stalled_handshake_is_connect_timeout() -> None:
     timeout = httpx.Timeout(None, connect=0.02)
     async with WireServer([stall]) as server, client_of(timeout=timeout) as (client, _):
         with pytest.raises(httpx.ConnectTimeout):
@@ -157,7 +157,7 @@ async def test_silence_is_a_read_timeout(answer: bytes) -> None:
         assert closed(transport.statistics()) == {"cancel": 1}
 
 
-async def test_a_reader_that_takes_its_time_is_no_read_timeout() -> None:
+async def test_slow_reader_is_no_read_timeout() -> None:
     timeout = httpx.Timeout(None, read=0.05)
     async with WireServer([ask, HELLO]) as server, client_of(timeout=timeout) as (client, _):
         async with client.stream("GET", server.url) as response:
@@ -165,7 +165,7 @@ async def test_a_reader_that_takes_its_time_is_no_read_timeout() -> None:
             assert await response.aread() == b"hello"
 
 
-async def test_a_peer_that_never_reads_is_a_write_timeout() -> None:
+async def test_stuck_peer_is_write_timeout() -> None:
     timeout = httpx.Timeout(None, write=0.02)
     async with (
         WireServer([ask_head, stall]) as server,
@@ -176,7 +176,7 @@ async def test_a_peer_that_never_reads_is_a_write_timeout() -> None:
         assert closed(transport.statistics()) == {"cancel": 1}
 
 
-async def test_a_line_that_is_too_long_is_a_pool_timeout() -> None:
+async def test_full_pool_is_pool_timeout() -> None:
     timeout = httpx.Timeout(None, pool=0.02)
     async with (
         WireServer([ask, HELLO[:-1]]) as server,
@@ -193,7 +193,7 @@ async def test_a_line_that_is_too_long_is_a_pool_timeout() -> None:
 
 @pytest.mark.parametrize("end", [close, reset])
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-async def test_what_may_be_repeated_is_sent_again_once(method: str, end: Step) -> None:
+async def test_idempotent_request_is_repeated_once(method: str, end: Step) -> None:
     async with (
         WireServer([ask, HELLO, ask, end], [ask, AGAIN, ask, AGAIN]) as server,
         client_of(max_connections=1) as (client, transport),
@@ -207,7 +207,7 @@ async def test_what_may_be_repeated_is_sent_again_once(method: str, end: Step) -
         assert server.connections == 2
 
 
-async def test_what_is_sent_again_fails_if_the_fresh_connection_breaks_too() -> None:
+async def test_repeated_request_may_fail_too() -> None:
     script: list[Step] = [ask, close]
     async with WireServer([ask, HELLO, *script], script) as server, client_of() as (client, _):
         await client.get(server.url)
@@ -224,14 +224,14 @@ async def test_a_post_is_not_sent_again() -> None:
         assert (server.connections, len(server.requests)) == (1, 2)
 
 
-async def test_what_a_fresh_connection_lost_is_not_sent_again() -> None:
+async def test_fresh_connection_loss_is_not_repeated() -> None:
     async with WireServer([ask, close], [ask, AGAIN]) as server, client_of() as (client, _):
         with pytest.raises(httpx.ReadError):
             await client.get(server.url)
         assert (server.connections, len(server.requests)) == (1, 1)
 
 
-async def test_what_was_answered_in_part_is_not_sent_again() -> None:
+async def test_partial_response_is_not_repeated() -> None:
     script: list[Step] = [ask, HELLO, ask, HELLO[:9], beat, close]
     async with WireServer(script) as server, client_of() as (client, _):
         await client.get(server.url)
@@ -240,7 +240,7 @@ async def test_what_was_answered_in_part_is_not_sent_again() -> None:
         assert len(server.requests) == 2
 
 
-async def test_a_stream_that_was_begun_is_not_sent_again() -> None:
+async def test_started_stream_is_not_repeated() -> None:
     async with WireServer([ask, HELLO, ask, close]) as server, client_of() as (client, _):
         await client.get(server.url)
         with pytest.raises(httpx.ReadError):
@@ -248,7 +248,7 @@ async def test_a_stream_that_was_begun_is_not_sent_again() -> None:
         assert len(server.requests) == 2
 
 
-async def test_a_post_goes_to_a_fresh_connection_if_nothing_could_be_sent() -> None:
+async def test_unsent_post_uses_fresh_connection() -> None:
     async with WireServer([ask, HELLO], [ask, AGAIN]) as server, client_of() as (client, _):
         await client.get(server.url)
         await quiet()
@@ -277,7 +277,7 @@ async def test_a_body_is_read_as_it_comes() -> None:
                 await anext(pieces)
 
 
-async def test_a_reader_that_is_slow_stops_the_reading() -> None:
+async def test_slow_reader_stops_reading() -> None:
     sent = trio.Event()
     script: list[Step] = [ask, SIZED_BIG, BIG, tell(sent)]
     async with WireServer(script) as server, client_of() as (client, transport):
@@ -327,7 +327,7 @@ async def test_cancelling_closes_the_connection_at_once(answer: bytes) -> None:
     assert descriptors().keys() == before.keys()
 
 
-async def test_closing_the_client_while_a_body_is_read_is_an_error() -> None:
+async def test_close_during_body_is_an_error() -> None:
     async with WireServer([ask, HELLO[:-1]]) as server, client_of() as (client, transport):
         async with client.stream("GET", server.url) as response:
             pieces = response.aiter_raw()
@@ -360,7 +360,7 @@ async def test_redirects_cookies_and_event_hooks_work() -> None:
         assert b"\r\nCookie: a=1\r\n" in server.requests[1]
 
 
-async def test_a_redirect_that_keeps_the_method_sends_the_body_again() -> None:
+async def test_redirect_resends_the_body() -> None:
     moved = b"HTTP/1.1 307 Moved\r\nlocation: /v2\r\ncontent-length: 0\r\n\r\n"
     async with WireServer([ask, moved, ask, HELLO]) as server, client_of() as (client, _):
         response = await client.post(server.url, content=b"abc", follow_redirects=True)

@@ -16,7 +16,7 @@ from tests.transport.wire_helpers import Step, WireServer, ask, ask_head, stall,
 BIG = bytes(8 * MEGABYTE)
 
 
-async def test_a_body_of_unknown_length_is_sent_in_chunks() -> None:
+async def test_unsized_body_is_chunked() -> None:
     async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
         await client.post(server.url, content=pieces_of(b"ab", b"", b"c" * 20))
         head, _, content = server.requests[0].partition(b"\r\n\r\n")
@@ -24,7 +24,7 @@ async def test_a_body_of_unknown_length_is_sent_in_chunks() -> None:
         assert content == b"2\r\nab\r\n14\r\n" + b"c" * 20 + b"\r\n0\r\n\r\n"
 
 
-async def test_a_body_of_known_length_is_streamed_without_chunks() -> None:
+async def test_sized_body_is_not_chunked() -> None:
     async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
         await client.post(
             server.url, content=pieces_of(b"ab", b"c"), headers={"content-length": "3"}
@@ -44,7 +44,7 @@ async def test_a_form_with_a_file_arrives_whole() -> None:
         assert b"file's content" in server.requests[0]
 
 
-async def test_an_early_answer_ends_an_upload_that_has_no_end() -> None:
+async def test_early_response_ends_endless_upload() -> None:
     taken = 0
 
     async def endless() -> AsyncGenerator[bytes]:
@@ -62,7 +62,7 @@ async def test_an_early_answer_ends_an_upload_that_has_no_end() -> None:
         assert taken < 100
 
 
-async def test_what_an_upload_raises_comes_out_and_closes_the_connection() -> None:
+async def test_upload_error_closes_connection() -> None:
     class Refused(Exception):
         pass
 
@@ -77,7 +77,7 @@ async def test_what_an_upload_raises_comes_out_and_closes_the_connection() -> No
         assert closed(transport.statistics()) == {"cancel": 1}
 
 
-async def test_cancelling_an_upload_closes_the_connection_at_once() -> None:
+async def test_cancelled_upload_closes_connection_immediately() -> None:
     stuck = trio.Event()
     async with (
         WireServer([ask_head, tell(stuck), stall]) as server,
@@ -94,7 +94,7 @@ async def test_cancelling_an_upload_closes_the_connection_at_once() -> None:
         assert closed(transport.statistics()) == {"cancel": 1}
 
 
-async def test_cancelling_a_streamed_upload_finishes_what_makes_it() -> None:
+async def test_cancelled_upload_finishes_its_generator() -> None:
     stuck = trio.Event()
     finished = trio.Event()
 
@@ -128,7 +128,7 @@ async def test_cancelling_a_streamed_upload_finishes_what_makes_it() -> None:
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_body_that_is_not_as_its_head_says_is_refused(
+async def test_body_contradicting_head_is_refused(
     headers: dict[str, str], message: str, *, streamed: bool
 ) -> None:
     if not streamed and headers.get("content-length") in {"2", "4"}:
@@ -141,7 +141,7 @@ async def test_a_body_that_is_not_as_its_head_says_is_refused(
         assert transport.statistics().open == 0
 
 
-async def test_a_body_at_hand_is_sent_in_a_chunk_if_the_head_says_so() -> None:
+async def test_buffered_body_may_be_chunked() -> None:
     async with WireServer([ask, HELLO, ask, AGAIN]) as server, client_of() as (client, _):
         for content in (b"abc", b""):
             stream = httpx.ByteStream(content)

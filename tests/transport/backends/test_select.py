@@ -34,7 +34,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"HTTP_PROXY": PROXY}, "not a url", False),
     ],
 )
-async def test_a_proxy_of_the_environment_is_used_by_httpx(
+async def test_environment_proxy_selects_httpx(
     environment: dict[str, str], url: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment.items():

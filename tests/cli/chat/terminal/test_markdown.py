@@ -43,7 +43,7 @@ def kinds(text: str) -> list[tuple[str, str]]:
 
 @given(TEXTS)
 @example("para\n#hashtag")
-def test_what_is_finished_stays_what_it_is_whatever_follows(text: str) -> None:
+def test_finished_text_never_changes(text: str) -> None:
     finished, rest = "", ""
     parts: list[str] = []
     for character in text:
@@ -65,7 +65,7 @@ def test_blocks_are_the_text(text: str) -> None:
     assert [kind for block in found for kind in kinds(block)] == kinds(text)
 
 
-def test_a_paragraph_is_finished_when_another_block_begins() -> None:
+def test_next_block_finishes_a_paragraph() -> None:
     assert finished_size("One.") == 0
     assert finished_size("One.\n\n") == 0
     assert finished_size("One.\n\nTwo") == 0
@@ -73,7 +73,7 @@ def test_a_paragraph_is_finished_when_another_block_begins() -> None:
     assert finished_size("") == finished_size("\n\n") == finished_size("[a]: b\n") == 0
 
 
-def test_of_a_long_fence_only_the_end_is_drawn() -> None:
+def test_long_fence_shows_its_end() -> None:
     code = "\n".join(str(number) for number in range(100))
     assert shortened(f"```py\n{code}", 3) == "```py\n97\n98\n99"
     assert shortened("```py\n1\n2", 3) == "```py\n1\n2"
@@ -88,7 +88,7 @@ def lines_of(text: str) -> list[str]:
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
-def test_a_block_has_no_empty_lines_around_it_and_shows_where_links_lead() -> None:
+def test_block_is_trimmed_and_shows_links() -> None:
     assert lines_of("- one\n- two\n") == [" • one", " • two"]
     assert lines_of("```\n\ncode\n\n```") == [" code"]
     assert lines_of("[x](http://e.example)") == ["x (http://e.example)"]

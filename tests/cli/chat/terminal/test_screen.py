@@ -31,7 +31,7 @@ def show(shown: Terminal, written: str) -> None:
 
 
 @given(st.lists(PICTURE, max_size=12))
-def test_a_terminal_shows_what_was_finished_and_the_last_live_lines(
+def test_terminal_shows_finished_and_live_lines(
     pictures: list[tuple[list[str], list[str]]],
 ) -> None:
     width, height = 12, 6
@@ -63,14 +63,14 @@ def test_what_stays_is_not_written_again() -> None:
     assert area.change([], [], 20, 10) == ""
 
 
-def test_lines_that_a_narrower_terminal_has_folded_are_gone_back_over() -> None:
+def test_folded_lines_are_erased_after_narrowing() -> None:
     area = LiveArea()
     area.change([], ["x" * 30, "end"], 40, 10)
     # 30 characters take three lines now; and then there is the last one.
     assert area.change([], ["y"], 10, 10) == "\r\x1b[3A\x1b[Jy"
 
 
-async def test_a_picture_reaches_the_terminal_in_its_colours() -> None:
+async def test_terminal_keeps_colours_of_a_picture() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
     with terminal() as (stream, shown):
         screen = Screen(console, Output(stream), lambda: (10, 5))
@@ -80,7 +80,7 @@ async def test_a_picture_reaches_the_terminal_in_its_colours() -> None:
         assert shown() == ("\x1b[31mone two \x1b[0m\r\n\x1b[31mthree\x1b[0m\r\nlive\r\x1b[Jend\r\n")
 
 
-async def test_a_terminal_that_takes_nothing_holds_up_nobody() -> None:
+async def test_blocked_terminal_blocks_no_task() -> None:
     with pipe() as (_source, stream), trio.CancelScope() as scope:
         screen = Screen(Console(file=io.StringIO()), Output(stream), lambda: (80, 24))
         async with trio.open_nursery() as nursery:
@@ -91,7 +91,7 @@ async def test_a_terminal_that_takes_nothing_holds_up_nobody() -> None:
     assert scope.cancelled_caught
 
 
-def test_a_terminal_that_does_not_know_its_size_has_the_usual_one() -> None:
+def test_unknown_terminal_size_has_default() -> None:
     with terminal() as (stream, _):
         assert terminal_size(stream.fileno()) == (80, 24)
     with Path(os.devnull).open() as nothing:
