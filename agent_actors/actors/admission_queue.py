@@ -1,9 +1,10 @@
 """The queue of requests to one endpoint, admitted as fast as the endpoint accepts them.
 
-The queue owns the waiting tasks and the endpoint's `Pace`. While the endpoint refuses nothing, no
-task waits, and entering costs two additions. Requests that were refused come before those that were
-not. Other requests are admitted first come, first served, independently of their session. Admission
-is synchronous: no other task can run between it and the `try` statement after it.
+The queue owns the waiting tasks and the endpoint's `RateController`. While the endpoint refuses
+nothing, no task waits, and entering costs two additions. Requests that were refused come before
+those that were not. Other requests are admitted first come, first served, independently of their
+session. Admission is synchronous: no other task can run between it and the `try` statement after
+it.
 """
 
 import math
@@ -12,14 +13,14 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from agent_actors.protocol.rate_control import Pace, PaceStatistics, Ticket
+from agent_actors.protocol.rate_control import RateController, RateStatistics, Ticket
 
 
-class RefusesAll(Exception):
+class EndpointRefusing(Exception):
     """The endpoint has refused every request for longer than the caller is willing to wait."""
 
 
-class Line:
+class AdmissionQueue:
     """The admission queue of one endpoint.
 
     Args:
@@ -28,7 +29,7 @@ class Line:
 
     def __init__(self, start: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
         self._start = start
-        self._pace = Pace()
+        self._pace = RateController()
         self._live = 0
         self._refused: deque[trio.lowlevel.Task] = deque()
         self._others: deque[trio.lowlevel.Task] = deque()
@@ -78,7 +79,7 @@ class Line:
         await trio.lowlevel.wait_task_rescheduled(abort)
         ticket = self._tickets.pop(task, None)
         if ticket is None:
-            raise RefusesAll
+            raise EndpointRefusing
         return ticket
 
     def answered(self, ticket: Ticket) -> None:
@@ -106,7 +107,7 @@ class Line:
             self._leave(task)
             trio.lowlevel.reschedule(task)
 
-    def statistics(self) -> PaceStatistics:
+    def statistics(self) -> RateStatistics:
         """Return the state learned about the endpoint."""
         return self._pace.statistics()
 

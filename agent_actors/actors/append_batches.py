@@ -21,7 +21,7 @@ GATHER: Final = 0.004
 CROWD: Final = 4
 
 
-class Batches(Generic[T]):
+class AppendBatches(Generic[T]):
     """The batches of one mailbox.
 
     Args:

@@ -17,11 +17,11 @@ import attrs
 import trio
 
 from agent_actors.actors.log_reader import LogTail
-from agent_actors.actors.subscriber_queue import Backlog, Gap, Overflow
+from agent_actors.actors.subscriber_queue import Gap, Overflow, SubscriberQueue
 from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.exceptions import find_exit_request
 from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, raise_interrupt
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
@@ -168,7 +168,7 @@ class Subscription:
         self._take_interrupt = take_interrupt
         self._timeout = options.timeout
         self._read = read
-        self._backlog = Backlog(
+        self._backlog = SubscriberQueue(
             types or (Event,),
             session_id,
             capacity=options.capacity,
@@ -284,7 +284,7 @@ class Subscription:
             rest = self._take_interrupt(error)
             if rest is None:
                 return
-            stop = stop_in(rest)
+            stop = find_exit_request(rest)
             if stop is not None:
                 raise stop from None
             _log.exception("an observer raised on %s", event.type)

@@ -24,7 +24,7 @@ from agent_actors.abc import (
     ModelProvider,
     ModelSink,
 )
-from agent_actors.actors.admission_queue import Line, RefusesAll
+from agent_actors.actors.admission_queue import AdmissionQueue, EndpointRefusing
 from agent_actors.actors.stream_watchdog import Sweeper, Watch
 from agent_actors.domain.limits import Timeouts
 from agent_actors.domain.model import (
@@ -40,8 +40,8 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderDeadlineError, ProviderError
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
-from agent_actors.protocol.rate_control import PaceStatistics, Ticket
+from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
+from agent_actors.protocol.rate_control import RateStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
 
 # Streams of one endpoint that may be live at once; further requests wait in a queue.
@@ -65,12 +65,12 @@ class StreamStatistics:
     """
 
     endpoint: str
-    streams: SlotStatistics
+    streams: LimiterStatistics
     attempts: int
     retries: int
     fallbacks: int
     failures: int
-    pace: PaceStatistics
+    pace: RateStatistics
     held_back: int
     exchange: ExchangeStatistics | None
 
@@ -178,9 +178,9 @@ class ModelStream:
     ) -> None:
         self.owner: Owner = Owner(f"model_stream {provider.name}")
         self.provider: ModelProvider = provider
-        self._slots = FairSlots(max_live, math.inf)
+        self._slots = FairLimiter(max_live, math.inf)
         self._sweeper = Sweeper(self.owner.start_background)
-        self._line = Line(self.owner.start_background)
+        self._line = AdmissionQueue(self.owner.start_background)
         self._budget = RetryBudget()
         self._wall_clock = wall_clock
         self._attempts = self._retries = self._fallbacks = self._failures = 0
@@ -249,7 +249,7 @@ class ModelStream:
     async def _turn(self, which: Try) -> Ticket:
         try:
             return await self._line.enter(first=which.retry, patience=which.patience)
-        except RefusesAll:
+        except EndpointRefusing:
             late = ProviderDeadlineError(
                 endpoint=self.provider.name, kind="turn", seconds=which.patience
             )

@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.kernel.fair_limiter import FairSlots
-from agent_actors.kernel.pausable_deadline import Home, Standstill
+from agent_actors.kernel.fair_limiter import FairLimiter
+from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
 
 
 @attrs.define(eq=False)
@@ -35,7 +35,7 @@ class RunNode:
     run_id: str
     runtime: object
     parent: "RunNode | None" = None
-    call: "HeldSlots | None" = None
+    call: "CallSlots | None" = None
     home: Home | None = attrs.field(default=None, init=False)
 
     def lineage(self) -> "Iterator[RunNode]":
@@ -45,16 +45,16 @@ class RunNode:
             yield node
             node = node.parent
 
-    def stand_still(self) -> None:
+    def pause_deadlines(self) -> None:
         """Pause the deadlines of this run and of all its ancestors, for a question to a person."""
         for node in self.lineage():
             if node.home is not None:
                 node.home.tell(node.home.deadline.begin)
             if node.call is not None and node.parent is not None and node.parent.home is not None:
-                node.parent.home.tell(node.call.stand_still)
+                node.parent.home.tell(node.call.pause_deadlines)
 
     def go_on(self) -> None:
-        """Resume the deadlines; must be called once for each `stand_still`."""
+        """Resume the deadlines; must be called once for each `pause_deadlines`."""
         for node in self.lineage():
             if node.home is not None:
                 node.home.tell(node.home.deadline.end)
@@ -63,7 +63,7 @@ class RunNode:
 
 
 @attrs.define(eq=False)
-class HeldSlots:
+class CallSlots:
     """The slots that one call holds; they are released in reverse order of acquisition.
 
     Attributes:
@@ -74,28 +74,28 @@ class HeldSlots:
     call_id: str
     scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     # Created on demand: few calls start a run in which a question is asked.
-    _deadline: Standstill | None = attrs.field(default=None, init=False)
-    _held: list[tuple[FairSlots, str | None]] = attrs.field(
-        factory=list[tuple[FairSlots, "str | None"]], init=False
+    _deadline: PausableDeadline | None = attrs.field(default=None, init=False)
+    _held: list[tuple[FairLimiter, str | None]] = attrs.field(
+        factory=list[tuple[FairLimiter, "str | None"]], init=False
     )
     _finally: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]], init=False)
     _borrowers: int = attrs.field(default=0, init=False)
     _lent: bool = attrs.field(default=False, init=False)
     _taking: trio.Event | None = attrs.field(default=None, init=False)
 
-    def stand_still(self) -> None:
+    def pause_deadlines(self) -> None:
         """Pause the call's deadline, for a question to a person in a child run."""
         if self._deadline is None and self.scope is not None:
-            self._deadline = Standstill(self.scope)
+            self._deadline = PausableDeadline(self.scope)
         if self._deadline is not None:
             self._deadline.begin()
 
     def go_on(self) -> None:
-        """Resume the deadline; must be called once for each `stand_still`."""
+        """Resume the deadline; must be called once for each `pause_deadlines`."""
         if self._deadline is not None:
             self._deadline.end()
 
-    async def take(self, slots: FairSlots, key: str | None) -> None:
+    async def take(self, slots: FairLimiter, key: str | None) -> None:
         """Acquire a slot that is lent while the call waits for a child run.
 
         Cancellation: safe; a cancelled take acquires nothing.
@@ -103,7 +103,7 @@ class HeldSlots:
         await slots.acquire(key)
         self._held.append((slots, key))
 
-    def take_nowait(self, slots: FairSlots, key: str | None) -> bool:
+    def take_nowait(self, slots: FairLimiter, key: str | None) -> bool:
         """Acquire such a slot if it is free. Return whether it was acquired."""
         if not slots.take_nowait(key):
             return False
@@ -143,7 +143,7 @@ class HeldSlots:
 
     async def _take_all(self) -> None:
         self._taking = taking = trio.Event()
-        taken: list[tuple[FairSlots, str | None]] = []
+        taken: list[tuple[FairLimiter, str | None]] = []
         try:
             for slots, key in self._held:
                 await slots.acquire(key, first=True)
@@ -163,16 +163,16 @@ class HeldSlots:
 
 
 current_run: Final[ContextVar[RunNode | None]] = ContextVar("agent_actors_run", default=None)
-current_call: Final[ContextVar[HeldSlots | None]] = ContextVar("agent_actors_call", default=None)
+current_call: Final[ContextVar[CallSlots | None]] = ContextVar("agent_actors_call", default=None)
 
 
-class lending:  # noqa: N801 - reads as a statement: `async with lending(call):`
+class slots_lent:  # noqa: N801 - reads as a statement: `async with lending(call):`
     """Lend a call's slots for the duration of a block; does nothing for None.
 
-    Cancellation: safe, see `HeldSlots.take_again`.
+    Cancellation: safe, see `CallSlots.take_again`.
     """
 
-    def __init__(self, call: HeldSlots | None) -> None:
+    def __init__(self, call: CallSlots | None) -> None:
         self._call = call
 
     async def __aenter__(self) -> None:

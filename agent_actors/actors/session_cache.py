@@ -18,7 +18,7 @@ from agent_actors.sessions import SessionState, fold
 
 
 @attrs.define(eq=False)
-class Loaded:
+class CachedSession:
     """A session in memory.
 
     Attributes:
@@ -73,10 +73,10 @@ class Loaded:
         return True
 
 
-def loaded_from(session_id: str, records: Sequence[AnyEvent]) -> Loaded:
+def loaded_from(session_id: str, records: Sequence[AnyEvent]) -> CachedSession:
     """Return a session whose records were all read."""
     last_id = _id_of(records[-1]) if records else ""
-    return Loaded(session_id, fold(records), last_id=last_id)
+    return CachedSession(session_id, fold(records), last_id=last_id)
 
 
 def _id_of(record: AnyEvent) -> str:

@@ -78,7 +78,7 @@ class Lease:
         """Pass the session on to the next waiter. Idempotent."""
         if not self._released:
             self._released = True
-            self._gate.pass_on(self.session_id)
+            self._gate.release_to_next(self.session_id)
 
     def stop(self, reason: CancelReason, why: str) -> None:
         """Ask the holder to end. A holder without a stop function ends soon anyway."""
@@ -244,7 +244,7 @@ class SessionGate:
         self._tell_stop(entry.holder, reason, why)
         return entry.holder.run_id
 
-    def pass_on(self, session_id: str) -> None:
+    def release_to_next(self, session_id: str) -> None:
         """Grant the session to the next waiter, after its holder is done. For `Lease.release`."""
         entry = self._entries[session_id]
         if not entry.waiters:
@@ -269,7 +269,7 @@ class SessionGate:
 
     async def _wait_for(self, waiter: _Waiter) -> Lease:
         await waiter.granted.wait()
-        assert waiter.lease is not None  # set before the event, by `pass_on`
+        assert waiter.lease is not None  # set before the event, by `release_to_next`
         return waiter.lease
 
     def _withdraw(self, session_id: str, waiter: _Waiter) -> None:

@@ -24,9 +24,9 @@ import attrs
 import trio
 
 from agent_actors.abc import InstantStore, LogAppend, SessionStore
-from agent_actors.actors.append_batches import Batches
+from agent_actors.actors.append_batches import AppendBatches
 from agent_actors.actors.session_cache import (
-    Loaded,
+    CachedSession,
     instant_store,
     is_shared,
     loaded_from,
@@ -79,7 +79,7 @@ class LogStatistics:
 
 @attrs.frozen(eq=False)
 class _Append:
-    loaded: Loaded
+    loaded: CachedSession
     append: LogAppend
     request: Request[None]
 
@@ -95,7 +95,7 @@ class OpenSession:
 
     session_id: str
     state: SessionState
-    _loaded: Loaded
+    _loaded: CachedSession
     _fence: int
     _log: "SessionLog"
     _closed: bool = attrs.field(default=False, init=False)
@@ -191,8 +191,8 @@ class SessionLog:
         self._on_evicted = on_evicted
         self._on_deleted = on_deleted
         self._appends: Mailbox[_Append] = Mailbox(MAILBOX_CAPACITY)
-        self._batches = Batches(self._appends)
-        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+        self._batches = AppendBatches(self._appends)
+        self._loaded: OrderedDict[str, CachedSession] = OrderedDict()
         self._sweeping = False
         self._evicted = self._commits = self._records = self._failures = 0
 
@@ -238,7 +238,7 @@ class SessionLog:
         return loaded.state if loaded else None
 
     async def append(
-        self, loaded: Loaded, fence: int, scope: EventScope, drafts: Sequence[EventBuilder]
+        self, loaded: CachedSession, fence: int, scope: EventScope, drafts: Sequence[EventBuilder]
     ) -> tuple[Event, ...]:
         """Commit records; for `OpenSession.append`."""
         if not drafts:
@@ -253,14 +253,18 @@ class SessionLog:
         return events
 
     async def append_lines(
-        self, loaded: Loaded, fence: int, events: tuple[AnyEvent, ...], lines: tuple[bytes, ...]
+        self,
+        loaded: CachedSession,
+        fence: int,
+        events: tuple[AnyEvent, ...],
+        lines: tuple[bytes, ...],
     ) -> None:
         """Commit serialised records; for `OpenSession.append_lines`."""
         await self._submit(loaded, fence, events, lines)
 
     async def _submit(
         self,
-        loaded: Loaded,
+        loaded: CachedSession,
         fence: int,
         events: tuple[AnyEvent, ...],
         lines: tuple[bytes, ...] | None,
@@ -287,7 +291,7 @@ class SessionLog:
             raise
         await request.wait()
 
-    def put_back(self, loaded: Loaded) -> None:
+    def put_back(self, loaded: CachedSession) -> None:
         """Return a session at the end of a run; for `OpenSession.close`."""
         loaded.users -= 1
         loaded.last_used = trio.current_time()
@@ -333,7 +337,7 @@ class SessionLog:
 
     # Loading and evicting.
 
-    async def _load(self, session_id: str, loaded: Loaded | None) -> Loaded:
+    async def _load(self, session_id: str, loaded: CachedSession | None) -> CachedSession:
         try:
             return await self._read(session_id, loaded)
         except BaseException:
@@ -341,7 +345,7 @@ class SessionLog:
             self._store.released(session_id)
             raise
 
-    async def _read(self, session_id: str, loaded: Loaded | None) -> Loaded:
+    async def _read(self, session_id: str, loaded: CachedSession | None) -> CachedSession:
         if loaded is not None:
             records = await self._records_of(session_id, loaded.read_from(shared=self._shared))
             if loaded.caught_up(records, shared=self._shared):
@@ -382,7 +386,9 @@ class SessionLog:
             )
         self._on_deleted(session_id)
 
-    def _load_nowait(self, store: InstantStore, session_id: str, loaded: Loaded | None) -> Loaded:
+    def _load_nowait(
+        self, store: InstantStore, session_id: str, loaded: CachedSession | None
+    ) -> CachedSession:
         self.owner.check_open()
         after_seq = loaded.state.last_seq if loaded else 0
         try:
@@ -411,10 +417,10 @@ class SessionLog:
             else:
                 self._loaded.move_to_end(loaded.session_id)
 
-    def _is_idle(self, loaded: Loaded) -> bool:
+    def _is_idle(self, loaded: CachedSession) -> bool:
         return not loaded.users and not self._is_held(loaded.session_id)
 
-    def _evict(self, loaded: Loaded) -> None:
+    def _evict(self, loaded: CachedSession) -> None:
         del self._loaded[loaded.session_id]
         self._store.evicted(loaded.session_id)
         self._on_evicted(loaded.session_id)
@@ -470,7 +476,7 @@ class SessionLog:
             else:
                 item.request.fail(refusal)
 
-    def _commit_nowait(self, store: InstantStore, loaded: Loaded, append: LogAppend) -> None:
+    def _commit_nowait(self, store: InstantStore, loaded: CachedSession, append: LogAppend) -> None:
         self.owner.check_open()
         try:
             refusal = store.append_nowait(append)
@@ -481,7 +487,7 @@ class SessionLog:
         if refusal is not None:
             raise refusal
 
-    def _keep(self, loaded: Loaded, append: LogAppend, refusal: SessionError | None) -> None:
+    def _keep(self, loaded: CachedSession, append: LogAppend, refusal: SessionError | None) -> None:
         if refusal is not None:
             self._failures += 1
             loaded.dirty = True

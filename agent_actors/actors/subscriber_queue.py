@@ -1,9 +1,9 @@
 """The pending events of one subscriber: queued events, and gaps to be filled from the log.
 
-A `Backlog` owns a bounded queue. For a subscriber that follows the log, it also owns the seam of
-each session: the `seq` up to which records were queued, read or skipped. The module is pure and
-knows no tasks and no store. The delivering task takes an event or a gap, reads the log after the
-gap's `after`, and reports up to which `seq` it has read.
+A `SubscriberQueue` owns a bounded queue. For a subscriber that follows the log, it also owns the
+seam of each session: the `seq` up to which records were queued, read or skipped. The module is pure
+and knows no tasks and no store. The delivering task takes an event or a gap, reads the log after
+the gap's `after`, and reports up to which `seq` it has read.
 
 Two rules keep the seam correct. While a session has a gap, none of its records is queued: a
 published record only moves the gap's `target`, because the record is in the log by then. A gap is
@@ -50,7 +50,7 @@ class Gap:
     left: bool = False
 
 
-class Backlog:
+class SubscriberQueue:
     """The queue and the gaps of one subscriber.
 
     Args:

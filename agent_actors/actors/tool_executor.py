@@ -28,7 +28,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from agent_actors.actors.run_tree import HeldSlots, current_call
+from agent_actors.actors.run_tree import CallSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonValue, copy_json
@@ -36,11 +36,11 @@ from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.exceptions import stop_in
-from agent_actors.kernel.fair_limiter import FairSlots, SlotStatistics
+from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.kernel.request import Request
-from agent_actors.kernel.shared_exclusive_lock import Turns
+from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
 from agent_actors.tools import Tool, ToolOutput
 
 # Tool slots. The limit per run keeps one fan-out of hundreds of calls from delaying other runs.
@@ -65,8 +65,8 @@ class ToolStatistics:
         calls: Calls begun so far.
     """
 
-    tools: SlotStatistics
-    threads: SlotStatistics
+    tools: LimiterStatistics
+    threads: LimiterStatistics
     abandoned: int
     calls: int
 
@@ -121,7 +121,7 @@ class RunTools:
     on_record: Callable[[EventBuilder, str], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
     guard: ToolGuard | None = None
-    turns: Turns = attrs.field(factory=Turns)
+    turns: SharedExclusiveLock = attrs.field(factory=SharedExclusiveLock)
     # Usually empty. A deque and a set would take 800 bytes of every run.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
     in_line: "dict[_Call, None]" = attrs.field(factory=dict["_Call", None])
@@ -152,7 +152,7 @@ class _Call(Request[ToolCallResult]):
         self.run = run
         self.block = block
         self.tool = run.tools.get(block.name)
-        self.held = HeldSlots(block.id)
+        self.held = CallSlots(block.id)
         self.at_once = False
         self.started_at = self.started = 0.0
 
@@ -240,10 +240,10 @@ class ToolExecutor:
     ) -> None:
         self.owner: Owner = Owner("tool_executor")
         self._wall_clock = wall_clock
-        self._slots = FairSlots(tools_per_runtime, tools_per_run)
-        self._threads = FairSlots(threads, tools_per_run)
+        self._slots = FairLimiter(tools_per_runtime, tools_per_run)
+        self._threads = FairLimiter(threads, tools_per_run)
         self._abandonable = trio.CapacityLimiter(abandoned_threads)
-        self._by_tool: weakref.WeakKeyDictionary[Tool, FairSlots] = weakref.WeakKeyDictionary()
+        self._by_tool: weakref.WeakKeyDictionary[Tool, FairLimiter] = weakref.WeakKeyDictionary()
         self._calls = 0
 
     async def submit(self, run: RunTools, call: ToolUseBlock) -> Request[ToolCallResult]:
@@ -418,7 +418,7 @@ class ToolExecutor:
             rest = self.owner.take_interrupt(error)
             if rest is None:
                 return ToolOutput(_interrupted(call.name), is_error=True)
-            stop = stop_in(rest)
+            stop = find_exit_request(rest)
             if stop is not None:
                 raise stop from None
             return _raised(call.name, rest)
@@ -433,10 +433,10 @@ class ToolExecutor:
             work, abandon_on_cancel=True, limiter=self._abandonable
         )
 
-    def _slots_of(self, tool: Tool, bound: int) -> FairSlots:
+    def _slots_of(self, tool: Tool, bound: int) -> FairLimiter:
         slots = self._by_tool.get(tool)
         if slots is None:
-            slots = self._by_tool[tool] = FairSlots(bound)
+            slots = self._by_tool[tool] = FairLimiter(bound)
         return slots
 
 

@@ -10,7 +10,7 @@ from typing import cast
 import trio
 
 
-def stop_in(error: BaseException) -> BaseException | None:
+def find_exit_request(error: BaseException) -> BaseException | None:
     """Return the cancellations and interrupts of an exception group; None if there are none."""
     if not isinstance(error, BaseExceptionGroup):
         return None

@@ -15,7 +15,7 @@ import trio
 
 
 @attrs.frozen
-class SlotStatistics:
+class LimiterStatistics:
     """A snapshot of a limiter.
 
     Attributes:
@@ -32,7 +32,7 @@ class SlotStatistics:
 
 
 @attrs.define(eq=False)
-class FairSlots:
+class FairLimiter:
     """A limiter that gives free slots to keys in turn.
 
     Args:
@@ -105,9 +105,9 @@ class FairSlots:
         while self._ready and self._used < self.total:
             self._grant_next()
 
-    def statistics(self) -> SlotStatistics:
+    def statistics(self) -> LimiterStatistics:
         """Return a snapshot."""
-        return SlotStatistics(self._used, self._peak, self._waiting, self.total)
+        return LimiterStatistics(self._used, self._peak, self._waiting, self.total)
 
     def _has_room(self, key: Hashable) -> bool:
         return self._used_by.get(key, 0) < self.per_key

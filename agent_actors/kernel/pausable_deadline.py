@@ -2,9 +2,10 @@
 
 The time that a person takes to answer does not count against the run that asks, nor against the
 tool call around that run, nor against any outer run or call. Each of these scopes has one
-`Standstill`, which counts the open questions, so that simultaneous questions pause the deadline
-once. An outer run may belong to another trio run: for example, a tool may start its own trio run in
-a thread. The scopes of a run may only be touched in its own trio run, which `Home` ensures.
+`PausableDeadline`, which counts the open questions, so that simultaneous questions pause the
+deadline once. An outer run may belong to another trio run: for example, a tool may start its own
+trio run in a thread. The scopes of a run may only be touched in its own trio run, which `Home`
+ensures.
 """
 
 import math
@@ -16,7 +17,7 @@ import trio
 
 
 @attrs.define(eq=False)
-class Standstill:
+class PausableDeadline:
     """The deadline of one scope, paused as long as at least one question to a person is open.
 
     Must be used in the trio run of the scope.
@@ -51,7 +52,7 @@ class Home:
         deadline: The pausable deadline of the agent run.
     """
 
-    deadline: Standstill
+    deadline: PausableDeadline
     _token: trio.lowlevel.TrioToken = attrs.field(
         factory=trio.lowlevel.current_trio_token, init=False
     )

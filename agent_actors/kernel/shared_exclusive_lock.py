@@ -10,7 +10,7 @@ import trio
 
 
 @attrs.define(eq=False)
-class Turns:
+class SharedExclusiveLock:
     """A FIFO lock with two modes. No task can run between a grant and the code after the await."""
 
     _shared: int = attrs.field(default=0, init=False)

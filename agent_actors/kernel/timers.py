@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 
 
-class Alarmed(Protocol):
+class Timed(Protocol):
     """An object that an alarm can be set for. Compared by identity."""
 
     def ring(self) -> None:
@@ -20,15 +20,15 @@ class Alarmed(Protocol):
         ...
 
 
-class Alarms:
+class Timers:
     """The alarms of one `trio.run`. Times are those of `trio.current_time`."""
 
     def __init__(self) -> None:
-        self._due: dict[Alarmed, float] = {}
+        self._due: dict[Timed, float] = {}
         self._nearest = math.inf
         self._sleep: trio.CancelScope | None = None
 
-    def set(self, thing: Alarmed, due: float) -> None:
+    def set(self, thing: Timed, due: float) -> None:
         """Set the alarm to ring at `due`, replacing an earlier time; `math.inf` clears it."""
         if due == math.inf:
             self.clear(thing)
@@ -42,7 +42,7 @@ class Alarms:
             self._sleep = trio.CancelScope(deadline=self._nearest)
             trio.lowlevel.spawn_system_task(self._watch)
 
-    def clear(self, thing: Alarmed) -> None:
+    def clear(self, thing: Timed) -> None:
         """Clear the alarm; does nothing if none is set."""
         if self._due.pop(thing, None) is not None and not self._due and self._sleep is not None:
             self._sleep.cancel("no alarm is set")

@@ -52,7 +52,7 @@ class Ticket:
 
 
 @attrs.frozen
-class PaceStatistics:
+class RateStatistics:
     """A snapshot of a pace.
 
     Attributes:
@@ -69,7 +69,7 @@ class PaceStatistics:
 
 
 @attrs.define(eq=False)
-class Pace:
+class RateController:
     """The state learned about one endpoint. Times are seconds of any monotonic clock."""
 
     # Checking this flag is the only cost for an endpoint that refuses nothing.
@@ -152,9 +152,9 @@ class Pace:
             self._cut(live)
         self._paused_until = max(self._paused_until, now + max(pause, self._gap))
 
-    def statistics(self) -> PaceStatistics:
+    def statistics(self) -> RateStatistics:
         """Return a snapshot."""
-        return PaceStatistics(self._refusals, self._window, self._ceiling, self._paused_until)
+        return RateStatistics(self._refusals, self._window, self._ceiling, self._paused_until)
 
     def _cut(self, live: int) -> None:
         self._cuts += 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from agent_actors.actors.run_tree import current_call, current_run
 from agent_actors.domain.run import RunResult, StopReason
 from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
-from agent_actors.kernel.pausable_deadline import Home, Standstill
+from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
 from agent_actors.protocol.turn import (
     Append,
     CallModel,
@@ -78,7 +78,7 @@ class Driver:
             RequestCancelled: The caller cancelled the run.
         """
         context = self._context
-        context.node.home = Home(Standstill(context.stop.scope))
+        context.node.home = Home(PausableDeadline(context.stop.scope))
         current_run.set(context.node)
         current_context.set(context)
         current_call.set(None)

@@ -19,7 +19,7 @@ from agent_actors.abc import SessionStore
 from agent_actors.actors.hook_bus import DEFAULTS, Handler, Subscription, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
 from agent_actors.actors.question_board import Answer, QuestionWatcher
-from agent_actors.actors.run_tree import RunNode, current_call, current_run, lending
+from agent_actors.actors.run_tree import RunNode, current_call, current_run, slots_lent
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
 from agent_actors.actors.tool_executor import (
@@ -151,7 +151,7 @@ class Runtime:
             prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
         )
         request = (await self._start(spec, None)).request
-        async with lending(current_call.get()):
+        async with slots_lent(current_call.get()):
             # The options named the output type, and the run validated the output.
             return cast("RunResult[OutputT]", await wait_for_result(request))
 
@@ -228,7 +228,7 @@ class Runtime:
         spec = self._spec("resume", _with_model(options, None), session_id, request_id, "reject")
         spec = attrs.evolve(spec, prompt=UserInput(""), answers=dict(answers), results=outputs)
         request = (await self._start(spec, None)).request
-        async with lending(current_call.get()):
+        async with slots_lent(current_call.get()):
             return cast("RunResult[OutputT]", await wait_for_result(request))
 
     # Runs that hold a session.

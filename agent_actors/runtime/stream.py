@@ -11,7 +11,7 @@ from typing import Final, Generic, Self, cast
 import attrs
 import trio
 
-from agent_actors.actors.run_tree import current_call, lending
+from agent_actors.actors.run_tree import current_call, slots_lent
 from agent_actors.domain.events import RunEvent
 from agent_actors.domain.run import CancelReason, OutputT_co, RunResult
 from agent_actors.errors import RuntimeShutdown
@@ -74,7 +74,7 @@ class RunStream(Generic[OutputT_co]):
         self._context: RunContext | None = None
         self._batch: list[RunEvent] = []
         self._raised = False
-        self._lending = lending(current_call.get())
+        self._lending = slots_lent(current_call.get())
 
     @property
     def result(self) -> RunResult[OutputT_co]:

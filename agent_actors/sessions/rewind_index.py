@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @attrs.define(eq=False)
-class Trail(Generic[T]):
+class RewindIndex(Generic[T]):
     """The steps of a session.
 
     The steps that are active after a record form a chain that ends at this record. Each step

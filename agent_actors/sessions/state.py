@@ -53,7 +53,7 @@ from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import REFUSALS
 from agent_actors.domain.usage import Usage
-from agent_actors.sessions.rewind_index import Trail
+from agent_actors.sessions.rewind_index import RewindIndex
 
 # A change of the conversation or of the other state of a session.
 Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated
@@ -115,7 +115,7 @@ class SessionState:
     _beside: "_Beside | None" = None
     # The step that each record added: a message, a result of a call (which belongs to the response
     # of the call), or a change of the other state.
-    _trail: Trail[Step] = attrs.field(factory=Trail["Step"])
+    _trail: RewindIndex[Step] = attrs.field(factory=RewindIndex["Step"])
 
     @property
     def call_ids(self) -> AbstractSet[str]:

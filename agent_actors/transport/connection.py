@@ -36,7 +36,7 @@ only the few bytes that end the body follow. A peer that sends more is disconnec
 """
 
 
-class Closer(Enum):
+class CloseReason(Enum):
     """The reason for which a connection was closed."""
 
     PEER = "peer"
@@ -99,7 +99,7 @@ class Owner(Protocol):
         """Note that the connection can carry another request."""
         ...
 
-    def on_closed(self, connection: "Connection", closer: Closer) -> None:
+    def on_closed(self, connection: "Connection", closer: CloseReason) -> None:
         """Note that the connection is closed. This is the last call."""
         ...
 
@@ -219,13 +219,13 @@ class Connection:
             self._reactor.watch(self._sock.fileno(), self)
             self._watched = True
 
-    def let_go(self) -> None:
+    def detach_listener(self) -> None:
         """Detach a listener that is done, and drain the rest of the response."""
         if self.closed or self._listener is None:
             return
         self._listener = None
         if not self._sent:
-            self.close(Closer.ANSWER)
+            self.close(CloseReason.ANSWER)
             return
         self._drain_left = DRAIN_BYTES
         self._reactor.alarms.set(self, trio.current_time() + DRAIN_SECONDS)
@@ -251,7 +251,7 @@ class Connection:
         """Close the connection after this many seconds if it is still idle then."""
         self._reactor.alarms.set(self, trio.current_time() + seconds)
 
-    def close(self, closer: Closer) -> None:
+    def close(self, closer: CloseReason) -> None:
         """Close the connection immediately, without notifying the listener. Idempotent."""
         if self.closed:
             return
@@ -286,11 +286,11 @@ class Connection:
 
     def shut(self) -> None:
         """Close the connection and notify the listener: the owner or `trio.run` ends."""
-        self._end(ConnectionLost("the exchange is closed"), Closer.SHUTDOWN)
+        self._end(ConnectionLost("the exchange is closed"), CloseReason.SHUTDOWN)
 
     def ring(self) -> None:
         """Close the connection, which was idle or draining for too long."""
-        self.close(Closer.EXPIRY)
+        self.close(CloseReason.EXPIRY)
 
     # --- received data ---
 
@@ -298,7 +298,7 @@ class Connection:
         try:
             plain = tls.decrypt(data)
         except ConnectionLost as error:
-            self._end(error, Closer.FAULT)
+            self._end(error, CloseReason.FAULT)
             return
         # A task may be sending half of a record; it sends this data afterwards.
         if tls.unsent and self._sending is None:
@@ -315,12 +315,12 @@ class Connection:
         except OSError:
             whole = False
         if not whole:  # there was no room for a few bytes: the peer does not read
-            self._end(ConnectionLost("TLS: the peer does not accept data"), Closer.FAULT)
+            self._end(ConnectionLost("TLS: the peer does not accept data"), CloseReason.FAULT)
 
     def _take(self, data: bytes | memoryview) -> None:
         reader = self._reader
         if reader is None:
-            self.close(Closer.FAULT)  # no request is pending
+            self.close(CloseReason.FAULT)  # no request is pending
             return
         body = reader.feed(data)
         listener = self._listener
@@ -342,11 +342,11 @@ class Connection:
         if reader.complete or reader.failure is not None:
             self._finish(reader, failure)
         elif failure is not None:
-            self._end(failure, Closer.FAULT)
+            self._end(failure, CloseReason.FAULT)
         elif go_on:
             return
         elif listener.done:
-            self.let_go()
+            self.detach_listener()
             listener.on_end(None)
         elif listener.full:
             self._pause()
@@ -355,23 +355,23 @@ class Connection:
     def _drain(self, reader: ResponseReader, size: int) -> None:
         self._drain_left -= size
         if reader.failure is not None:
-            self.close(Closer.FAULT)
+            self.close(CloseReason.FAULT)
         elif reader.complete:
             self._finish(reader)
         elif self._drain_left < 0:
-            self.close(Closer.EXPIRY)
+            self.close(CloseReason.EXPIRY)
 
     def _finish(self, reader: ResponseReader, failure: Exception | None = None) -> None:
         """End the response, with or without an error, or after its listener failed at the end."""
         if reader.failure is not None:
-            self._end(failure or BadResponse(reader.failure), Closer.FAULT)
+            self._end(failure or BadResponse(reader.failure), CloseReason.FAULT)
             return
         listener, self._listener, self._reader = self._listener, None, None
         if reader.keep_alive and self._sent and not reader.surplus:
             self.resume()
             self._owner.on_idle(self)
         else:
-            self.close(Closer.ANSWER)
+            self.close(CloseReason.ANSWER)
         if listener is not None:
             listener.on_end(failure)
 
@@ -379,15 +379,15 @@ class Connection:
         """Handle a peer that has left or will send nothing more."""
         reader, listener = self._reader, self._listener
         if reader is None or listener is None:
-            self.close(Closer.PEER)
+            self.close(CloseReason.PEER)
             return
         reader.end(clean=clean)
         if reader.complete:
             self._finish(reader)
             return
-        self._end(ConnectionLost(reason, answered=reader.begun), Closer.PEER)
+        self._end(ConnectionLost(reason, answered=reader.begun), CloseReason.PEER)
 
-    def _end(self, failure: Exception, closer: Closer) -> None:
+    def _end(self, failure: Exception, closer: CloseReason) -> None:
         listener = self._listener
         self.close(closer)
         if listener is not None:

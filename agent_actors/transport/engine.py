@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from agent_actors.transport.connect import Origin
-from agent_actors.transport.connection import Closer, Connection, Listener
+from agent_actors.transport.connection import CloseReason, Connection, Listener
 from agent_actors.transport.errors import ConnectFailed, ConnectionLost
 from agent_actors.transport.pool import Pool, PoolCounts, PoolLimits
 from agent_actors.transport.reactor import current_reactor
@@ -42,7 +42,7 @@ class EngineLimits:
 
 
 @attrs.define(eq=False)
-class Passage:
+class PooledRequest:
     """The place of one request in a pool, from admission to the end of its response.
 
     Attributes:
@@ -69,7 +69,7 @@ class Passage:
     def abandon(self) -> None:
         """Close the connection if the response has not ended, and give up the place. Idempotent."""
         if self._pool is not None and self.connection is not None:
-            self.connection.close(Closer.CANCEL)
+            self.connection.close(CloseReason.CANCEL)
         self.leave()
 
 
@@ -95,18 +95,18 @@ class Engine:
         """The number of requests that wait to be admitted."""
         return sum(pool.waiting for pool in self._pools.values())
 
-    async def admit(self, origin: Origin, *, patience: float = math.inf) -> Passage | None:
+    async def admit(self, origin: Origin, *, patience: float = math.inf) -> PooledRequest | None:
         """Wait for a place; return None if that takes more than `patience` seconds.
 
         Cancellation: safe.
         """
         pool = self._pools.get(origin) or self._add_pool(origin)
-        passage = Passage(pool)
+        passage = PooledRequest(pool)
         return passage if await pool.admit(passage, patience=patience) else None
 
     async def send(
         self,
-        passage: Passage,
+        passage: PooledRequest,
         request: WireRequest,
         content: bytes | AsyncIterable[bytes],
         listener: Listener,
@@ -159,11 +159,11 @@ class Engine:
                             break  # the response came early, or none will come
                         await connection.send(piece, stall=stall)
             except ConnectionLost:
-                connection.close(Closer.PEER)
+                connection.close(CloseReason.PEER)
                 if not passage.reused:
                     raise
             except BaseException:
-                connection.close(Closer.CANCEL)
+                connection.close(CloseReason.CANCEL)
                 raise
             else:
                 connection.sent()

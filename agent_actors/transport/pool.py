@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from agent_actors.transport.connect import Origin, dial
-from agent_actors.transport.connection import Closer, Connection
+from agent_actors.transport.connection import CloseReason, Connection
 from agent_actors.transport.errors import ConnectFailed
 from agent_actors.transport.reactor import current_reactor
 
@@ -56,7 +56,7 @@ class PoolCounts:
     idle: int = 0
     opened: int = 0
     reused: int = 0
-    closed: dict[Closer, int] = attrs.field(factory=lambda: dict.fromkeys(Closer, 0))
+    closed: dict[CloseReason, int] = attrs.field(factory=lambda: dict.fromkeys(CloseReason, 0))
 
 
 class Pool:
@@ -177,7 +177,7 @@ class Pool:
         self._counts.idle += 1
         connection.keep(self._limits.keepalive)
 
-    def on_closed(self, connection: Connection, closer: Closer) -> None:
+    def on_closed(self, connection: Connection, closer: CloseReason) -> None:
         """Note that the connection is closed."""
         self._open.discard(connection)
         self._draining.discard(connection)

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from agent_actors.kernel.timers import Alarms
+from agent_actors.kernel.timers import Timers
 
 READ_SIZE: Final = 64 * 1024
 """Bytes of one read. With more, a busy stream could delay the others."""
@@ -53,7 +53,7 @@ class Reactor(Protocol):
         buffer: A buffer that `ready` may read into; its content is valid until `ready` returns.
     """
 
-    alarms: Alarms
+    alarms: Timers
     buffer: memoryview
 
     def watch(self, descriptor: int, watched: Watched) -> None:
@@ -76,7 +76,7 @@ class EpollReactor:
     """A reactor with one epoll set and one task for all descriptors."""
 
     def __init__(self) -> None:
-        self.alarms: Alarms = Alarms()
+        self.alarms: Timers = Timers()
         self.buffer: memoryview = memoryview(bytearray(READ_SIZE))
         self._watched: dict[int, Watched] = {}
         self._epoll: select.epoll | None = None
@@ -146,7 +146,7 @@ class WaitReactor:
     """A reactor with one task for each descriptor, for platforms without epoll."""
 
     def __init__(self) -> None:
-        self.alarms: Alarms = Alarms()
+        self.alarms: Timers = Timers()
         self.buffer: memoryview = memoryview(bytearray(READ_SIZE))
         self._waiting: dict[int, _Waiting] = {}
         self._tasks = 0

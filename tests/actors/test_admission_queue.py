@@ -8,20 +8,20 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors.admission_queue import Line, RefusesAll
+from agent_actors.actors.admission_queue import AdmissionQueue, EndpointRefusing
 from agent_actors.kernel.actor_loop import Owner
 
 
 @asynccontextmanager
-async def line() -> AsyncGenerator[Line]:
+async def line() -> AsyncGenerator[AdmissionQueue]:
     owner = Owner("line")
     async with trio.open_nursery() as nursery:
         await nursery.start(owner.serve)
-        yield Line(owner.start_background)
+        yield AdmissionQueue(owner.start_background)
         owner.close()
 
 
-async def refuse(line: Line, *, pause: float = 0.0) -> None:
+async def refuse(line: AdmissionQueue, *, pause: float = 0.0) -> None:
     ticket = await line.enter()
     line.refused(ticket, pause)
     line.leave(ticket)
@@ -66,7 +66,7 @@ async def test_persistent_refusals_exhaust_patience(
     async def wait(name: str, patience: float) -> None:
         try:
             ticket = await narrow.enter(patience=patience)
-        except RefusesAll:
+        except EndpointRefusing:
             told.append((name, trio.current_time() - start))
         else:
             told.append((f"{name} goes", trio.current_time() - start))

@@ -4,13 +4,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors.actors.append_batches import GATHER, Batches
+from agent_actors.actors.append_batches import GATHER, AppendBatches
 from agent_actors.kernel.mailbox import Mailbox
 
 
 async def test_waiting_appends_are_batched_in_order(autojump_clock: MockClock) -> None:
     mailbox: Mailbox[int] = Mailbox(100)
-    batches = Batches(mailbox)
+    batches = AppendBatches(mailbox)
     for number in range(3):
         mailbox.put_nowait(number)
     assert await batches.next() == [0, 1, 2]
@@ -26,7 +26,7 @@ async def test_first_append_after_batch_waits_for_others(
     autojump_clock: MockClock,
 ) -> None:
     mailbox: Mailbox[int] = Mailbox(100)
-    batches = Batches(mailbox)
+    batches = AppendBatches(mailbox)
     for number in range(5):
         mailbox.put_nowait(number)
     await batches.next()
@@ -49,7 +49,7 @@ async def test_first_append_after_batch_waits_for_others(
 
 async def test_complete_batch_does_not_wait(autojump_clock: MockClock) -> None:
     mailbox: Mailbox[int] = Mailbox(100)
-    batches = Batches(mailbox)
+    batches = AppendBatches(mailbox)
     for _ in range(3):
         for number in range(6):
             mailbox.put_nowait(number)

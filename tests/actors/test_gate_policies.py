@@ -16,7 +16,7 @@ from tests.actors.helpers import Attempt
 
 
 @attrs.define(eq=False)
-class Line:
+class AdmissionQueue:
     """Runs that want session `s`, what they were told, and who had it, in order."""
 
     gate: SessionGate
@@ -54,13 +54,13 @@ class Line:
 
 
 @pytest.fixture
-async def line(nursery: trio.Nursery) -> Line:
+async def line(nursery: trio.Nursery) -> AdmissionQueue:
     gate = SessionGate()
     await nursery.start(gate.owner.serve)
-    return Line(gate, nursery)
+    return AdmissionQueue(gate, nursery)
 
 
-async def test_interrupting_runs_precede_queued_runs(line: Line) -> None:
+async def test_interrupting_runs_precede_queued_runs(line: AdmissionQueue) -> None:
     await line.join("holder", "queue")
     await line.join("q1", "queue")
     await line.join("i1", "interrupt")
@@ -77,7 +77,7 @@ async def test_interrupting_runs_precede_queued_runs(line: Line) -> None:
     assert line.gate.statistics().stopped == 3
 
 
-async def test_leaving_waiter_moves_followers_up(line: Line) -> None:
+async def test_leaving_waiter_moves_followers_up(line: AdmissionQueue) -> None:
     for run_id in ("holder", "a", "b", "c"):
         await line.join(run_id, "queue")
     line.attempts["b"].scope.cancel()
@@ -86,7 +86,7 @@ async def test_leaving_waiter_moves_followers_up(line: Line) -> None:
     assert await line.serve_all() == ["holder", "a", "c"]
 
 
-async def test_leaving_interrupter_stops_no_other_run(line: Line) -> None:
+async def test_leaving_interrupter_stops_no_other_run(line: AdmissionQueue) -> None:
     await line.join("holder", "queue")
     await line.join("a", "interrupt")
     await line.join("b", "interrupt")
@@ -97,7 +97,7 @@ async def test_leaving_interrupter_stops_no_other_run(line: Line) -> None:
 
 
 async def test_free_session_is_acquired_under_any_policy(
-    line: Line,
+    line: AdmissionQueue,
 ) -> None:
     policies: tuple[OnBusy, ...] = ("reject", "queue", "interrupt", "rollback", "steer")
     for policy in policies:
@@ -109,7 +109,7 @@ async def test_free_session_is_acquired_under_any_policy(
 async def test_a_full_line_stops_nobody(nursery: trio.Nursery) -> None:
     gate = SessionGate(queue_capacity=1)
     await nursery.start(gate.owner.serve)
-    line = Line(gate, nursery)
+    line = AdmissionQueue(gate, nursery)
     await line.join("holder", "queue")
     await line.join("a", "queue")
     refused = await line.join("b", "interrupt")
@@ -118,7 +118,7 @@ async def test_a_full_line_stops_nobody(nursery: trio.Nursery) -> None:
     assert await line.serve_all() == ["holder", "a"]
 
 
-async def test_ending_holder_is_awaited(line: Line) -> None:
+async def test_ending_holder_is_awaited(line: AdmissionQueue) -> None:
     lease = line.gate.acquire_nowait("s", "brief")
     stopper = await line.join("a", "rollback")
     lease.release()
@@ -126,7 +126,7 @@ async def test_ending_holder_is_awaited(line: Line) -> None:
     assert await line.serve_all() == ["a"]
 
 
-async def test_stop_names_the_run_that_was_told(line: Line) -> None:
+async def test_stop_names_the_run_that_was_told(line: AdmissionQueue) -> None:
     assert line.gate.stop("s", CancelReason.INTERRUPT, "why") is None
     await line.join("holder", "queue")
     with assert_no_checkpoints():
@@ -148,7 +148,7 @@ def test_queue_is_fifo_except_interrupts(
         async with trio.open_nursery() as nursery:
             gate = SessionGate()
             await nursery.start(gate.owner.serve)
-            line = Line(gate, nursery)
+            line = AdmissionQueue(gate, nursery)
             await line.join("holder", "queue")
             for number, (policy, _) in enumerate(wanted):
                 await line.join(str(number), policy)

@@ -3,13 +3,13 @@
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors.run_tree import HeldSlots, RunNode, current_call, current_run, lending
-from agent_actors.kernel.fair_limiter import FairSlots
+from agent_actors.actors.run_tree import CallSlots, RunNode, current_call, current_run, slots_lent
+from agent_actors.kernel.fair_limiter import FairLimiter
 from agent_actors.testing import cancel_at_every_step
 from tests.actors.helpers import Attempt, Bug
 
 
-def used(*all_slots: FairSlots) -> list[int]:
+def used(*all_slots: FairLimiter) -> list[int]:
     return [slots.statistics().used for slots in all_slots]
 
 
@@ -22,9 +22,9 @@ def test_run_lists_ancestors_from_the_inside() -> None:
 
 
 async def test_slots_are_returned_in_reverse_order() -> None:
-    tool, run = FairSlots(1), FairSlots(1)
+    tool, run = FairLimiter(1), FairLimiter(1)
     log: list[str] = []
-    held = HeldSlots("call")
+    held = CallSlots("call")
     held.at_end(lambda: log.append("first"))
     held.at_end(lambda: log.append("second"))
     with assert_no_checkpoints():
@@ -39,23 +39,23 @@ async def test_slots_are_returned_in_reverse_order() -> None:
 
 
 async def test_call_lends_slots_during_child_run() -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
-    async with lending(held):
+    async with slots_lent(held):
         assert used(slots) == [0]
     assert used(slots) == [1]
     held.release_all()
     assert used(slots) == [0]
-    async with lending(None):
+    async with slots_lent(None):
         pass
 
 
 async def test_slots_are_reacquired_before_other_waiters(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
     log: list[str] = []
 
@@ -63,7 +63,7 @@ async def test_slots_are_reacquired_before_other_waiters(
         await slots.acquire("run")
         log.append("other")
 
-    async with lending(held):
+    async with slots_lent(held):
         await slots.acquire("child")
         nursery.start_soon(wait_for_slot)
         await wait_all_tasks_blocked()
@@ -74,14 +74,14 @@ async def test_slots_are_reacquired_before_other_waiters(
     assert log == ["other"]
 
 
-async def release_later(slots: FairSlots) -> None:
+async def release_later(slots: FairLimiter) -> None:
     await wait_all_tasks_blocked()
     slots.release("child")
 
 
 async def test_parallel_children_lend_slots_once() -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
     held.lend()
     held.lend()
@@ -96,8 +96,8 @@ async def test_parallel_children_lend_slots_once() -> None:
 async def test_child_started_during_reacquire_gets_slots(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
     held.lend()
     await slots.acquire("other")
@@ -116,8 +116,8 @@ async def test_child_started_during_reacquire_gets_slots(
 async def test_children_ending_together_reacquire_once(
     nursery: trio.Nursery,
 ) -> None:
-    tool, run = FairSlots(1), FairSlots(1)
-    held = HeldSlots("call")
+    tool, run = FairLimiter(1), FairLimiter(1)
+    held = CallSlots("call")
     await held.take(tool, None)
     await held.take(run, "run")
     held.lend()
@@ -138,8 +138,8 @@ async def test_children_ending_together_reacquire_once(
 async def test_cancelled_reacquire_passes_to_other_child(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
     held.lend()
     await slots.acquire("other")
@@ -160,8 +160,8 @@ async def test_cancelled_reacquire_passes_to_other_child(
 async def test_cancelled_reacquire_holds_no_slot(
     nursery: trio.Nursery,
 ) -> None:
-    tool, run = FairSlots(1), FairSlots(1)
-    held = HeldSlots("call")
+    tool, run = FairLimiter(1), FairLimiter(1)
+    held = CallSlots("call")
     await held.take(tool, None)
     await held.take(run, "run")
     held.lend()
@@ -178,13 +178,13 @@ async def test_cancelled_reacquire_holds_no_slot(
 
 
 async def test_body_exception_survives_cancelled_reacquire() -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
     raised = False
     with trio.CancelScope() as scope:
         try:
-            async with lending(held):
+            async with slots_lent(held):
                 await slots.acquire("other")
                 scope.cancel()
                 raise Bug
@@ -195,31 +195,31 @@ async def test_body_exception_survives_cancelled_reacquire() -> None:
 
 
 async def test_a_cancelled_block_is_cancelled() -> None:
-    slots = FairSlots(1)
-    held = HeldSlots("call")
+    slots = FairLimiter(1)
+    held = CallSlots("call")
     await held.take(slots, "run")
     with trio.CancelScope() as scope:
-        async with lending(held):
+        async with slots_lent(held):
             await slots.acquire("other")
             scope.cancel()
     assert scope.cancelled_caught
 
 
 def test_nested_calls_under_one_slot_finish() -> None:
-    async def call(slots: FairSlots, run: str, depth: int) -> None:
-        held = HeldSlots(run)
+    async def call(slots: FairLimiter, run: str, depth: int) -> None:
+        held = CallSlots(run)
         try:
             await held.take(slots, run)
             await trio.lowlevel.checkpoint()
             if depth:
-                async with lending(held), trio.open_nursery() as children:
+                async with slots_lent(held), trio.open_nursery() as children:
                     for child in "ab":
                         children.start_soon(call, slots, run + child, depth - 1)
         finally:
             held.release_all()
 
     async def program() -> None:
-        slots = FairSlots(1)
+        slots = FairLimiter(1)
         try:
             async with trio.open_nursery() as roots:
                 roots.start_soon(call, slots, "x", 2)

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from agent_actors.actors import subscriber_queue as _backlog
-from agent_actors.actors.subscriber_queue import Backlog, Gap, Overflow
+from agent_actors.actors.subscriber_queue import Gap, Overflow, SubscriberQueue
 from agent_actors.domain.events import Event, Notification, UserMessage
 from tests.actors.helpers import notice, scope_of
 
@@ -26,8 +26,8 @@ def backlog(
     overflow: Overflow = "reread",
     window: int = 256,
     after_seq: int | None = None,
-) -> Backlog:
-    return Backlog(
+) -> SubscriberQueue:
+    return SubscriberQueue(
         types,
         session_id,
         capacity=capacity,
@@ -41,7 +41,7 @@ def record(seq: int, session_id: str = "s") -> Event:
     return notice(f"{session_id}{seq}", session_id=session_id, seq=seq)
 
 
-def drain(waiting: Backlog, log: list[Event]) -> list[str]:
+def drain(waiting: SubscriberQueue, log: list[Event]) -> list[str]:
     """Take everything, reading the log of `s` as it is."""
     got: list[str] = []
     while (item := waiting.take()) is not None:
@@ -327,7 +327,7 @@ def test_number_of_remembered_ids_is_configurable(window: int, noticed: bool) ->
 
 
 @pytest.mark.parametrize("fill", [backlog, lambda: backlog(session_id="s", after_seq=0)])
-def test_a_backlog_that_is_cleared_has_nothing(fill: Callable[[], Backlog]) -> None:
+def test_a_backlog_that_is_cleared_has_nothing(fill: Callable[[], SubscriberQueue]) -> None:
     waiting = fill()
     waiting.offer(record(1))
     waiting.clear()

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors.run_tree import current_call, lending
+from agent_actors.actors.run_tree import current_call, slots_lent
 from agent_actors.actors.tool_executor import RunTools, ToolExecutor
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import RuntimeClosed
@@ -315,7 +315,7 @@ async def test_nested_calls_under_one_slot_finish(
         if not depth:
             return "bottom"
         child = run_of(delegate, run_id=f"child {depth}")
-        async with lending(current_call.get()):
+        async with slots_lent(current_call.get()):
             inner = await run_one(executor, child, call_of(delegate, depth=depth - 1))
         assert executor.statistics().tools.used == 1
         return f"{depth} over {inner.content}"

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.kernel.fair_limiter import FairSlots
+from agent_actors.kernel.fair_limiter import FairLimiter
 from tests.actors.helpers import Attempt, run_in_order
 
 
 async def queue_up(
-    nursery: trio.Nursery, slots: FairSlots, keys: str, log: list[str]
+    nursery: trio.Nursery, slots: FairLimiter, keys: str, log: list[str]
 ) -> list[Attempt[None]]:
     """Let a task per letter wait for a slot under that key, one after the other."""
 
@@ -29,7 +29,7 @@ async def queue_up(
 
 
 async def test_free_slot_needs_no_checkpoint() -> None:
-    slots = FairSlots(1, 1)
+    slots = FairLimiter(1, 1)
     with assert_no_checkpoints():  # clause 1
         await slots.acquire("a")
         slots.release("a")
@@ -39,7 +39,7 @@ async def test_free_slot_needs_no_checkpoint() -> None:
 async def test_slots_alternate_by_key(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(1)
+    slots = FairLimiter(1)
     await slots.acquire("holder")
     log: list[str] = []
     await queue_up(nursery, slots, "aaaabbc", log)
@@ -53,7 +53,7 @@ async def test_slots_alternate_by_key(
 async def test_many_waiters_do_not_block_others(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(2)
+    slots = FairLimiter(2)
     log: list[str] = []
     await slots.acquire("a")
     await slots.acquire("a")
@@ -70,7 +70,7 @@ async def test_many_waiters_do_not_block_others(
 async def test_key_stays_within_its_own_limit(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(10, per_key=2)
+    slots = FairLimiter(10, per_key=2)
     log: list[str] = []
     await queue_up(nursery, slots, "aaab", log)
     assert log == ["a", "a", "b"]
@@ -87,7 +87,7 @@ async def test_key_stays_within_its_own_limit(
 async def test_released_slot_restores_turn_of_key(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(3, per_key=2)
+    slots = FairLimiter(3, per_key=2)
     log: list[str] = []
     await queue_up(nursery, slots, "aabaaab", log)
     assert log == ["a", "a", "b"]
@@ -100,7 +100,7 @@ async def test_released_slot_restores_turn_of_key(
 
 
 async def test_cancelled_wait_holds_nothing(nursery: trio.Nursery) -> None:
-    slots = FairSlots(1)
+    slots = FairLimiter(1)
     await slots.acquire("holder")
     log: list[str] = []
     first, second, third = await queue_up(nursery, slots, "aab", log)
@@ -118,7 +118,7 @@ async def test_cancelled_wait_holds_nothing(nursery: trio.Nursery) -> None:
 
 
 async def test_slot_granted_during_cancel_is_held(nursery: trio.Nursery) -> None:
-    slots = FairSlots(1)
+    slots = FairLimiter(1)
     await slots.acquire("holder")
     waiting = Attempt(nursery, partial(slots.acquire, "a"))
     await wait_all_tasks_blocked()
@@ -132,7 +132,7 @@ async def test_slot_granted_during_cancel_is_held(nursery: trio.Nursery) -> None
 async def test_cancel_before_grant_passes_slot_on(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(1)
+    slots = FairLimiter(1)
     await slots.acquire("holder")
     first, second = await queue_up(nursery, slots, "aa", [])
     first.scope.cancel()
@@ -144,7 +144,7 @@ async def test_cancel_before_grant_passes_slot_on(
 async def test_first_waiter_precedes_others_of_key(
     nursery: trio.Nursery,
 ) -> None:
-    slots = FairSlots(1)
+    slots = FairLimiter(1)
     await slots.acquire("holder")
     log: list[str] = []
     await queue_up(nursery, slots, "ba", log)
@@ -164,7 +164,7 @@ async def test_first_waiter_precedes_others_of_key(
 
 
 async def test_first_waiter_respects_the_limit(nursery: trio.Nursery) -> None:
-    slots = FairSlots(5, per_key=1)
+    slots = FairLimiter(5, per_key=1)
     await slots.acquire("a")
     waiting = Attempt(nursery, partial(slots.acquire, "a", first=True))
     await wait_all_tasks_blocked()
@@ -175,7 +175,7 @@ async def test_first_waiter_respects_the_limit(nursery: trio.Nursery) -> None:
 
 
 async def test_slots_without_a_bound_never_wait() -> None:
-    slots = FairSlots(math.inf)
+    slots = FairLimiter(math.inf)
     with assert_no_checkpoints():
         for _ in range(1000):
             await slots.acquire("a")
@@ -201,7 +201,7 @@ PROGRAMS = st.lists(
 def test_limits_hold_without_starvation(
     program: Program, total: int, per_key: int, seed: int
 ) -> None:
-    slots = FairSlots(total, per_key)
+    slots = FairLimiter(total, per_key)
     held = {"a": 0, "b": 0, "c": 0}
     ends: list[str] = []
 

@@ -5,14 +5,16 @@ from functools import partial
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.kernel.shared_exclusive_lock import Turns
+from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
 from tests.actors.helpers import Attempt
 
 SHARED = False
 EXCLUSIVE = True
 
 
-async def in_line(nursery: trio.Nursery, turns: Turns, *modes: bool) -> list[Attempt[None]]:
+async def in_line(
+    nursery: trio.Nursery, turns: SharedExclusiveLock, *modes: bool
+) -> list[Attempt[None]]:
     attempts: list[Attempt[None]] = []
     for exclusive in modes:
         attempts.append(Attempt(nursery, partial(turns.acquire, exclusive=exclusive)))
@@ -25,7 +27,7 @@ def outcomes(attempts: list[Attempt[None]]) -> list[str]:
 
 
 async def test_shared_locks_need_no_checkpoint() -> None:
-    turns = Turns()
+    turns = SharedExclusiveLock()
     with assert_no_checkpoints():
         await turns.acquire(exclusive=False)
         await turns.acquire(exclusive=False)
@@ -35,7 +37,7 @@ async def test_shared_locks_need_no_checkpoint() -> None:
 
 
 async def test_an_exclusive_turn_is_alone(nursery: trio.Nursery) -> None:
-    turns = Turns()
+    turns = SharedExclusiveLock()
     attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE)
     assert outcomes(attempts) == ["value", "waiting"]
     turns.release(exclusive=False)
@@ -49,7 +51,7 @@ async def test_an_exclusive_turn_is_alone(nursery: trio.Nursery) -> None:
 async def test_waiting_exclusive_blocks_later_shared(
     nursery: trio.Nursery,
 ) -> None:
-    turns = Turns()
+    turns = SharedExclusiveLock()
     attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE, SHARED, SHARED)
     assert outcomes(attempts) == ["value", "waiting", "waiting", "waiting"]
     turns.release(exclusive=False)
@@ -61,7 +63,7 @@ async def test_waiting_exclusive_blocks_later_shared(
 
 
 async def test_withdrawn_exclusive_lets_followers_continue(nursery: trio.Nursery) -> None:
-    turns = Turns()
+    turns = SharedExclusiveLock()
     attempts = await in_line(nursery, turns, SHARED, EXCLUSIVE, SHARED, EXCLUSIVE)
     attempts[1].scope.cancel()
     await wait_all_tasks_blocked()
@@ -69,7 +71,7 @@ async def test_withdrawn_exclusive_lets_followers_continue(nursery: trio.Nursery
 
 
 async def test_lock_granted_during_cancel_is_held(nursery: trio.Nursery) -> None:
-    turns = Turns()
+    turns = SharedExclusiveLock()
     first, second, third = await in_line(nursery, turns, EXCLUSIVE, EXCLUSIVE, EXCLUSIVE)
     turns.release(exclusive=True)
     second.scope.cancel()

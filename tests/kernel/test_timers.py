@@ -3,11 +3,11 @@ import math
 import trio
 import trio.testing
 
-from agent_actors.kernel.timers import Alarms
+from agent_actors.kernel.timers import Timers
 
 
 class Bell:
-    def __init__(self, alarms: Alarms, *others: "Bell") -> None:
+    def __init__(self, alarms: Timers, *others: "Bell") -> None:
         self.rung: list[float] = []
         self._alarms = alarms
         self._others = others
@@ -19,7 +19,7 @@ class Bell:
 
 
 async def test_each_rings_at_its_time_and_once(autojump_clock: trio.testing.MockClock) -> None:
-    alarms = Alarms()
+    alarms = Timers()
     early, late = Bell(alarms), Bell(alarms)
     start = trio.current_time()
     alarms.set(late, start + 20)
@@ -31,7 +31,7 @@ async def test_each_rings_at_its_time_and_once(autojump_clock: trio.testing.Mock
 async def test_later_deadline_replaces_earlier_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    alarms = Alarms()
+    alarms = Timers()
     bell = Bell(alarms)
     start = trio.current_time()
     alarms.set(bell, start + 5)
@@ -43,7 +43,7 @@ async def test_later_deadline_replaces_earlier_one(
 async def test_cleared_timer_does_not_fire(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    alarms = Alarms()
+    alarms = Timers()
     cleared, never = Bell(alarms), Bell(alarms)
     alarms.set(cleared, trio.current_time() + 5)
     alarms.set(never, trio.current_time() + 5)
@@ -57,7 +57,7 @@ async def test_cleared_timer_does_not_fire(
 async def test_timer_may_clear_simultaneous_one(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    alarms = Alarms()
+    alarms = Timers()
     second = Bell(alarms)
     first = Bell(alarms, second)
     due = trio.current_time() + 5
@@ -68,7 +68,7 @@ async def test_timer_may_clear_simultaneous_one(
 
 
 async def test_task_ends_and_restarts_with_timers() -> None:
-    alarms = Alarms()
+    alarms = Timers()
     bell = Bell(alarms)
     before = trio.lowlevel.current_statistics().tasks_living
     for _ in range(3):
@@ -83,7 +83,7 @@ async def test_task_ends_and_restarts_with_timers() -> None:
 async def test_timer_set_at_the_end_fires(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    alarms = Alarms()
+    alarms = Timers()
     first, second = Bell(alarms), Bell(alarms)
     alarms.set(first, trio.current_time() + 10)
     await trio.testing.wait_all_tasks_blocked()

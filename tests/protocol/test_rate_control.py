@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.protocol.rate_control import Pace, Ticket
+from agent_actors.protocol.rate_control import RateController, Ticket
 
 
-def refused(pace: Pace, *, now: float = 0.0, pause: float = 0.0, live: int = 0) -> None:
+def refused(pace: RateController, *, now: float = 0.0, pause: float = 0.0, live: int = 0) -> None:
     ticket = pace.begin(0)
     pace.refused(ticket, now, pause=pause, live=live)
     pace.ended(ticket)
 
 
-def answered(pace: Pace, count: int) -> None:
+def answered(pace: RateController, count: int) -> None:
     for _ in range(count):
         pace.answered(pace.begin(0))
 
 
-def admitted(pace: Pace, *, now: float = 0.0, live: int = 0) -> list[Ticket]:
+def admitted(pace: RateController, *, now: float = 0.0, live: int = 0) -> list[Ticket]:
     """Begin as many as may be unanswered at once."""
     tickets: list[Ticket] = []
     while pace.wait(now, live) == 0 and len(tickets) < 1000:
@@ -34,17 +34,17 @@ def admitted(pace: Pace, *, now: float = 0.0, live: int = 0) -> list[Ticket]:
 
 
 def test_unrefused_endpoint_is_not_slowed() -> None:
-    assert len(admitted(Pace(), live=10**6)) == 1000
+    assert len(admitted(RateController(), live=10**6)) == 1000
 
 
 def test_refusal_reduces_to_one_request() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace)
     assert len(admitted(pace)) == 1
 
 
 def test_response_widens_refusal_halves_window() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace)
     answered(pace, 40)
     wide = pace.statistics().window
@@ -57,7 +57,7 @@ def test_response_widens_refusal_halves_window() -> None:
 
 
 def test_refusals_from_before_cut_are_ignored() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace)
     answered(pace, 40)
     burst = [pace.begin(0) for _ in range(8)]
@@ -69,7 +69,7 @@ def test_refusals_from_before_cut_are_ignored() -> None:
 
 
 def test_retry_after_pauses_every_request() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace, now=10, pause=5)
     assert pace.wait(11, 0) == 4
     refused(pace, now=12, pause=1)  # a shorter pause does not end a longer one
@@ -79,7 +79,7 @@ def test_retry_after_pauses_every_request() -> None:
 
 
 def test_window_bounds_requests_under_way() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace, live=3)
     assert pace.wait(0, 3) == math.inf
     assert pace.wait(0, 2) == 0
@@ -90,7 +90,7 @@ def test_window_bounds_requests_under_way() -> None:
 
 
 def test_quiet_minute_resets_the_state() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace, now=100)
     assert len(admitted(pace, now=159)) == 1
     assert not pace.is_open
@@ -99,7 +99,7 @@ def test_quiet_minute_resets_the_state() -> None:
 
 
 def test_slow_endpoint_gets_spaced_requests() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace)
     refused(pace)
     assert pace.wait(0, 0) == 0
@@ -117,7 +117,7 @@ def test_slow_endpoint_gets_spaced_requests() -> None:
 
 
 def test_a_wide_window_is_none() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace)
     answered(pace, 64 * 64)
     assert pace.wait(0, 0) == 0
@@ -125,7 +125,7 @@ def test_a_wide_window_is_none() -> None:
 
 
 def test_unanswered_request_frees_its_place() -> None:
-    pace = Pace()
+    pace = RateController()
     refused(pace)
     ticket = pace.begin(0)
     assert pace.wait(0, 0) == math.inf
@@ -137,7 +137,7 @@ def test_unanswered_request_frees_its_place() -> None:
 
 @given(st.lists(st.sampled_from("barewx"), max_size=60), st.data())
 def test_idle_endpoint_always_admits_a_request(steps: list[str], data: st.DataObject) -> None:
-    pace = Pace()
+    pace = RateController()
     live: list[Ticket] = []
     now = 0.0
     for step in steps:
@@ -176,7 +176,7 @@ class _Endpoint:
         self.tokens = 20.0
         self.filled_at = 0.0
         self.streams = 0
-        self.pace = Pace()
+        self.pace = RateController()
         self.now = 0.0
         self.sent = self.live = 0
         self.line: deque[int] = deque()

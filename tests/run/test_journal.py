@@ -17,7 +17,7 @@ from agent_actors.testing import ScriptedModel, call, interleave
 from tests.run.helpers import SlowStore, check_records
 
 
-class Batches(SlowStore):
+class AppendBatches(SlowStore):
     """A slow store that remembers what was committed together, and may fail."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ async def test_appends_of_one_tick_are_one_commit(autojump_clock: MockClock) -> 
         await journal().append(note("b"))
         return "ok"
 
-    store = Batches()
+    store = AppendBatches()
     async with open_runtime(store=store) as runtime:
         await runtime.run("Go.", using(first, second), session_id="s")
     assert store.batches.count(["notification", "notification"]) == 1
@@ -78,7 +78,7 @@ async def test_append_returns_when_its_event_is_recorded(autojump_clock: MockClo
             recorded.append(sum(batch.count("notification") for batch in store.batches))
         return "ok"
 
-    store = Batches()
+    store = AppendBatches()
     async with open_runtime(store=store) as runtime:
         await runtime.run("Go.", using(busy), session_id="s")
     assert recorded == [2]
@@ -94,7 +94,7 @@ async def test_cancelled_append_is_recorded_with_the_run(autojump_clock: MockClo
             await journal().append(note("a"))
         return "ok"
 
-    store = Batches()
+    store = AppendBatches()
     async with open_runtime(store=store) as runtime:
         await runtime.run("Go.", using(give_up), session_id="s")
     assert ["notification", "tool.result"] in store.batches
@@ -108,7 +108,7 @@ async def test_failed_append_fails_its_caller(autojump_clock: MockClock) -> None
             await journal().append(note("a"))
         return "ok"
 
-    store = Batches()
+    store = AppendBatches()
     async with open_runtime(store=store) as runtime:
         with pytest.raises(SessionStoreError):
             await runtime.run("Go.", using(unlucky), session_id="s")
@@ -123,7 +123,7 @@ async def test_last_question_is_recorded_with_the_suspension(autojump_clock: Moc
         """Ask."""
         return "ok"
 
-    store = Batches()
+    store = AppendBatches()
     options = using(first, second).evolve(
         permissions=PermissionPolicy(ask=["first", "second"]), on_ask="suspend"
     )

@@ -18,7 +18,7 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions import UNFINISHED, SessionState, fold
-from agent_actors.sessions.rewind_index import Trail
+from agent_actors.sessions.rewind_index import RewindIndex
 from tests.sessions.test_state import SCOPE, answered, check, gave, numbered, records, said, use
 
 
@@ -127,7 +127,7 @@ def test_rewound_history_continues_from_target(
 
 
 def test_index_keeps_counted_records_in_order() -> None:
-    trail: Trail[str] = Trail()
+    trail: RewindIndex[str] = RewindIndex()
     assert trail.go_back(1, 0) == []
     trail.add(2, "a")
     trail.add(2, "b")

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from agent_actors.transport.connection import Closer, Connection, Listener
+from agent_actors.transport.connection import CloseReason, Connection, Listener
 from agent_actors.transport.errors import ConnectionLost, SendTimeout
 from agent_actors.transport.reactor import EpollReactor, Reactor
 from agent_actors.transport.response import ResponseHead, ResponseReader
@@ -31,7 +31,7 @@ class Pool:
     def on_idle(self, connection: Connection) -> None:
         self.told.append("idle")
 
-    def on_closed(self, connection: Connection, closer: Closer) -> None:
+    def on_closed(self, connection: Connection, closer: CloseReason) -> None:
         self.told.append(closer.value)
 
 
@@ -98,7 +98,7 @@ class Stage:
         self.connection.begin(listener, ResponseReader())
 
     async def close(self) -> None:
-        self.connection.close(Closer.SHUTDOWN)
+        self.connection.close(CloseReason.SHUTDOWN)
         await self.reactor.settled()
         self.sock.close()
         self.peer.close()
@@ -149,14 +149,14 @@ async def test_peer_gone_before_send_is_error(stage: Stage) -> None:
     with pytest.raises(ConnectionLost, match="Broken pipe"):
         await stage.connection.send(b"x")
     assert not stage.connection.sent_any
-    stage.connection.close(Closer.PEER)
+    stage.connection.close(CloseReason.PEER)
 
 
 async def test_stuck_peer_times_out(stage: Stage) -> None:
     stage.begin(Noting())
     with pytest.raises(SendTimeout):
         await stage.connection.send(bytes(MEGABYTE), stall=0.01)
-    stage.connection.close(Closer.CANCEL)
+    stage.connection.close(CloseReason.CANCEL)
 
 
 async def test_closing_ends_a_sending_that_waits(stage: Stage) -> None:
@@ -164,7 +164,7 @@ async def test_closing_ends_a_sending_that_waits(stage: Stage) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stage.connection.send, bytes(MEGABYTE))
         await trio.testing.wait_all_tasks_blocked()
-        stage.connection.close(Closer.SHUTDOWN)
+        stage.connection.close(CloseReason.SHUTDOWN)
     await stage.connection.send(b"nobody hears this")
     assert stage.pool.told == ["shutdown"]
 
@@ -179,7 +179,7 @@ async def test_closed_tls_depends_on_sent_bytes(secure: Stage) -> None:
     secure.tls.broken = True
     await secure.connection.send(b"c")
     assert secure.peer.recv(10) == b"b"
-    secure.connection.close(Closer.CANCEL)
+    secure.connection.close(CloseReason.CANCEL)
 
 
 # --- what TLS says of its own ---------------------------------------------------------------------
@@ -191,7 +191,7 @@ async def test_what_tls_says_goes_out_at_once(secure: Stage) -> None:
     secure.peer.send(b"!")
     await trio.testing.wait_all_tasks_blocked(0.001)
     assert secure.peer.recv(10) == b"update"
-    secure.connection.close(Closer.CANCEL)
+    secure.connection.close(CloseReason.CANCEL)
 
 
 async def test_tls_reply_follows_current_send(secure: Stage) -> None:
@@ -208,7 +208,7 @@ async def test_tls_reply_follows_current_send(secure: Stage) -> None:
             await trio.lowlevel.wait_readable(secure.peer)
             received += secure.peer.recv(1 << 16)
     assert received == b"x" * MEGABYTE + b"update"
-    secure.connection.close(Closer.CANCEL)
+    secure.connection.close(CloseReason.CANCEL)
 
 
 async def test_peer_ignoring_tls_reply_is_dropped(secure: Stage) -> None:
@@ -237,7 +237,7 @@ async def test_peer_gone_before_tls_reply(secure: Stage) -> None:
 async def test_tls_notice_keeps_connection_idle(secure: Stage) -> None:
     secure.peer.send(b"!")
     assert secure.connection.is_usable()
-    secure.connection.close(Closer.SHUTDOWN)
+    secure.connection.close(CloseReason.SHUTDOWN)
 
 
 async def test_end_after_tls_notice_is_seen(secure: Stage) -> None:
@@ -253,30 +253,30 @@ async def test_keep_alive_limits_idle_time(stage: Stage, seconds: float) -> None
     stage.connection.keep(seconds)
     await trio.sleep(0.01)
     assert stage.pool.told == (["expiry"] if seconds < 1 else [])
-    stage.connection.close(Closer.SHUTDOWN)
+    stage.connection.close(CloseReason.SHUTDOWN)
 
 
 # --- the listener's end ---------------------------------------------------------------------------
 
 
 async def test_release_is_idempotent(stage: Stage) -> None:
-    stage.connection.let_go()
+    stage.connection.detach_listener()
     assert stage.pool.told == []
     stage.begin(Noting())
     await stage.connection.send(b"x")
     stage.connection.sent()
-    stage.connection.let_go()
-    stage.connection.let_go()
+    stage.connection.detach_listener()
+    stage.connection.detach_listener()
     assert stage.pool.told == ["drain"]
-    stage.connection.close(Closer.SHUTDOWN)
-    stage.connection.let_go()
-    stage.connection.close(Closer.SHUTDOWN)
+    stage.connection.close(CloseReason.SHUTDOWN)
+    stage.connection.detach_listener()
+    stage.connection.close(CloseReason.SHUTDOWN)
     assert stage.pool.told == ["drain", "shutdown"]
 
 
 async def test_release_before_full_request_closes(stage: Stage) -> None:
     stage.begin(Noting())
-    stage.connection.let_go()
+    stage.connection.detach_listener()
     assert stage.pool.told == ["answer"]
 
 
@@ -285,7 +285,7 @@ async def test_a_spurious_call_reads_nothing(stage: Stage) -> None:
     stage.begin(listener)
     stage.connection.ready()
     assert (listener.body, listener.ends, stage.pool.told) == (b"", [], [])
-    stage.connection.close(Closer.SHUTDOWN)
+    stage.connection.close(CloseReason.SHUTDOWN)
 
 
 async def test_full_listener_pauses_reading(stage: Stage) -> None:
@@ -304,7 +304,7 @@ async def test_full_listener_pauses_reading(stage: Stage) -> None:
     stage.connection.resume()
     await trio.testing.wait_all_tasks_blocked(0.001)
     assert (listener.body, listener.ends, stage.pool.told) == (b"abcd", [None], ["idle"])
-    stage.connection.close(Closer.SHUTDOWN)
+    stage.connection.close(CloseReason.SHUTDOWN)
     stage.connection.resume()
 
 

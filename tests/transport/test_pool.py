@@ -10,7 +10,7 @@ import trio.testing
 
 from agent_actors.transport import engine as engine_room
 from agent_actors.transport.connect import Origin, dial
-from agent_actors.transport.connection import Closer, Connection
+from agent_actors.transport.connection import CloseReason, Connection
 from agent_actors.transport.engine import Engine, EngineLimits
 from agent_actors.transport.errors import ConnectFailed, ConnectionLost, ConnectTimeout
 from agent_actors.transport.pool import Pool, PoolCounts, PoolLimits
@@ -120,7 +120,7 @@ async def test_few_draining_connections_are_examined(monkeypatch: pytest.MonkeyP
     assert many.take_idle() is drained[0]
     assert looks == 0
     for connection in drained:
-        connection.close(Closer.SHUTDOWN)
+        connection.close(CloseReason.SHUTDOWN)
     for pair in pairs:
         pair[1].close()
     await reactor.settled()
@@ -202,7 +202,7 @@ async def test_stuck_fresh_connection_is_error(
         passage.abandon()
         passage.abandon()
         await engine.aclose()
-        assert engine.counts.closed[Closer.PEER] == 1
+        assert engine.counts.closed[CloseReason.PEER] == 1
 
 
 async def test_origins_that_nobody_uses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

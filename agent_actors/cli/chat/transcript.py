@@ -12,7 +12,7 @@ from agent_actors.domain.blocks import ToolResultBlock
 from agent_actors.domain.events import SessionRewind, UserMessage
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.sessions import SessionState
-from agent_actors.sessions.rewind_index import Trail
+from agent_actors.sessions.rewind_index import RewindIndex
 
 # Lines of a tool's result in a history.
 _RESULT_LINES: Final = 3
@@ -41,7 +41,7 @@ def read_transcript(lines: Iterable[bytes]) -> SessionTranscript:
         EventError: A line is not an event.
     """
     state = SessionState()
-    trail: Trail[UserMessage] = Trail()
+    trail: RewindIndex[UserMessage] = RewindIndex()
     for line in lines:
         event = loads_event(line)
         state.apply(event)

@@ -31,7 +31,7 @@ from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEv
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import BoundHook, HookChain
-from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.exceptions import find_exit_request
 from agent_actors.kernel.interrupts import (
     TakeInterrupt,
     await_unprotected,
@@ -400,7 +400,7 @@ class HookOnion:
         rest = self._take_interrupt(error)
         if rest is None:
             return HookError("was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
-        return stop_in(rest) or HookError(
+        return find_exit_request(rest) or HookError(
             f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase
         )
 

@@ -20,7 +20,7 @@ from agent_actors.domain.events import EventBuilder, Notification, UserQuestion
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, HookError
-from agent_actors.kernel.exceptions import stop_in
+from agent_actors.kernel.exceptions import find_exit_request
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.permissions import (
     Ask,
@@ -202,7 +202,7 @@ class PermissionPrompter:
             raise
         except BaseException as error:
             rest = self._context.services.take_interrupt(error)
-            stop = None if rest is None else stop_in(rest)
+            stop = None if rest is None else find_exit_request(rest)
             if stop is not None:
                 raise stop from None
             why = (

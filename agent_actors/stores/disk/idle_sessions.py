@@ -14,7 +14,7 @@ import attrs
 
 
 @attrs.define(eq=False)
-class KeptSessions:
+class IdleSessions:
     """The idle sessions that this instance of the store holds.
 
     Args:

@@ -26,7 +26,7 @@ from agent_actors.domain.session import (
 from agent_actors.errors import ConfigError, SessionStoreError
 from agent_actors.sessions.alignment import Damage
 from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared
-from agent_actors.stores.disk.idle_sessions import KeptSessions
+from agent_actors.stores.disk.idle_sessions import IdleSessions
 from agent_actors.stores.disk.listing import Query, asked
 from agent_actors.stores.disk.thread import StoreThread
 
@@ -161,7 +161,7 @@ class DiskStore:
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
         # Sessions to release, and True if the thread checks them periodically.
-        self._kept = KeptSessions()
+        self._kept = IdleSessions()
         self._looks = False
 
     async def open(self) -> int:

@@ -20,7 +20,7 @@ import trio
 from agent_actors.abc import ConnectionStatistics
 from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.transport.backends.native import connection_statistics
-from agent_actors.transport.engine import Engine, EngineLimits, Passage
+from agent_actors.transport.engine import Engine, EngineLimits, PooledRequest
 from agent_actors.transport.errors import (
     BadRequest,
     BadResponse,
@@ -157,7 +157,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
 
     async def _admitted(
         self, wire: WireRequest, request: httpx.Request, timeouts: Mapping[str, float]
-    ) -> Passage:
+    ) -> PooledRequest:
         passage = await self._engine.admit(wire.origin, patience=timeouts.get("pool", math.inf))
         if passage is None:
             raise httpx.PoolTimeout("no connection became free in time", request=request)
@@ -165,7 +165,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
 
     async def _answered(
         self,
-        passage: Passage,
+        passage: PooledRequest,
         wire: WireRequest,
         content: "bytes | _Upload",
         request: httpx.Request,
@@ -202,7 +202,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
 class _Answer(httpx.AsyncByteStream):
     """The listener of one request, and the stream of its response's body."""
 
-    def __init__(self, passage: Passage, request: httpx.Request, read_timeout: float) -> None:
+    def __init__(self, passage: PooledRequest, request: httpx.Request, read_timeout: float) -> None:
         self._passage = passage
         self._request = request
         self._read_timeout = read_timeout

@@ -23,9 +23,9 @@ from agent_actors.errors import (
     ProviderError,
     ProviderProtocolError,
 )
-from agent_actors.transport.connection import Closer
+from agent_actors.transport.connection import CloseReason
 from agent_actors.transport.content_encoding import unpacker
-from agent_actors.transport.engine import Engine, EngineLimits, Passage
+from agent_actors.transport.engine import Engine, EngineLimits, PooledRequest
 from agent_actors.transport.errors import (
     BadContent,
     BadRequest,
@@ -150,7 +150,7 @@ class _Answer:
         "ended",
     )
 
-    def __init__(self, sink: ByteSink, passage: Passage, task: trio.lowlevel.Task) -> None:
+    def __init__(self, sink: ByteSink, passage: PooledRequest, task: trio.lowlevel.Task) -> None:
         self.ended = False
         self._sink = sink
         self._passage = passage
@@ -232,7 +232,7 @@ class _Answer:
         connection = self._passage.connection
         assert connection is not None
         if self._sink.done:
-            connection.let_go()
+            connection.detach_listener()
             self.on_end(None)
         elif self._sink.full:
             self._paused = True
@@ -258,12 +258,12 @@ def connection_statistics(counts: PoolCounts, waiting: int) -> ConnectionStatist
         waiting=waiting,
         opened=counts.opened,
         reused=counts.reused,
-        closed_by_peer=closed[Closer.PEER],
-        closed_by_answer=closed[Closer.ANSWER],
-        closed_by_fault=closed[Closer.FAULT],
-        closed_by_cancel=closed[Closer.CANCEL],
-        closed_by_expiry=closed[Closer.EXPIRY],
-        closed_by_shutdown=closed[Closer.SHUTDOWN],
+        closed_by_peer=closed[CloseReason.PEER],
+        closed_by_answer=closed[CloseReason.ANSWER],
+        closed_by_fault=closed[CloseReason.FAULT],
+        closed_by_cancel=closed[CloseReason.CANCEL],
+        closed_by_expiry=closed[CloseReason.EXPIRY],
+        closed_by_shutdown=closed[CloseReason.SHUTDOWN],
     )
 
 

@@ -38,7 +38,7 @@ HELLO = sse(begin(), *text_block("Hel", "lo"), *end())
 SEARCH: JsonObject = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 
 
-class Turns(FakeExchange):
+class SharedExclusiveLock(FakeExchange):
     """An exchange that gives each request the next of these bodies."""
 
     def __init__(self, *bodies: bytes) -> None:
@@ -183,7 +183,7 @@ async def test_paused_response_is_continued() -> None:
     search = [start(1, SEARCH), arguments("{}", 1)]
     paused = sse(begin(), *text_block("I look."), *search, *end("pause_turn"))
     more = sse(begin("msg_2"), *text_block("Found."), *call_block("{}", index=1), *end("tool_use"))
-    exchange, sink = Turns(paused, more), CollectingSink.roomy()
+    exchange, sink = SharedExclusiveLock(paused, more), CollectingSink.roomy()
     answer = await model(exchange).stream(REQUEST, sink)
     said = (TextBlock("I look."), OpaqueBlock(SEARCH, "anthropic"))
     assert answer.blocks == (*said, TextBlock("Found."), ToolUseBlock("a", "find", {}, "{}"))
@@ -198,7 +198,7 @@ async def test_continuation_has_its_own_idempotency_key() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     whole = sse(begin(), *text_block("!"), *end())
     for key, wanted in (("key", ["key", "key-1", "key-2"]), ("", [None, None, None])):
-        exchange = Turns(paused, paused, whole)
+        exchange = SharedExclusiveLock(paused, paused, whole)
         answer = await model(exchange).complete(attrs.evolve(REQUEST, idempotency_key=key))
         assert answer.text == "..!"
         assert [asked.headers.get("idempotency-key") for asked in exchange.requests] == wanted
@@ -206,7 +206,7 @@ async def test_continuation_has_its_own_idempotency_key() -> None:
 
 async def test_continuations_are_bounded() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
-    exchange = Turns(*[paused] * 9)
+    exchange = SharedExclusiveLock(*[paused] * 9)
     asked = AnthropicMessages(exchange=exchange, max_continuations=2)
     answer = await asked.complete(REQUEST)
     assert (answer.text, answer.finish_reason) == ("...", "unknown")
@@ -214,7 +214,7 @@ async def test_continuations_are_bounded() -> None:
 
 
 async def test_pause_with_tool_calls_awaits_results() -> None:
-    exchange = Turns(sse(begin(), *call_block("{}"), *end("pause_turn")))
+    exchange = SharedExclusiveLock(sse(begin(), *call_block("{}"), *end("pause_turn")))
     answer = await model(exchange).complete(REQUEST)
     assert [block.type for block in answer.blocks] == ["tool_use"]
 
@@ -223,7 +223,7 @@ async def test_a_failure_while_going_on_is_raised() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(ProviderInBandError, match="Overloaded"):
-        await model(Turns(paused, sse(busy))).complete(REQUEST)
+        await model(SharedExclusiveLock(paused, sse(busy))).complete(REQUEST)
 
 
 # --- counting -------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, Tool, open_runtime, tool
-from agent_actors.actors.run_tree import HeldSlots, RunNode
+from agent_actors.actors.run_tree import CallSlots, RunNode
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import RunDeadlineExceeded
 from agent_actors.hooks import PreToolUseEvent
-from agent_actors.kernel.pausable_deadline import Home, Standstill
+from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
 from agent_actors.permissions import PermissionPolicy, PermissionRequest
 from agent_actors.testing import ScriptedModel, call
 from tests.run.hooks.helpers import USE, agent, results
@@ -201,8 +201,8 @@ async def test_sibling_calls_keep_their_deadlines(
 async def test_other_trio_run_is_paused_there() -> None:
     now = trio.current_time()
     scope, call_scope = trio.CancelScope(deadline=now + 1000), trio.CancelScope(deadline=now + 500)
-    parent, held = RunNode("s", "r", None), HeldSlots("c")
-    parent.home = home = Home(Standstill(scope))
+    parent, held = RunNode("s", "r", None), CallSlots("c")
+    parent.home = home = Home(PausableDeadline(scope))
     held.scope = call_scope
     seen: list[tuple[float, float]] = []
 
@@ -213,8 +213,8 @@ async def test_other_trio_run_is_paused_there() -> None:
 
     async def over_there() -> None:
         child = RunNode("t", "q", None, parent, held)
-        child.home = Home(Standstill(trio.CancelScope()))
-        child.stand_still()
+        child.home = Home(PausableDeadline(trio.CancelScope()))
+        child.pause_deadlines()
         home.tell(lambda: tokens.append(trio.lowlevel.current_trio_token()))
         # It comes after what was told before.
         await trio.to_thread.run_sync(
@@ -235,21 +235,21 @@ async def test_other_trio_run_is_paused_there() -> None:
 def test_ended_trio_run_is_ignored() -> None:
     async def make() -> RunNode:
         node = RunNode("s", "r", None)
-        node.home = Home(Standstill(trio.CancelScope()))
+        node.home = Home(PausableDeadline(trio.CancelScope()))
         return node
 
     parent = trio.run(make)
 
     async def later() -> None:
-        child = RunNode("t", "q", None, parent, HeldSlots("c"))
-        child.stand_still()
+        child = RunNode("t", "q", None, parent, CallSlots("c"))
+        child.pause_deadlines()
         child.go_on()
 
     trio.run(later)
 
 
 async def test_call_without_deadline_can_be_paused() -> None:
-    held = HeldSlots("c")
-    held.stand_still()
+    held = CallSlots("c")
+    held.pause_deadlines()
     held.go_on()
     assert held.scope is None

@@ -42,7 +42,7 @@ ANY_FILE = cast("Callable[..., object]", FileChanged)
 ANY_NOTE = cast("Callable[..., object]", Notification)
 
 
-class Batches(MemoryStore):
+class AppendBatches(MemoryStore):
     """A store that remembers which records were committed together."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class Batches(MemoryStore):
         return batch
 
 
-async def run(options: AgentOptions) -> tuple[Batches, Sequence[AnyEvent]]:
-    store = Batches()
+async def run(options: AgentOptions) -> tuple[AppendBatches, Sequence[AnyEvent]]:
+    store = AppendBatches()
     async with open_runtime(store=store) as runtime:
         await runtime.run("Go.", options, session_id="s")
     records = await store.load("s")
@@ -113,7 +113,7 @@ async def test_cancelled_call_keeps_its_events() -> None:
         recorded.set()
         await trio.sleep_forever()
 
-    recorded, store = trio.Event(), Batches()
+    recorded, store = trio.Event(), AppendBatches()
     async with open_runtime(store=store) as runtime, trio.open_nursery() as nursery:
         nursery.start_soon(partial(runtime.run, "Go.", using(edit), session_id="s"))
         await recorded.wait()
@@ -221,7 +221,7 @@ async def test_hook_records_with_a_clients_result() -> None:
     async def after(event: PostToolUseEvent, ctx: HookContext) -> None:
         ctx.record(FILE)
 
-    store = Batches()
+    store = AppendBatches()
     options = attrs.evolve(agent(*USE, hooks={"after_tool": after}), auto_execute_tools=False)
     async with open_runtime(store=store) as runtime, Client(options, runtime=runtime) as client:
         await client.query("Go.")

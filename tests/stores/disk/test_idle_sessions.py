@@ -1,11 +1,11 @@
 """Sessions that are kept for a while."""
 
-from agent_actors.stores.disk.idle_sessions import KeptSessions
+from agent_actors.stores.disk.idle_sessions import IdleSessions
 
 
 def test_session_is_reused_or_released() -> None:
     now = [0.0]
-    kept = KeptSessions(lambda: now[0])
+    kept = IdleSessions(lambda: now[0])
     assert not kept
     kept.add("a")
     now[0] = 1.0
@@ -27,7 +27,7 @@ def test_session_is_reused_or_released() -> None:
 
 def test_released_session_is_kept_again() -> None:
     now = [0.0]
-    kept = KeptSessions(lambda: now[0])
+    kept = IdleSessions(lambda: now[0])
     kept.add("a")
     now[0] = 5.0
     kept.add("a")
