@@ -13,10 +13,9 @@ import attrs
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelCompleted, ModelDelta, ModelRequest
-from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
+from agent_actors.domain.session import Damage, JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import SessionError
-from agent_actors.sessions.alignment import Damage
 
 
 class ModelSink(Protocol):

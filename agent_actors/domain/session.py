@@ -119,3 +119,26 @@ class SessionSnapshot:
     questions: tuple[str, ...]
     external_calls: tuple[ToolUseBlock, ...] = ()
     unreadable: tuple[UnreadableEvent, ...] = ()
+
+
+@attrs.frozen
+class Damage:
+    """A problem in the stored log of a session.
+
+    Attributes:
+        reason: A description of the problem.
+        seq: The affected record, or the first of several; 0 for the metadata of the session.
+        offset: The position of the damaged bytes, counted from the start of the log file. None if
+            the store has no file per session, or if no bytes are affected.
+        lost: The number of records that are missing completely. If there are any, reading the
+            session fails.
+    """
+
+    reason: str
+    seq: int
+    offset: int | None = None
+    lost: int = 0
+
+    def __str__(self) -> str:
+        where = "" if self.offset is None else f" (at byte {self.offset})"
+        return f"record {self.seq}{where}: {self.reason}" if self.seq else self.reason

@@ -16,6 +16,7 @@ import msgspec
 
 from agent_actors.codec.events import encode_event, read_event
 from agent_actors.domain.events import AnyEvent, UnreadableEvent
+from agent_actors.domain.session import Damage
 
 # The minimum size of a record in bytes. A line with a number beyond the capacity of the log is
 # damaged, unless a neighboring line agrees with it. `_MOST_LOST` bounds the number in that case: no
@@ -29,29 +30,6 @@ class _Numbered(msgspec.Struct):
 
 
 _NUMBERED: Final = msgspec.json.Decoder(_Numbered).decode
-
-
-@attrs.frozen
-class Damage:
-    """A problem in the stored log of a session.
-
-    Attributes:
-        reason: A description of the problem.
-        seq: The affected record, or the first of several; 0 for the metadata of the session.
-        offset: The position of the damaged bytes, counted from the start of the log file. None if
-            the store has no file per session, or if no bytes are affected.
-        lost: The number of records that are missing completely. If there are any, reading the
-            session fails.
-    """
-
-    reason: str
-    seq: int
-    offset: int | None = None
-    lost: int = 0
-
-    def __str__(self) -> str:
-        where = "" if self.offset is None else f" (at byte {self.offset})"
-        return f"record {self.seq}{where}: {self.reason}" if self.seq else self.reason
 
 
 @attrs.frozen

@@ -24,9 +24,9 @@ import attrs
 from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.session import SessionInfo, SessionPage, find_session_id_error
+from agent_actors.domain.session import Damage, SessionInfo, SessionPage, find_session_id_error
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.sessions.alignment import Alignment, Damage, aligned
+from agent_actors.sessions.alignment import Alignment, aligned
 from agent_actors.stores._jsonl_ends import LogEnd, end_of
 from agent_actors.stores._jsonl_meta import (
     EVENTS,

@@ -23,9 +23,8 @@ import msgspec
 from agent_actors.abc import AppendOutcome, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject
-from agent_actors.domain.session import SessionInfo, SessionPage
+from agent_actors.domain.session import Damage, SessionInfo, SessionPage
 from agent_actors.errors import SessionError, SessionStoreError
-from agent_actors.sessions.alignment import Damage
 from agent_actors.stores._sqlite_listing import (
     INFO,
     ROWS_AT_ONCE,

@@ -13,7 +13,8 @@ from typing import Final, cast
 
 import attrs
 
-from agent_actors.sessions.alignment import Alignment, Damage, aligned
+from agent_actors.domain.session import Damage
+from agent_actors.sessions.alignment import Alignment, aligned
 from agent_actors.stores._sqlite_listing import insert
 from agent_actors.stores.disk.file_names import directory_name
 from agent_actors.stores.disk.safe_files import write_all

@@ -37,8 +37,7 @@ from agent_actors.domain.events import (
     UserQuestion,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.session import SessionInfo, SessionPage, SessionSnapshot
-from agent_actors.sessions.alignment import Damage
+from agent_actors.domain.session import Damage, SessionInfo, SessionPage, SessionSnapshot
 
 # Maximum number of characters of a record's content in a line.
 _SHOWN: Final = 100

@@ -35,6 +35,7 @@ from agent_actors.domain.session import (
     FORKED_FROM,
     PARENT_CALL,
     PARENT_SESSION,
+    Damage,
     JsonScalar,
     SessionInfo,
     SessionOrder,
@@ -46,7 +47,6 @@ from agent_actors.runtime.open_state import OpenState
 from agent_actors.runtime.sessions.reader import RECORDS_PER_TICK, SessionReader
 from agent_actors.runtime.sessions.transaction import SessionTransactions
 from agent_actors.sessions import SessionState
-from agent_actors.sessions.alignment import Damage
 from agent_actors.sessions.integrity import faults_of
 from agent_actors.sessions.records import as_records, recordable, replacing
 

@@ -17,6 +17,7 @@ from agent_actors.abc import AppendOutcome, LogAppend, LogRepair
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import (
+    Damage,
     JsonScalar,
     SessionInfo,
     SessionOrder,
@@ -24,7 +25,6 @@ from agent_actors.domain.session import (
     find_session_id_error,
 )
 from agent_actors.errors import ConfigError, SessionStoreError
-from agent_actors.sessions.alignment import Damage
 from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared
 from agent_actors.stores.disk.idle_sessions import IdleSessions
 from agent_actors.stores.disk.listing import Query, asked
