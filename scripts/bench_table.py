@@ -42,7 +42,7 @@ ALONE: Final = (
         "an idle session, in addition to its records",
     ),
     ("making", "an options object", "creating an options object"),
-    ("making", "a session", "making a session"),
+    ("making", "a session", "creating a session"),
     ("cancel", OURS, "from the cancel of 1,000 streams until all have ended"),
     ("history_byte", OURS, "additional CPU per byte sent, 2,000 messages compared with 20"),
     ("codecs", "SSE", "SSE"),

@@ -85,7 +85,8 @@ PAGES: Final = (
             "run_sync",
             "Client",
             "ClientMessages",
-            "AssistantMessage",
+            "QueryMessage",
+            "StreamBlock",
             "FaceBlock",
             "AnswerRestarted",
         ),
@@ -129,9 +130,9 @@ PAGES: Final = (
     ApiPage(
         "sessions",
         "Sessions",
-        "Read, change and administer sessions: `runtime.sessions` is a `Sessions`.",
+        "Read, change and administer sessions: `runtime.sessions` is a `SessionAPI`.",
         names=(
-            "agent_actors.runtime.sessions.admin.Sessions",
+            "agent_actors.runtime.sessions.api.SessionAPI",
             *_of_root("SessionInfo", "SessionPage", "SessionSnapshot"),
         ),
     ),
@@ -149,7 +150,9 @@ PAGES: Final = (
             "agent_actors.abc.SessionStore",
             "agent_actors.abc.InstantStore",
             "agent_actors.abc.SharedStore",
+            "agent_actors.abc.RepairableStore",
             "agent_actors.abc.LogAppend",
+            "agent_actors.abc.LogRepair",
         ),
     ),
     ApiPage(
@@ -181,7 +184,7 @@ PAGES: Final = (
 """The pages of the API reference, in their order. A name is listed once."""
 
 # Their methods come from base classes that have no entry of their own.
-_WITH_INHERITED: Final = frozenset({"Runtime", "Sessions", "SqliteStore", "JsonlStore"})
+_WITH_INHERITED: Final = frozenset({"Runtime", "SqliteStore", "JsonlStore"})
 
 _OF_A_FILE: Final = re.compile(
     r"^<!-- (docs/examples/\w+\.py)(?:: excerpt)? -->\n( *```python)$", re.MULTILINE
@@ -291,8 +294,6 @@ def index_page() -> str:
     """Return the page that lists the names of `agent_actors` itself, with links."""
     entries = [name for page in PAGES for name in names_of(page)]
     where = {name.rpartition(".")[2]: name for name in entries}
-    # The package and `agent_actors.events` both have an `AssistantMessage`.
-    where |= {name.rpartition(".")[2]: name for name in entries if name.count(".") == 1}
     names = public_names(_tree(PACKAGE))
     parts = [
         f"# Names in {PACKAGE}",

@@ -35,7 +35,8 @@ async def test_session_continues_after_kill(kind: str, tmp_path: Path) -> None:
     path = place(kind, tmp_path)
     script = [reply(say("One.")), reply(say("Two "), hang()), reply(say("Three."))]
     on = ("--session", "s1", "--store", str(path))
-    with trio.fail_after(PATIENCE):
+    # Four programs run, and each start is slow on a loaded machine.
+    with trio.fail_after(4 * PATIENCE):
         async with ScriptedEndpoint(script) as endpoint:
             first = await agent_actors("run", "First?", *at(endpoint), *on)
             assert (first.status, first.out) == (0, "One.\n")

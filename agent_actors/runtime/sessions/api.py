@@ -51,7 +51,6 @@ from agent_actors.sessions.integrity import faults_of
 from agent_actors.sessions.records import as_records, recordable, replacing
 
 _SECONDS_PER_DAY: Final = 86_400.0
-# The events that a caller may record; all other types are for runs to record.
 
 
 class SessionAPI:
