@@ -304,3 +304,13 @@ TOOL_CALL = '{{"name":"find","arguments":{}}}'
 def as_json(value: dict[str, str]) -> str:
     inside = ",".join(f'"{key}":"{text}"' for key, text in value.items())
     return f"{{{inside}}}"
+
+
+def test_damaged_open_call_is_not_executed() -> None:
+    assembler = Assembler(text_calls=TagCalls([FIND]))
+    assembler.feed(TextDelta('<tool_call>{"name": "find", "arguments": {"n": 1'))
+    assembler.damage()
+    assembler.feed(TextDelta("}}</tool_call>"))
+    assembler.flush()
+    (block,) = assembler.finish().blocks
+    assert isinstance(block, ToolUseError)
