@@ -193,7 +193,10 @@ def test_deepest_event_is_written_and_read() -> None:
     for event in (UnknownEvent(raw), UnknownEvent({**raw, "y": "\ud800"})):
         assert loads_event(dumps_event(event)).type == "future"
         assert len(loads_events([encode_event(event)])) == 1
-    for deeper in (DEEPEST, json.loads("[" * 700 + "]" * 700)):
+    past_stack: list[Any] = []  # deeper than the encoder's own limit
+    for _ in range(100_000):
+        past_stack = [past_stack]
+    for deeper in (DEEPEST, json.loads("[" * 700 + "]" * 700), past_stack):
         for more in ("", "\ud800"):
             with pytest.raises(InvalidEventError, match="at most 256 nested levels"):
                 encode_event(UnknownEvent({**raw, "x": deeper, "y": more}))
@@ -271,3 +274,10 @@ def test_old_suspended_run_is_read() -> None:
     old = text.replace(',"external_calls":{}', "")
     assert old != text
     assert loads_event(old) == RunSuspended(SCOPE, "e", 1.0, ("q",))
+
+
+@pytest.mark.parametrize("raw", ["%", "Zg=", 1])
+def test_malformed_unreadable_event_is_refused(raw: object) -> None:
+    line = {"type": UnreadableEvent.type, "session_id": "s", "seq": 1, "reason": "r", "raw": raw}
+    with pytest.raises(InvalidEventError, match=f"{UnreadableEvent.type} event: "):
+        loads_event(json.dumps(line))

@@ -1,6 +1,7 @@
 """A conversation handed out as dicts, and taken back: what was not touched stays what it was."""
 
 import copy
+import json
 from typing import Any, cast
 
 import pytest
@@ -82,3 +83,10 @@ def test_any_subset_of_messages_round_trips(data: st.DataObject) -> None:
     rewritten = messages_rewritten(Messages(talk), handed_out(Messages(chosen)))
     assert [message.content for message in rewritten] == [message.content for message in chosen]
     assert all(message in talk for message in rewritten)
+
+
+def test_too_deep_dict_is_never_unchanged() -> None:
+    dicts = handed_out(TALK)
+    dicts[0]["extra"] = json.loads("[" * 200 + "]" * 200)
+    with pytest.raises(MessageError, match="message 0: expected at most 110 levels"):
+        messages_rewritten(TALK, dicts)

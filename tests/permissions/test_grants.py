@@ -19,6 +19,7 @@ from agent_actors.permissions import (
     PermissionPolicy,
     Remember,
 )
+from agent_actors.permissions.grants import GrantStore
 from agent_actors.tools import Tool
 from tests.permissions.support import BASH, CWD, EDIT, HERE, LOOSE, call
 
@@ -266,3 +267,12 @@ def test_arguments_are_the_same_whatever_their_order(
     assert situation.find(made, {**other, "c": 1}) is None
     assert situation.find(made, {**other, "a": True}) is None
     assert situation.find(EDIT, other) is None
+
+
+def test_store_drops_grants_of_session() -> None:
+    store = GrantStore(lambda: 0.0)
+    store.forget("s1")
+    situation = DecisionContext(CWD, "s1", store.grants)
+    store.grants = situation.approve(PUSH, BASH, Remember("session"))
+    store.forget("s1")
+    assert not store.grants

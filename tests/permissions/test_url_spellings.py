@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.json import JsonObject
 from agent_actors.permissions import Allow, Ask, Deny, PermissionPolicy, Rule
-from agent_actors.permissions.url_readings import LONGEST_URL, readings
+from agent_actors.permissions.url_readings import LONGEST_URL, host_names, readings, rest_forms
 from agent_actors.tools import Tool
 from tests.permissions.support import BASH, FETCH, HERE, LOOSE, NOTE, READ, SEND, call
 
@@ -333,3 +333,17 @@ def test_no_unreadable_url_is_allowed(text: str, kind: str, pattern: str) -> Non
         assert not isinstance(policy.decide(call(FETCH, url=text), FETCH, HERE), Allow)
         assert not Rule.parse("Fetch(domain:*)").permits(FETCH, {"url": text}, HERE.cwd)
         assert not Rule.parse("Fetch(*://*/*)").permits(FETCH, {"url": text}, HERE.cwd)
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [("/a/./b", "/a/b"), ("/a/b/..", "/a/"), ("/../a", "/a"), ("/a/.", "/a/")],
+)
+def test_path_forms_include_resolved_dot_segments(path: str, form: str) -> None:
+    forms = rest_forms(path)
+    assert forms is not None
+    assert {path, form} <= forms
+
+
+def test_host_outside_ascii_names_itself() -> None:
+    assert host_names("b\xfccher.example") == {"b\xfccher.example"}

@@ -191,3 +191,17 @@ def test_interrupt_during_check_ends_run() -> None:
 
 def test_without_an_output_nothing_is_looked_at() -> None:
     play(TurnMachine(25), GO, STARTED, answer("{}"), ["append answer", "finish completed"])
+
+
+def test_damaged_answer_is_requested_again() -> None:
+    play(
+        machine(),
+        GO,
+        STARTED,
+        attrs.evolve(answer("{}"), damaged_lines=1),
+        [
+            "append answer",
+            "append user:a part of your answer was lost on the way; send all of it again",
+            "model 2",
+        ],
+    )

@@ -10,6 +10,7 @@ import pytest
 
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
+from agent_actors.schema.validate import compile_schema
 from agent_actors.tools import Tool
 
 CITY: JsonObject = {
@@ -234,3 +235,9 @@ def test_catastrophic_pattern_ends() -> None:
 
 def test_unencodable_key_is_refused() -> None:
     assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("not valid JSON")
+
+
+def test_schema_outside_json_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "object", "default": object()}
+    with pytest.raises(SchemaError, match="invalid schema: Unsupported type"):
+        compile_schema(schema, tool="find")

@@ -173,3 +173,12 @@ def test_result_is_independent_of_splits(text: str, size: int) -> None:
         said = [delta.text for delta in shown if isinstance(delta, kind)]
         in_bits = [delta.text for delta in shown_in_pieces if isinstance(delta, kind)]
         assert "".join(in_bits) == "".join(said)
+
+
+def test_damage_turns_open_header_into_text() -> None:
+    assembler = Assembler(text_calls=HarmonyCalls())
+    assembler.feed(TextDelta("<|channel|>commentary to=functions.fi"))
+    assembler.damage()
+    assembler.feed(TextDelta(f"nd<|message|>{ARGUMENTS}<|call|>"))
+    assembler.flush()
+    assert all(not isinstance(block, ToolUseBlock) for block in assembler.finish().blocks)

@@ -304,3 +304,24 @@ TOOL_CALL = '{{"name":"find","arguments":{}}}'
 def as_json(value: dict[str, str]) -> str:
     inside = ",".join(f'"{key}":"{text}"' for key, text in value.items())
     return f"{{{inside}}}"
+
+
+def test_damaged_open_call_is_not_executed() -> None:
+    assembler = Assembler(text_calls=TagCalls([FIND]))
+    assembler.feed(TextDelta('<tool_call>{"name": "find", "arguments": {"n": 1'))
+    assembler.damage()
+    assembler.feed(TextDelta("}}</tool_call>"))
+    assembler.flush()
+    (block,) = assembler.finish().blocks
+    assert isinstance(block, ToolUseError)
+
+
+def test_too_deep_parameter_stays_text() -> None:
+    deep = "[" * 100 + "]" * 100
+    assembler = Assembler(text_calls=TagCalls([FIND]))
+    text = f"<function=find><parameter=list>{deep}</parameter></function>"
+    assembler.feed(TextDelta(f"<tool_call>{text}</tool_call>"))
+    assembler.flush()
+    (block,) = assembler.finish().blocks
+    assert isinstance(block, ToolUseBlock)
+    assert block.input == {"list": deep}
