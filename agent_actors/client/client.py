@@ -1,11 +1,11 @@
 # size: one public object; most lines are docstrings of its methods
 """Client: a conversation with an agent, one turn at a time.
 
-A turn is a run of a runtime, read as blocks. The session holds the history and the open tool calls;
-the client holds its current turn, and a conversation that was assigned and is not recorded yet. No
+A turn is a run of a runtime, read as blocks. The session holds the history and the open tool calls.
+The client holds its current turn, and an assigned conversation that is not recorded yet. No
 task of a client is alive between turns.
 
-A client is for one task at a time: other tasks get a `ClientError`. Only `interrupt` and
+Only one task at a time may use a client; other tasks get a `ClientError`. Only `interrupt` and
 `add_tool_result` may be called from any task.
 """
 
@@ -140,11 +140,11 @@ class Client:
         self._turn: _Turn | None = None
         self._last: SessionView = _NEW
         self._result: RunResult | None = None
-        # How many turns were begun and read.
+        # The numbers of turns that were begun and that were read.
         self._begun = self._read = 0
         # The last run of this client.
         self._run: RunContext | None = None
-        # The method that a task is in; empty: none.
+        # The method that a task is executing; empty: none.
         self._inside = ""
         # The calls whose results are being added.
         self._adding: set[str] = set()
@@ -168,7 +168,8 @@ class Client:
     def history(self) -> list[MessageDict]:
         """The conversation in the format of OpenAI chat completions; a copy.
 
-        It is always valid: an open call has a synthetic result. The system prompt of the options is
+        The conversation is always valid: every open call has a synthetic result. The system prompt
+        of the options is
         not included.
         """
         system = () if self._system_message is None else (self._system_message,)
@@ -190,7 +191,8 @@ class Client:
     @message_history.setter
     def message_history(self, messages: Iterable[Mapping[str, object]]) -> None:
         self._check_between_turns("assigning a history")
-        # Unchanged messages keep what dicts cannot hold, such as signatures of thinking blocks.
+        # Unchanged messages keep data that dicts cannot hold, such as signatures of thinking
+        # blocks.
         merged = messages_rewritten(self._view().messages, messages)
         system = merged[0] if merged and merged[0].role == "system" else None
         messages_only = merged if system is None else merged[1:]
@@ -199,7 +201,7 @@ class Client:
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that wait for `add_tool_result`, in order.
+        """The calls that wait for `add_tool_result`, in the model's order.
 
         Includes calls from before `resume`. Empty while a turn is under way.
         """
@@ -269,7 +271,8 @@ class Client:
         """Return the blocks of the turn that `query` or `continue_turn` began, as they stream.
 
         `TextBlock` and `ThinkingBlock` hold the new text; a `ToolUseBlock` is complete. A call that
-        is invalid, was denied or failed is a `ToolUseError`. If tools are executed automatically, a
+        is invalid, was denied or failed is yielded as a `ToolUseError`. If tools are executed
+        automatically, a
         `ToolResultBlock` follows each call.
 
         Raises:
@@ -293,7 +296,8 @@ class Client:
 
         Args:
             tool_call_id: The `id` of the `ToolUseBlock`.
-            content: Text, or any value that can be JSON, or a `ToolOutput`, which may contain more.
+            content: Text, any value that can be JSON, or a `ToolOutput`, which can also hold other
+                content.
             name: The name of the tool, as a check; None: no check.
             is_error: Whether the call failed.
 
@@ -325,8 +329,8 @@ class Client:
     async def interrupt(self) -> None:
         """End the current turn, from any task, and close open calls.
 
-        The messages so far are recorded, and the history is valid. Between turns only open calls
-        are closed.
+        The messages so far are recorded, and the history stays valid. Between turns, only open
+        calls are closed.
 
         Cancellation: the turn ends all the same.
         """
@@ -348,7 +352,7 @@ class Client:
         if self._session is not None:
             raise ClientError("a client can be entered only once; create a new one")
         if self._runtime is None:
-            # The only session is in use as long as the client is open.
+            # The session never expires: it is in use as long as the client is open.
             self._owned = open_runtime(session_ttl=math.inf)
             await self._owned.__aenter__()
         try:
@@ -484,7 +488,7 @@ class Client:
         return self._as_deferred(call)
 
     def _as_deferred(self, call: ToolUseBlock) -> ToolUseBlock:
-        # With the input that hooks rewrote, if the last turn of this client deferred the call.
+        # If the last turn of this client deferred the call, with the input as hooks rewrote it.
         return call if self._run is None else self._run.client_calls.get(call.id, call)
 
     # Checks, and the view of the session.

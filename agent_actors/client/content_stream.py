@@ -1,8 +1,9 @@
 """Converts the events of a run to the blocks that `Client` and `query()` yield. Pure.
 
-Text and thinking are yielded as they stream, tool calls when they are complete. If a response was
-not streamed, since a hook made it or the provider sent it at once, its text is yielded with the
-complete message. Client-side tool calls are not yielded here: `ClientTurn` yields them when the run
+Text and thinking are yielded as they stream, tool calls when they are complete. Some responses are
+not streamed: a hook made the response, or the provider sent it at once. The text of such a response
+is yielded with the complete message. Client-side tool calls are not yielded here: `ClientTurn`
+yields them when the run
 has ended.
 """
 
@@ -31,7 +32,7 @@ from agent_actors.run.tools.deferred_calls import error_text
 
 @attrs.frozen
 class AnswerRestarted:
-    """The response failed and is requested again: discard the blocks of it yielded so far.
+    """The response failed and is requested again: discard its blocks.
 
     Attributes:
         reason: Why the response failed.
@@ -54,7 +55,7 @@ class BlockReader:
     """Converts the events of one run to blocks.
 
     Args:
-        client_side_tools: Whether the caller executes the tool calls.
+        client_side_tools: True if the caller executes the tool calls.
     """
 
     def __init__(self, *, client_side_tools: bool) -> None:

@@ -1,10 +1,10 @@
 """query(), run() and run_sync(): one prompt, without opening a runtime.
 
-They use the open runtime around them, or open one for the length of the run.
+They use the innermost open runtime, or open one for the duration of the run.
 
 `Query` is a class instead of an async generator, since an abandoned generator could not close a
-runtime in order. A bare `async for` therefore needs an open runtime around it. If the iterator is
-abandoned there, the run is cancelled, and the runtime handles its end.
+runtime in order. A bare `async for` therefore works only inside an open runtime. If the iterator of
+such a loop is abandoned, the run is cancelled, and the runtime handles its end.
 """
 
 from collections.abc import Iterable
@@ -63,8 +63,9 @@ def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
     """Send one prompt to an agent, and read its response as it streams.
 
     `async with query(...) as messages:` and `async for message in messages:` work anywhere; inside
-    an open runtime a bare `async for message in query(...):` works too. Each message holds what is
-    new: some text, or a complete tool call; the last one holds usage and stop reason. Without
+    an open runtime a bare `async for message in query(...):` works too. Each message holds new
+    content: some text, or a complete tool call. The last message holds usage and stop reason.
+    Without
     `auto_execute_tools` the run ends with the calls that the model made, for you to execute. Use a
     `Client` to continue with their results.
 
@@ -79,7 +80,7 @@ def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
 
 
 class Query:
-    """One run, for one `async for`; made by `query()`."""
+    """One run, for one `async for`; returned by `query()`."""
 
     def __init__(self, prompt: UserInput, options: AgentOptions) -> None:
         self._prompt = prompt
@@ -94,7 +95,7 @@ class Query:
         return None if self._turn is None else self._turn.result
 
     async def __aenter__(self) -> "_Messages":
-        """Start the run, in the open runtime around it or in a new one.
+        """Start the run, in the innermost open runtime or in a new one.
 
         Raises:
             ClientError: The query was used before.
@@ -135,7 +136,7 @@ class Query:
             raise raised  # noqa: ASYNC104
 
     def __aiter__(self) -> "_Messages":
-        """Return the messages, of a run in the open runtime around it.
+        """Return the messages of a run in the innermost open runtime.
 
         Raises:
             TypeError: There is no open runtime; the message shows the two lines to write.
@@ -215,7 +216,7 @@ class _DroppableMessages(_Messages):
         return await super().__anext__()
 
     def __del__(self) -> None:
-        # Called in any thread, where nothing of trio may be used.
+        # May be called in any thread, where trio cannot be used.
         if self._begun and not self._turn.left:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._turn.drop)
@@ -224,7 +225,7 @@ class _DroppableMessages(_Messages):
 async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
     """Send one prompt to an agent, and return the result; tools are executed automatically.
 
-    The run uses the open runtime around it; without one, a new one.
+    The run uses the innermost open runtime, or a new one if none is open.
 
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.

@@ -29,12 +29,12 @@ from agent_actors.tools.output import ToolOutput
 
 @attrs.frozen
 class SessionView:
-    """A session as it stands.
+    """A snapshot of a session.
 
     Attributes:
-        messages: The conversation, always valid.
-        open_calls: Calls without a result, in the model's order.
-        is_new: Whether nothing is on record.
+        messages: The conversation; always valid.
+        open_calls: The calls without a result, in the model's order.
+        is_new: True if the session has no records.
     """
 
     messages: Messages
@@ -52,8 +52,8 @@ def open_client_session(runtime: Runtime, session_id: str | None) -> "ClientSess
 
 
 def view_of(state: SessionState) -> SessionView:
-    """A session as it stands."""
-    # As hooks and people left them, where a run says so.
+    """Return a snapshot of a session."""
+    # If a run deferred the call, with the arguments that hooks or people gave it.
     calls = tuple(state.external.get(call.id, call) for call in state.open_calls)
     return SessionView(state.history(), calls, state.last_seq == 0)
 
@@ -72,7 +72,7 @@ class ClientSession:
 
     @property
     def session_id(self) -> str:
-        """The session."""
+        """The id of the session."""
         return self._handle.session_id
 
     def spec(
@@ -81,7 +81,7 @@ class ClientSession:
         options: AgentOptions,
         replace_history: HistoryReplacement | None = None,
     ) -> RunSpec:
-        """Return what a client asks a run of this session to do."""
+        """Return the specification of a run of this session for a client."""
         return RunSpec(
             prompt,
             options,
@@ -95,16 +95,16 @@ class ClientSession:
         )
 
     def view(self) -> SessionView | None:
-        """The session as it stands; None if it is not in memory."""
+        """Return a snapshot of the session; None if the session is not in memory."""
         state = self._handle.peek()
         return None if state is None else view_of(state)
 
     async def look(self) -> SessionView:
-        """The session as it stands, read from the store if need be.
+        """Return a snapshot of the session, and load it from the store if necessary.
 
         Raises:
-            SessionBusy: A run holds it, and the runtime's policy is `reject`.
-            SessionStoreError: Its records cannot be read.
+            SessionBusy: A run holds the session, and the runtime's policy is `reject`.
+            SessionStoreError: The records of the session cannot be read.
 
         Cancellation: safe.
         """
@@ -118,21 +118,23 @@ class ClientSession:
         run: RunContext | None,
         replaces: Messages | None,
     ) -> SessionView:
-        """Put a call's result on record, once the `after_tool` hooks have seen it.
+        """Record the result of a call, after calling the `after_tool` hooks.
 
         Args:
-            call: The call, with the arguments that it was handed out with.
-            output: What it came to.
+            call: The call, with the arguments that the caller received.
+            output: The output of the call.
             options: The agent.
-            run: The run that left it open; None: one before this session was opened here.
-            replaces: A conversation that is to take the session's place before; None: none.
+            run: The run that left the call open; None if the call is older than this client.
+            replaces: A conversation that replaces the history, recorded before the result; None: no
+                replacement.
 
         Raises:
-            HookError: A hook failed; nothing is on record.
-            PromptBlocked: A hook stopped the run; the result is on record.
-            SessionBusy, SessionStoreError: As `look`; nothing is known to be on record.
+            HookError: A hook failed; nothing is recorded.
+            PromptBlocked: A hook stopped the run; the result is recorded.
+            SessionBusy: See `look`; nothing is recorded.
+            SessionStoreError: See `look`; it is unknown whether the result is recorded.
 
-        Cancellation: nothing is on record then.
+        Cancellation: safe; a cancelled call has recorded nothing.
         """
         handle = self._handle
         run_id = run.node.run_id if run else handle.ids.new()
@@ -169,10 +171,16 @@ class ClientSession:
         return view
 
     async def close_calls(self, why: str, replaces: Messages | None) -> SessionView:
-        """Answer every open call in the caller's place.
+        """Record a synthetic error result for every open call.
+
+        Args:
+            why: The content of the results, which the model receives.
+            replaces: A conversation that replaces the history, recorded before the results; None:
+                no
+                replacement.
 
         Raises:
-            SessionBusy, SessionStoreError: As `look`.
+            SessionBusy, SessionStoreError: See `look`.
 
         Cancellation: safe.
         """

@@ -1,7 +1,8 @@
-"""One turn of a small face: a run, read as blocks.
+"""One turn of `Client` or `query()`: a run whose events are read as blocks.
 
-Owns the stream of the run from its start until it is left, and the blocks that were read and not
-yet given out. It is entered and left anywhere, in one task at a time, since a `RunStream` is.
+A `ClientTurn` owns the stream of the run until the stream is left, and the blocks that were read
+but not yet returned. Like a `RunStream`, a turn may be entered and left anywhere, by one task at a
+time.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.spec import RunSpec
 from agent_actors.runtime.stream import RunStream
 
-# A refusal here means that the model was not asked.
+# The stop reasons of runs that a hook blocked before the model was called.
 _BEFORE_THE_MODEL: Final = frozenset(
     f"blocked:{phase.value}"
     for phase in (
@@ -37,11 +38,11 @@ class ClientTurn:
 
     Args:
         stream: The events of the run.
-        spec: What the run was asked to do.
+        spec: The specification of the run.
 
     Attributes:
-        result: The result of the run; None before its end, and if it failed.
-        left: Whether the run was joined, and its stream left.
+        result: The result of the run; None before the run has ended, and if it failed.
+        left: True if the run has ended and its stream was left.
     """
 
     def __init__(self, stream: RunStream, spec: RunSpec) -> None:
@@ -50,23 +51,24 @@ class ClientTurn:
         self._stream = stream
         self._reader = BlockReader(client_side_tools=spec.client_side_tools)
         self._ready: deque[StreamBlock] = deque()
-        # A conversation that replaces the history is recorded first; the reader knows it.
+        # The messages of a conversation that replaces the history are recorded first. The caller
+        # knows them already, so they are not returned as blocks.
         self._shows = spec.replace_history is None
         self._interrupted = False
 
     @property
     def context(self) -> RunContext | None:
-        """The state of the run; None before its start."""
+        """The state of the run; None before the run has started."""
         return self._stream.context
 
     @property
     def done(self) -> bool:
-        """True when the run has ended and every block was given out."""
+        """True if the run has ended and every block was returned."""
         return self.left and not self._ready
 
     @property
     def client_calls(self) -> dict[str, ToolUseBlock]:
-        """The calls that the run left to its caller, by id; empty before its end."""
+        """The calls that the run left to its caller, by id; empty before the run has ended."""
         result, context = self.result, self.context
         if result is None or context is None or result.stop_reason not in _LEAVES_CALLS:
             return {}
@@ -76,13 +78,13 @@ class ClientTurn:
         """Start the run.
 
         Args:
-            admitted: Whether to wait until the prompt is on record.
+            admitted: True to wait until the prompt is recorded.
 
         Raises:
-            PromptBlocked: A hook refused the prompt.
-            AgentError: What starting a run raises, and what it fails with before that.
+            PromptBlocked: A hook blocked the prompt.
+            AgentError: The run could not start, or it failed before the prompt was recorded.
 
-        Cancellation: nothing of the run is alive then.
+        Cancellation: ends the run in order, and returns only when nothing of the run is alive.
         """
         await self._stream.__aenter__()
         own = self._shows
@@ -99,11 +101,11 @@ class ClientTurn:
             raise
 
     async def next(self) -> StreamBlock | None:
-        """The next block; None after the last.
+        """Return the next block; None after the last one.
 
         Raises:
-            PromptBlocked: A hook refused to have the model asked.
-            AgentError: What the run failed with.
+            PromptBlocked: A hook blocked the model request.
+            AgentError: The error of the run.
 
         Cancellation: safe; no block is lost.
         """
@@ -125,13 +127,12 @@ class ClientTurn:
         exc: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """End the turn as leaving early does: the run is cancelled, joined and committed.
+        """Cancel the run if it has not ended, and wait until it has ended and is recorded.
 
         Raises:
-            AgentError: What the run failed with, if nobody has seen it and the caller has no
-                error of its own.
+            AgentError: The error of the run, if no caller has received it and `exc` is None.
 
-        Cancellation: the run is joined all the same.
+        Cancellation: the wait for the end of the run continues.
         """
         self._ready.clear()
         if self.left:
@@ -140,7 +141,7 @@ class ClientTurn:
         await self._stream.__aexit__(exc_type, exc, traceback)
 
     async def interrupt(self) -> bool:
-        """End the run, from any task; say whether it was under way.
+        """End the run, from any task, and return whether the run was under way.
 
         Cancellation: the run ends all the same.
         """
@@ -152,7 +153,7 @@ class ClientTurn:
         return True
 
     def drop(self) -> None:
-        """Nobody reads any more: the runtime ends the run."""
+        """Stop reading without waiting; the runtime ends the run."""
         self._stream.drop()
 
     async def _next_event(self) -> Event | None:
@@ -162,7 +163,7 @@ class ClientTurn:
             pass
         except Exception as error:
             self.left = True
-            # The run has ended, so this joins nothing.
+            # The run has ended already, so this does not wait.
             await self._stream.__aexit__(type(error), error, error.__traceback__)  # noqa: ASYNC102, ASYNC120
             raise
         self.left = True
@@ -175,7 +176,7 @@ class ClientTurn:
 
 
 def blocked(result: RunResult) -> PromptBlocked:
-    """Why a run ended before the model was asked, as an error."""
+    """Return the error for a run that a hook ended before the model was called."""
     phase = result.stop_reason.partition(":")[2]
     refusals = [event for event in result.hook_events if _refuses(event, phase)]
     reason = refusals[-1].reason if refusals else None

@@ -30,7 +30,7 @@ from agent_actors.domain.run import StopReason, ToolCallResult
 
 
 class State(StrEnum):
-    """Where the run stands."""
+    """The state of a run."""
 
     READY = "ready"
     MODEL = "model"
@@ -39,14 +39,14 @@ class State(StrEnum):
     DONE = "done"
 
 
-# ---- events in ----
+# ---- events ----
 
 
 @attrs.frozen
 class UserInput:
-    """The caller speaks: first to start the run, later to steer it.
+    """Input from the caller, which starts the run or steers it later.
 
-    One that says nothing starts a run that goes on where the conversation stands.
+    Input without text and blocks starts a run that continues the conversation as it is.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Resumed:
 
 @attrs.frozen
 class ToolFinished:
-    """A call ended, well or not."""
+    """A tool call ended, successfully or not."""
 
     result: ToolCallResult
 
@@ -82,19 +82,26 @@ class OutputValid:
 
 @attrs.frozen
 class OutputInvalid:
-    """The response does not have the requested output type; `feedback` tells the model why."""
+    """The response does not have the requested output type.
+
+    Attributes:
+        feedback: The validation error, which is sent to the model.
+    """
 
     feedback: str
 
 
 @attrs.frozen
 class Interrupted:
-    """The run is to end now. Tools that still ran have been joined, and their results fed.
+    """The run must end now.
+
+    The driver has waited for the tools that were running, and has fed their results.
 
     Attributes:
-        stop_reason: How it ends.
-        why: What calls are told that have no result.
-        leave_open: Leave these open instead: somebody answers them when the run has ended.
+        stop_reason: The stop reason of the run.
+        why: The content of the synthetic results of calls that have no result.
+        leave_open: True to leave these calls open instead; they get results or answers after the
+            run has ended.
     """
 
     stop_reason: str
@@ -104,9 +111,12 @@ class Interrupted:
 
 @attrs.frozen
 class BudgetExceeded:
-    """A budget is used up: the run ends, with `budget:<what>` as its stop reason.
+    """A budget is used up, and the run must end with the stop reason `budget:<what>`.
 
-    In `done` it replaces the stop reason of a run that a budget cut short.
+    In the state `done`, this event replaces the stop reason of a run that a budget cut short.
+
+    Attributes:
+        what: The name of the budget.
     """
 
     what: str
@@ -123,12 +133,12 @@ TurnEvent: TypeAlias = (
     | BudgetExceeded
 )
 
-# ---- commands out ----
+# ---- commands ----
 
 
 @attrs.frozen
 class UserEntry:
-    """Record what the caller said."""
+    """Record the input of the caller, or the feedback on an invalid output."""
 
     text: str
     blocks: tuple[ContentBlock, ...] = ()
@@ -136,21 +146,26 @@ class UserEntry:
 
 @attrs.frozen
 class AnswerEntry:
-    """Record the model's answer."""
+    """Record the model's response."""
 
     answer: ModelCompleted
 
 
 @attrs.frozen
 class CallEntry:
-    """Record that a tool is about to be called."""
+    """Record that the model called a tool."""
 
     call: ToolUseBlock
 
 
 @attrs.frozen
 class ResultEntry:
-    """Record what a call gave; `synthetic` where the machine answers in the tool's place."""
+    """Record the result of a tool call.
+
+    Attributes:
+        result: The result.
+        synthetic: True if the machine made the result, since the tool returned none.
+    """
 
     result: ToolCallResult
     synthetic: bool = False
@@ -161,35 +176,39 @@ Entry: TypeAlias = UserEntry | AnswerEntry | CallEntry | ResultEntry
 
 @attrs.frozen
 class Append:
-    """Commit these entries together, before anything that follows."""
+    """Commit these entries together, before the next command."""
 
     entries: tuple[Entry, ...]
 
 
 @attrs.frozen
 class CallModel:
-    """Ask the model; answer with `ModelCompleted`."""
+    """Call the model, and feed `ModelCompleted`.
+
+    Attributes:
+        iteration: The number of this model call in the run, from 1.
+    """
 
     iteration: int
 
 
 @attrs.frozen
 class StartTool:
-    """Start this call; feed `ToolFinished` when it ends."""
+    """Start this tool call, and feed `ToolFinished` when the call has ended."""
 
     call: ToolUseBlock
 
 
 @attrs.frozen
 class CheckOutput:
-    """Check this text against the output type; feed `OutputValid` or `OutputInvalid`."""
+    """Check this text against the output type, and feed `OutputValid` or `OutputInvalid`."""
 
     text: str
 
 
 @attrs.frozen
 class Finish:
-    """The run is over."""
+    """End the run with this stop reason."""
 
     stop_reason: str
 
@@ -199,7 +218,7 @@ Commands: TypeAlias = tuple[Command, ...]
 
 
 class IllegalTransition(Exception):
-    """The driver fed an event that the state does not have: a bug, never a user's fault."""
+    """The driver fed an event that the table does not list for the state: a bug in the driver."""
 
     def __init__(self, state: State, event: object, detail: str = "") -> None:
         super().__init__(f"{type(event).__name__} in state {state.value}{detail}")
@@ -226,9 +245,9 @@ class TurnMachine:
     """One run of the agent loop.
 
     Args:
-        max_iterations: The most model calls of the run.
-        output_retries: How often an answer that does not fit is asked for again, in the whole run;
-            None: any answer will do.
+        max_iterations: The maximum number of model calls of the run.
+        output_retries: How often, in the whole run, the model is called again after an invalid
+            response; None: the run has no output type, and every response is valid.
     """
 
     max_iterations: int
@@ -247,15 +266,15 @@ class TurnMachine:
 
     @property
     def pending_input(self) -> tuple[UserInput, ...]:
-        """Input that arrived during the run and that no turn has taken yet."""
+        """Input that arrived during the run and that no turn has taken yet, oldest first."""
         return tuple(self._waiting)
 
     def feed(self, event: TurnEvent) -> Commands:
-        """Take one event; return what to do, in order.
+        """Process one event, and return the commands to execute, in order.
 
         Raises:
-            IllegalTransition: The table has no such event for the state, or it names a call
-                that is not open.
+            IllegalTransition: The table does not list the event for the state, or the event names a
+                call that is not open.
         """
         transition = TABLE[self.state].get(type(event))
         if transition is None:
@@ -266,10 +285,10 @@ class TurnMachine:
             raise IllegalTransition(before, event, f" led to {self.state.value}")
         return commands
 
-    # Actions: the cells of TABLE.
+    # Actions: the functions in the cells of TABLE.
 
     def start(self, event: UserInput) -> Commands:
-        """Record the first input, and ask the model."""
+        """Record the first input, and call the model."""
         said = bool(event.text or event.blocks)
         append: Commands = (Append((UserEntry(event.text, event.blocks),)),) if said else ()
         return append + self._call_model()
@@ -320,7 +339,7 @@ class TurnMachine:
         return (append, *self._finish(_STOP_OF[answer.finish_reason]))
 
     def _take_refusal(self, answer: ModelCompleted) -> Commands:
-        # Input that waits is not taken: the caller that left it starts a run of its own.
+        # Pending input is not taken: it becomes the prompt of a separate run.
         blocks = tuple(_refused_call(block) for block in answer.blocks)
         entries: list[Entry] = [AnswerEntry(attrs.evolve(answer, blocks=blocks))]
         calls = [block for block in blocks if isinstance(block, ToolUseError)]
@@ -339,7 +358,7 @@ class TurnMachine:
         return self._next_turn() if self._waiting else self._finish(StopReason.COMPLETED)
 
     def refuse_output(self, event: OutputInvalid) -> Commands:
-        """Send the validation error to the model, and ask again while retries are left."""
+        """Send the validation error to the model, and call it again while retries are left."""
         if self._end_if_invalid is not None:
             return self._finish(self._end_if_invalid)
         if not self.output_retries:
@@ -379,7 +398,7 @@ class TurnMachine:
         self.state = State.OUTPUT
         self._end_if_invalid = None
         if answer.damaged_lines:
-            # What is left of it may be valid and say something else.
+            # The incomplete response may be valid and have a different meaning.
             return self.refuse_output(OutputInvalid(_DAMAGED_OUTPUT))
         if answer.finish_reason == "length":
             # Some endpoints report "length" for complete responses, so check it. An invalid one
@@ -424,7 +443,13 @@ def _synthetic(call: ToolUseBlock, why: str) -> ResultEntry:
 
 @attrs.frozen
 class Transition:
-    """One cell: what to do, the states it may lead to, and what it is about in a line."""
+    """One cell of the table.
+
+    Attributes:
+        action: Returns the commands for the event, and sets the next state.
+        to: The states that the action may lead to.
+        about: A one-line description of the action.
+    """
 
     action: Callable[[TurnMachine, TurnEvent], Commands]
     to: tuple[State, ...]

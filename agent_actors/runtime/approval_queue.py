@@ -1,9 +1,10 @@
 """ApprovalQueue: the open questions of all sessions in one queue, for one or many people.
 
-It watches questions as they open and close, and answers them through the runtime. It also holds an
-allowlist of tools (`whitelist` in the public API) whose questions it approves automatically for a
-while. An entry only answers questions: calls that a policy denies raise no question, and schemas,
-hooks and `can_use_tool` are applied to every call before. Only `get` waits.
+The queue watches questions as they open and close, and answers them through the runtime. It also
+holds an allowlist of tools (`whitelist` in the public API) whose questions it approves
+automatically for a limited time. An entry of the allowlist only answers questions: calls that a
+policy denies raise no question, and schemas, hooks and `can_use_tool` are applied to every call
+first. Only `get` waits.
 """
 
 import math
@@ -25,10 +26,11 @@ WhitelistScope: TypeAlias = Literal["session", "always"]
 
 # Seconds: about as long as a person remembers what they approved.
 WHITELIST_TTL: Final = 600.0
-# Entries; beyond that the oldest is removed, and its questions are asked again.
+# The maximum number of entries; beyond it, the oldest is removed, and its questions are asked
+# again.
 MAX_WHITELISTED: Final = 10_000
 
-# A tool, and a session; None: every session.
+# The name of a tool, and the id of a session; None: every session.
 _EntryKey: TypeAlias = tuple[str, str | None]
 
 
@@ -61,7 +63,7 @@ class ApprovalQueue:
     Each question is returned by `get` once, to one task, and stays `pending` until it closes. A
     question that closes first (it was answered elsewhere, timed out, or its run ended) leaves the
     queue. Several queues of one runtime each contain all questions; the first answer wins. Use the
-    queue in the thread of the runtime.
+    queue only in the runtime's thread.
 
     Runs with `on_ask="suspend"` do not wait for answers, so their questions are not in the queue.
 
@@ -102,7 +104,7 @@ class ApprovalQueue:
         self._ended = False
 
     def __enter__(self) -> Self:
-        """Begin, with the questions that are open now.
+        """Start to watch questions, including those that are open now.
 
         Raises:
             RuntimeClosed: The runtime is closed.
@@ -120,7 +122,7 @@ class ApprovalQueue:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the queue: drop its allowlist; `get` raises `RuntimeClosed` from now on."""
+        """End the queue and clear its allowlist; `get` then raises `RuntimeClosed`."""
         if self._unwatch is not None:
             self._unwatch()
         self._end()
@@ -144,7 +146,7 @@ class ApprovalQueue:
         while not self._new:
             self._check_open()
             await self._waiting.park()
-        # No checkpoint after this: a question that is taken is returned.
+        # There is no checkpoint after this, so a question that is taken is always returned.
         return self._new.pop(next(iter(self._new)))
 
     def __aiter__(self) -> Self:
@@ -226,7 +228,7 @@ class ApprovalQueue:
 
         Args:
             question_id: The `id` of the question.
-            reason: The reason, which the model gets; empty: a person said no.
+            reason: The reason, which is sent to the model; empty: "a person said no".
             remember: Store the denial as a permission, as `PermissionDecision.remember` does.
 
         Raises:
@@ -261,7 +263,7 @@ class ApprovalQueue:
         )
 
     def revoke(self, tool_name: str, session_id: str | None = None) -> bool:
-        """Remove an entry of the allowlist. Calls that were approved before continue.
+        """Remove an entry of the allowlist; calls that were already approved continue.
 
         Args:
             tool_name: The tool.
@@ -280,7 +282,8 @@ class ApprovalQueue:
     def _allow(self, tool_name: str, session_id: str | None) -> None:
         now = trio.current_time()
         self._drop_expired(now)
-        # Always a new key, so the entry is the last one: its questions would not be pending.
+        # The key is always new: if it had an entry, the question would not be pending. The new
+        # entry is therefore the last one.
         self._allowed[tool_name, session_id] = now + self._ttl
         if len(self._allowed) > MAX_WHITELISTED:
             del self._allowed[next(iter(self._allowed))]
@@ -300,7 +303,7 @@ class ApprovalQueue:
         return False
 
     def _drop_expired(self, now: float) -> None:
-        # All entries last equally long, so the oldest expires first.
+        # All entries have the same lifetime, so the oldest expires first.
         while self._allowed and next(iter(self._allowed.values())) <= now:
             del self._allowed[next(iter(self._allowed))]
 

@@ -53,14 +53,15 @@ class RuntimeOptions:
     Attributes:
         store: Where session logs are stored; None: in memory.
         drain: Seconds that closing waits for runs before it cancels them.
-        on_busy: What a second run on a session does: `reject`, `queue`, `interrupt`, `rollback`
-            or `steer`.
-        max_sessions: Sessions in memory; beyond that, the least recently used one is evicted.
+        on_busy: The policy for a second run on a session: `reject`, `queue`, `interrupt`,
+            `rollback` or `steer`.
+        max_sessions: The maximum number of sessions in memory; beyond it, the least recently used
+            session is evicted.
         session_ttl: Seconds that an idle session stays in memory.
-        tools_per_run: How many tool calls of one run may run at once.
-        tools_per_runtime: How many tool calls of all runs may run at once.
-        threads: How many sync tools may run at once.
-        streams_per_endpoint: How many streams of one endpoint may be live at once.
+        tools_per_run: The maximum number of concurrent tool calls of one run.
+        tools_per_runtime: The maximum number of concurrent tool calls of all runs.
+        threads: The maximum number of concurrent calls of sync tools.
+        streams_per_endpoint: The maximum number of live streams per endpoint.
         subscriptions: The options of subscriptions that do not set their own.
     """
 
@@ -94,7 +95,7 @@ class RuntimeOptions:
 
 
 def queue_policy(on_busy: OnBusy) -> OnBusy:
-    """Return the policy for commits between runs, which may wait for a run but not stop it."""
+    """Return the policy for commits between runs, which may wait for a run but never stop one."""
     return "reject" if on_busy == "reject" else "queue"
 
 
@@ -102,7 +103,7 @@ def check_policy(on_busy: str) -> None:
     """Check that a value is a policy for a second run on a session.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: The value is not a policy.
     """
     if on_busy not in _GATE_POLICIES:
         raise ConfigError(f"on_busy must be one of {', '.join(_GATE_POLICIES)}; got {on_busy!r}")

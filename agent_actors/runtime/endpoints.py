@@ -1,4 +1,4 @@
-"""The endpoints of a runtime: one ModelStream each, started on first use, closed when idle.
+"""The endpoints of a runtime: one ModelStream each, started on first use and closed when idle.
 
 Runs whose options agree in URL, API key, headers and HTTP client share an endpoint. Closing an
 endpoint closes its provider, unless the caller constructed the provider.
@@ -23,7 +23,7 @@ IDLE_ENDPOINT_TTL: Final = 60.0
 class _Endpoint:
     stream: ModelStream
     owned: bool
-    # The provider object in the options is compared by identity, so it must outlive its key.
+    # The key contains the `id()` of this provider, so the provider must live as long as the key.
     pinned: object | None
     last_used: float = 0.0
 
@@ -32,9 +32,9 @@ class Endpoints:
     """The endpoints of one runtime.
 
     Args:
-        make_provider: Makes the provider for options.
+        make_provider: Returns a new provider for options.
         provider_key: Returns the key of an endpoint; options with equal keys share the endpoint.
-        max_live: How many streams of one endpoint may be live at once.
+        max_live: The maximum number of live streams per endpoint.
         wall_clock: Returns seconds since the epoch.
     """
 
@@ -56,7 +56,7 @@ class Endpoints:
         self._failure: Exception | None = None
 
     def get(self, options: AgentOptions) -> ModelStream:
-        """Return the actor of the options' endpoint; start it if it is new.
+        """Return the actor of the options' endpoint; start the actor if the endpoint is new.
 
         Raises:
             ConfigError: The options name no valid provider.
@@ -72,7 +72,7 @@ class Endpoints:
         return endpoint.stream
 
     async def aclose(self) -> None:
-        """End every actor, and close the providers that were constructed here. Idempotent."""
+        """End every actor, and close the providers that this class constructed. Idempotent."""
         for key in tuple(self._endpoints):
             await self._close(key)
 

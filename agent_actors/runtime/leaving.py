@@ -1,4 +1,4 @@
-"""Leaving a runtime: its nursery, and the one exception that is raised."""
+"""Leave a runtime: exit its nursery, and choose the exception to raise."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import cast
@@ -11,10 +11,10 @@ async def leave_nursery(
 ) -> KeyboardInterrupt | None:
     """Leave a nursery whose tasks raise nothing.
 
-    Such a nursery can raise a `KeyboardInterrupt` only, in a group.
+    Such a nursery can raise only a `KeyboardInterrupt`, in an exception group.
 
     Returns:
-        The `KeyboardInterrupt` that was raised meanwhile; None if there was none.
+        The `KeyboardInterrupt` that was raised while the nursery exited; None if there was none.
     """
     try:
         await manager.__aexit__(None, None, None)

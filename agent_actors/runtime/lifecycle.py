@@ -1,8 +1,8 @@
-"""The actors of one runtime: made together, served by one task, ended from the runs inward.
+"""The actors of one runtime: construct them, run them in one task, and close them in order.
 
-Owns the task that holds every actor and every run. That task is shielded from the caller's
-cancel scopes, since services outlive the bodies that use them; it ends by `close`, or when an
-actor breaks, which is then told to whoever still asks any of them. It knows nothing of prompts.
+One task holds every actor and every run. The task is shielded from the caller's cancel scopes,
+since actors must outlive the code that uses them. The task ends on `close()` or when an actor
+crashes; pending callers then get `ActorCrashed`. This module knows nothing about prompts.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,27 +33,28 @@ if TYPE_CHECKING:
     from agent_actors.abc import SessionStore
     from agent_actors.domain.ids import Ids
 
-# Seconds that observers get, at the end, for what is still queued.
+# Seconds that subscribers get, at the end, to handle queued events.
 BUS_DRAIN: Final = 5.0
-# Seconds for closing a store, and for closing the providers made here.
+# Seconds for closing the store, and seconds for closing the providers that were constructed here.
 CLOSE_TIMEOUT: Final = 10.0
-# Fencing numbers of different openings of a store never meet: this many runs fit in one.
+# Fencing numbers per opening of a store, so that the numbers of two openings never overlap.
 _FENCES_PER_EPOCH: Final = 1 << 32
 
 
 class Actors:
-    """The actors of one runtime, and its clock and ids.
+    """The actors of one runtime, with its clock and its generator of ids.
 
     Args:
-        options: How the runtime is built.
-        on_crash: Called when an actor has broken and everything has stopped.
+        options: The options of the runtime.
+        on_crash: Called after an actor has crashed and everything has stopped, or when Ctrl-C has
+            interrupted users' code.
     """
 
-    # Why everything stopped, if it was not by `close`; raised where the runtime is left.
+    # The error that stopped everything, unless `close` did; raised on leaving the runtime.
     crash: BaseException | None = None
-    # The Ctrl-C that interrupted users' code; raised where the runtime is left.
+    # The Ctrl-C that interrupted users' code; raised on leaving the runtime.
     interrupt: BaseException | None = None
-    # Why the store could not be opened.
+    # The reason why the store could not be opened.
     refused: Exception | None = None
     closing: bool = False
 
@@ -93,11 +94,11 @@ class Actors:
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
-        # Set when `serve` has started, or has failed to.
+        # Set when `serve` has started the actors, or has failed to start them.
         self.ready: trio.Event = trio.Event()
         self._on_crash = on_crash
         self._closed = trio.Event()
-        # How long the runs that are left may go on, once closing has begun.
+        # Limits how long live runs may continue after closing has begun.
         self._drain = trio.CancelScope()
         self._services: trio.CancelScope | None = None
         self._owners = (
@@ -138,18 +139,18 @@ class Actors:
         cancel: Callable[[str], None],
         ended: Callable[[], None],
     ) -> Request[RunResult]:
-        """Start a driver.
+        """Start the driver of a run.
 
         Args:
-            run_id: The run.
-            drive: Runs it to its end.
-            cancel: Told why, if the run is to end before.
-            ended: Called, synchronously, when it has ended, also if it never began.
+            run_id: The id of the run.
+            drive: Executes the run until its end.
+            cancel: Called with the reason if the run must end early.
+            ended: Called, synchronously, after the run has ended, also if the run never began.
 
         Raises:
             RuntimeClosed, ActorCrashed: The runtime has ended.
 
-        Cancellation: safe; a cancelled start has started nothing.
+        Cancellation: safe; a cancelled call has started nothing.
         """
         request = Request(drive, on_cancel=cancel)
         self.live[run_id] = request
@@ -162,10 +163,11 @@ class Actors:
             raise
 
     async def serve(self) -> None:
-        """Hold every actor until `close`; the body of the runtime's one task.
+        """Run every actor until `close`; the body of the runtime's only task.
 
-        Sets `ready` once every actor has started. If the store cannot be opened, `refused` says
-        why, and `ready` is set when every actor has ended.
+        Sets `ready` after every actor has started. If the store cannot be opened, `refused` holds
+        the
+        reason, and `ready` is set after every actor has ended.
         """
         with trio.CancelScope(shield=True):
             try:
@@ -178,23 +180,24 @@ class Actors:
                         self.ready.set()
                     else:
                         services.cancel_scope.cancel("not opened")
-            except BaseException as error:  # noqa: ASYNC103, BLE001 - raised where it is left
+            except BaseException as error:  # noqa: ASYNC103, BLE001 - raised on leaving the runtime
                 self._stop_with(error)
         self.ready.set()
 
     def abandon(self, reason: str) -> None:
-        """Cancel every actor and every run, instead of closing them in order."""
+        """Cancel every actor and every run at once, without closing them in order."""
         if self._services is not None:
             self._services.cancel(reason)
 
     def take_interrupt(self, error: BaseException) -> BaseException | None:
         """Take over the Ctrl-C that interrupted users' code in a task of an actor or a run.
 
-        The body of the runtime is cancelled, so that the runtime closes in order; then the
-        interrupt is raised where the runtime is left.
+        The body of the runtime is cancelled, so that the runtime closes in order. Leaving the
+        runtime
+        then raises the interrupt.
 
         Returns:
-            What remains of the error; None if it was an interrupt only.
+            The rest of the error, without the interrupt; None if nothing else is left.
         """
         if has_interrupt(error) and self.interrupt is None:
             self.interrupt = KeyboardInterrupt()
@@ -203,16 +206,17 @@ class Actors:
         return without_interrupt(error)
 
     async def close(self, drain: float) -> None:
-        """Refuse new root runs, wait for live ones, cancel what is left, end every actor.
+        """Refuse new root runs, wait for live runs, cancel the rest, and end every actor.
 
         Args:
             drain: Seconds to wait for live runs.
 
         Raises:
-            Whatever the store or a provider raised when it was closed; the rest is closed too.
+            Exception: The first error of closing the store or a provider. Its notes name the other
+                errors. Everything else is closed first.
 
-        Cancellation: the wait for live runs ends; the rest is done all the same. Idempotent; of
-        several who close, the one that would wait least has the say.
+        Cancellation: ends the wait for live runs; everything else is still closed. Idempotent. If
+        several tasks call this method, the earliest deadline applies.
         """
         deadline = trio.current_time() + drain
         if self.closing and self.crash is None:
@@ -229,12 +233,12 @@ class Actors:
             with self._drain:
                 await self._join_runs()
         finally:
-            # Not bounded: a runtime is closed when its tools have ended.
+            # No deadline: the runtime is closed only after its tools have ended.
             with trio.CancelScope(shield=True):
                 await self._close_all()
 
     def statistics(self) -> RuntimeStatistics:
-        """A snapshot."""
+        """Return a snapshot of all counters and gauges."""
         return RuntimeStatistics(
             runs=len(self.live),
             runs_started=self.runs_started,
@@ -263,7 +267,7 @@ class Actors:
                 epoch = await self.log.start()
             if deadline.cancelled_caught:
                 return RuntimeFailure(f"the store did not open within {STORE_TIMEOUT:g} s")
-        except Exception as error:  # noqa: BLE001 - raised, bare, where the runtime is entered
+        except Exception as error:  # noqa: BLE001 - raised, unwrapped, on entering the runtime
             return error
         self.gate.start_fences_at(epoch * _FENCES_PER_EPOCH)
         return None
@@ -293,8 +297,9 @@ class Actors:
         done = trio.Event()
         interrupt: KeyboardInterrupt | None = None
         try:
-            # A task of its own: Ctrl-C is raised in the main task, which may be this one, and no
-            # shield keeps it off.
+            # Close in a separate task: trio raises Ctrl-C in the main task, which may be the
+            # current
+            # one, and shielding does not prevent that.
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._close_apart, failures, done)
                 try:
@@ -343,7 +348,7 @@ async def _attempt(close: Callable[[], Awaitable[None]], failures: list[Exceptio
     try:
         with trio.move_on_after(CLOSE_TIMEOUT):
             await close()
-    except Exception as error:  # noqa: BLE001 - raised when everything else has been closed
+    except Exception as error:  # noqa: BLE001 - raised after everything else has been closed
         failures.append(error)
 
 

@@ -1,4 +1,4 @@
-"""Whether a runtime accepts work: opened, in this trio run, and not closing."""
+"""The open state of a runtime: opened in the current trio run, and not closing."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from agent_actors.runtime.current import require_trio
 
 
 class OpenState:
-    """Tracks where a runtime was opened, and refuses calls that cannot work there.
+    """Tracks the trio run that a runtime was opened in, and refuses calls that cannot work.
 
     Args:
         is_closing: Returns True as soon as the runtime has begun to close.
@@ -17,7 +17,7 @@ class OpenState:
 
     def __init__(self, is_closing: Callable[[], bool]) -> None:
         self._is_closing = is_closing
-        # Set on opening: a runtime may be constructed before there is a trio run.
+        # Set on opening: a runtime may be constructed before trio runs.
         self._token: trio.lowlevel.TrioToken | None = None
 
     @property
@@ -34,7 +34,7 @@ class OpenState:
         """Bind the runtime to the current trio run.
 
         Raises:
-            RuntimeFailure: It was opened before.
+            RuntimeFailure: The runtime was opened before.
             RuntimeError: trio is not running.
         """
         if self._token is not None:
@@ -42,10 +42,10 @@ class OpenState:
         self._token = require_trio()
 
     def check_opened(self) -> None:
-        """Check that the runtime was opened in this trio run; it may be closing or closed.
+        """Check that the runtime was opened in this trio run; the runtime may be closing or closed.
 
         Raises:
-            RuntimeFailure: It was not opened, or in another trio run.
+            RuntimeFailure: The runtime was not opened, or was opened in another trio run.
         """
         if self._token is None:
             raise RuntimeFailure(
@@ -58,8 +58,8 @@ class OpenState:
         """Check that the runtime accepts new work.
 
         Raises:
-            RuntimeClosed: It is closing or closed.
-            RuntimeFailure: It was not opened, or in another trio run.
+            RuntimeClosed: The runtime is closing or closed.
+            RuntimeFailure: The runtime was not opened, or was opened in another trio run.
         """
         self.check_opened()
         if self._is_closing():

@@ -15,7 +15,7 @@ class QuestionAPI:
 
     Args:
         board: The open questions.
-        state: Whether the runtime is open.
+        state: Tracks whether the runtime is open.
     """
 
     def __init__(self, board: QuestionBoard, state: OpenState) -> None:

@@ -2,7 +2,7 @@
 """Runtime: starts runs, and opens and closes everything that they use.
 
 `open_runtime()` starts one task that holds the actors (`runtime/lifecycle.py`). Every run is a
-worker of theirs with a cancel scope of its own. If an actor crashes, the body of the `async with`
+worker task with its own cancel scope. If an actor crashes, the body of the `async with`
 is cancelled, and leaving it raises `ActorCrashed`, not in an exception group.
 """
 
@@ -76,7 +76,7 @@ OutputT = TypeVar("OutputT")
 class Runtime:
     """Runs agents: many sessions at once, one run at a time per session.
 
-    Made by `open_runtime()`. Enter it with `async with`, and use it in that `trio.run()` only.
+    Returned by `open_runtime()`. Enter it with `async with`, and use it in that `trio.run()` only.
 
     Attributes:
         sessions: Lists, reads, changes, imports and exports sessions.
@@ -103,7 +103,7 @@ class Runtime:
             actors.bus, actors.ids, actors.wall_clock, options.subscriptions, state
         )
         self._control = SessionControl(actors.gate, actors.live, actors.services.inbox_of)
-        # Opened on entering: a runtime may be constructed before there is a trio run.
+        # Set on entering: a runtime may be constructed before trio runs.
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._outer_runtime: EnteredRuntime | None = None
 
@@ -128,7 +128,7 @@ class Runtime:
             session_id: The session to continue or to create; None: a new session, whose id is in
                 the result.
             request_id: An id that appears in every event and in the result; None: a new id.
-            on_busy: What to do if a run holds the session; None: the runtime's `on_busy`.
+            on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
             model: The model to use instead of `options.model`; None: that of the options.
             tool_whitelist: The names of the only tools that this run may use; None: all tools of
                 the agent. Names of tools that the agent does not have are ignored.
@@ -152,7 +152,7 @@ class Runtime:
         )
         request = (await self._start(spec, None)).request
         async with slots_lent(current_call.get()):
-            # The options named the output type, and the run validated the output.
+            # The options define the output type, and the run has validated the output.
             return cast("RunResult[OutputT]", await wait_for_result(request))
 
     def stream(
@@ -176,7 +176,7 @@ class Runtime:
             options: The agent.
             session_id: The session to continue or to create; None: a new session.
             request_id: An id that appears in every event; None: a new id.
-            on_busy: What to do if a run holds the session; None: the runtime's `on_busy`.
+            on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
             model: The model to use instead of `options.model`; None: that of the options.
             tool_whitelist: The names of the only tools that this run may use; None: all tools of
                 the agent. Names of tools that the agent does not have are ignored.
@@ -250,7 +250,8 @@ class Runtime:
             reason: Sent to the model with every tool call that was cut off; empty: no reason.
 
         Returns:
-            True if a run held the session. A run that had its final response already completes.
+            True if a run held the session. A run that already has its final response completes
+            normally.
 
         Raises:
             SessionBusy: The current code is part of that run, and would wait for itself.
@@ -273,8 +274,8 @@ class Runtime:
 
         The run takes the input at its next turn boundary: when the calls of a response have ended,
         before the next model request, or instead of ending. The response is part of that run. If
-        the run ends first, the input becomes a run of its own, at the position that it has had in
-        the queue since this call. `run(..., on_busy="steer")` does the same, but needs options.
+        the run ends first, the input becomes a run of its own, with the queue position of this
+        call. `run(..., on_busy="steer")` does the same, but needs options.
 
         Args:
             session_id: The session.
@@ -357,7 +358,7 @@ class Runtime:
         return await self.sessions.list(where=where, order=order, limit=limit, after=after)
 
     def history(self, session_id: str) -> Messages | None:
-        """Return the history of a session in memory, without waiting; it is always valid.
+        """Return the history of a session in memory, without waiting; the history is always valid.
 
         Use `await sessions.history(session_id)` for a session that may not be in memory.
 
@@ -370,7 +371,7 @@ class Runtime:
 
     @property
     def is_open(self) -> bool:
-        """True from its opening, in this trio run, until it begins to close."""
+        """True if the runtime was opened in this trio run and has not begun to close."""
         return self._state.is_open
 
     def statistics(self) -> RuntimeStatistics:
@@ -388,9 +389,9 @@ class Runtime:
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
         self._body.__enter__()
-        # Shielded, and bounded by the store's deadline: if this were left half way, the actors'
-        # task would stay, since no cancellation reaches it. A pending cancellation is raised at the
-        # first checkpoint of the body.
+        # Shielded, and bounded by the store's deadline. If a cancellation could end this wait, the
+        # actors' task would keep running, since it is shielded from cancellation. A pending
+        # cancellation is raised at the first checkpoint of the body.
         nursery.start_soon(self._actors.serve)  # noqa: ASYNC113 - `ready` is awaited below
         try:
             with trio.CancelScope(shield=True):
@@ -417,7 +418,8 @@ class Runtime:
             innermost_runtime.set(self._outer_runtime)
         closing: BaseException | None = None
         try:
-            # No drain after a failed or cancelled body. `close` shields what must not be cut off.
+            # No drain after a failed or cancelled body. `close` shields the steps that must
+            # complete.
             await self._actors.close(self._options.drain if exc is None else 0.0)  # noqa: ASYNC102
         except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, after the nursery
             closing = error
@@ -431,7 +433,7 @@ class Runtime:
         """Leave a runtime that failed, or was interrupted, while it was entered."""
         actors = self._actors
         if actors.refused is None and actors.crash is None and actors.ready.is_set():
-            # Interrupted while it was entered: the interrupt is raised, whatever closing raises.
+            # Interrupted on entering: the interrupt is raised instead of any error of closing.
             with suppress(KeyboardInterrupt, Exception):
                 await actors.close(0.0)
         actors.closing = True
@@ -446,8 +448,9 @@ class Runtime:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> BaseException | None:
-        # Returns the body's exception without the cancellation of our scope. Only a crash cancels
-        # the scope, and the crash is raised in its place; other members of a group remain.
+        # Return the body's exception without the cancellation of the runtime's own scope. Only a
+        # crash or a Ctrl-C in users' code cancels that scope, and that error is raised instead.
+        # Other members of a group remain.
         try:
             absorbed = self._body.__exit__(exc_type, exc, traceback)
         except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised by `raise_first`
@@ -455,7 +458,7 @@ class Runtime:
         return None if absorbed else exc
 
     async def aclose(self, *, drain: float | None = None) -> None:
-        """Close: refuse new root runs, wait for live ones, cancel the rest, end every actor.
+        """Refuse new root runs, wait for live runs, cancel the rest, and end every actor.
 
         Args:
             drain: Seconds to wait for live runs; None: the runtime's `drain`.
@@ -463,8 +466,8 @@ class Runtime:
         Raises:
             RuntimeError: Called from inside one of this runtime's own runs or session hooks.
 
-        Cancellation: the wait for live runs ends, and they are cancelled; everything else is done
-        all the same. Idempotent.
+        Cancellation: ends the wait for live runs and cancels them; everything else is still closed.
+        Idempotent.
         """
         if self._live_around(current_run.get()) or self._actors.session_hooks.are_around:
             raise RuntimeError(
@@ -478,7 +481,7 @@ class Runtime:
 
     @property
     def default_on_busy(self) -> OnBusy:
-        """The policy for sessions that another run holds, unless a request names one."""
+        """The policy for sessions that another run holds, unless a call passes its own."""
         return self._options.on_busy
 
     def session_handle(self, session_id: str | None) -> SessionHandle:
@@ -568,7 +571,7 @@ def find_open_runtime() -> Runtime | None:
 
 
 def _with_model(options: AgentOptions[object], model: str | None) -> AgentOptions:
-    # Only public signatures carry the type of the output; nothing below depends on it.
+    # Only public signatures contain the output type; internal code does not depend on it.
     agent = as_agent(options)
     if model is None:
         return agent
@@ -595,20 +598,22 @@ def open_runtime(
     Args:
         store: Where session logs are stored; None: in memory.
         drain: Seconds that closing waits for runs before it cancels them.
-        on_busy: What a second run on a session does: `reject` raises `SessionBusy`; `queue` waits
+        on_busy: The policy for a second run on a session: `reject` raises `SessionBusy`; `queue`
+            waits
             its turn; `interrupt` stops the first run and keeps its finished work; `rollback` stops
             it and rewinds the session to before it; `steer` sends it the input.
-        max_sessions: Sessions in memory; beyond that, the least recently used one is evicted.
+        max_sessions: The maximum number of sessions in memory; beyond it, the least recently used
+            session is evicted.
         session_ttl: Seconds that an idle session stays in memory.
-        tools_per_run: How many tool calls of one run may run at once.
-        tools_per_runtime: How many tool calls of all runs may run at once.
-        threads: How many sync tools may run at once.
-        streams_per_endpoint: How many streams of one endpoint may be live at once; `math.inf`: no
-            limit.
+        tools_per_run: The maximum number of concurrent tool calls of one run.
+        tools_per_runtime: The maximum number of concurrent tool calls of all runs.
+        threads: The maximum number of concurrent calls of sync tools.
+        streams_per_endpoint: The maximum number of live streams per endpoint; `math.inf`: no limit.
         subscriptions: The options of subscriptions that do not set their own.
 
     Raises:
-        ConfigError: An option is not valid; names the option, what was expected and what came.
+        ConfigError: An option is not valid; names the option, the expected value and the actual
+            value.
     """
     return Runtime(
         RuntimeOptions(

@@ -41,7 +41,7 @@ class EventSubscriptions:
         ids: Makes ids of events.
         wall_clock: Returns seconds since the epoch.
         defaults: The options of subscriptions that do not set their own.
-        state: Whether the runtime is open.
+        state: Tracks whether the runtime is open.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class EventSubscriptions:
             handler: An async function that takes the event.
             types: The event classes to receive; none: every event.
             session_id: Receive the events of this session only; None: of all sessions.
-            capacity: How many events may wait for the handler.
-            overflow: What happens when more events wait: `drop_oldest`, `close` (the subscription
+            capacity: The maximum number of events that wait for the handler.
+            overflow: The policy when more events wait: `drop_oldest`, `close` (the subscription
                 ends), or `reread` (records are read from the log when their turn comes).
-            dedup_window: How many event ids to remember, in order to drop repeated events.
+            dedup_window: The number of event ids to remember, in order to drop repeated events.
             timeout: Seconds that the handler may take for one event; `math.inf`: no limit.
             after_seq: Begin with the records of the session after this `seq`, for example the last
                 one seen before an interruption.
@@ -161,7 +161,7 @@ class EventSubscriptions:
 
         Raises:
             RuntimeClosed: The event bus has closed.
-            ConfigError: This is not an event, or it has a `seq`, which only the log assigns.
+            ConfigError: `event` is not an event, or it has a `seq`, which only the log assigns.
         """
         self._state.check_opened()
         scope = _current_scope(session_id)

@@ -23,7 +23,7 @@ chance: Final[Callable[[], float]] = random.random
 
 
 def make_ids() -> Ids:
-    """Return a generator of ids, from the system's clock and a randomly seeded generator.
+    """Return a generator of ids from the system clock and a randomly seeded random generator.
 
     Ids are not secret, so a seeded generator suffices; the system's entropy would cost a system
     call for each id.
@@ -64,7 +64,7 @@ def make_provider(options: AgentOptions) -> ModelProvider:
     if resolved is None:
         return adapt_provider(options.provider)
     client = options.http_client
-    # Without an HTTP client of the caller, the provider constructs and closes its own exchange.
+    # If the caller passes no HTTP client, the provider constructs and closes its own exchange.
     exchange = None if client is None else HttpxExchange(client=client)
     if resolved.profile.protocol == "anthropic":
         return AnthropicMessages(

@@ -1,6 +1,6 @@
-"""The metadata that a run notes of its session, so that listings can describe the session. Pure.
+"""The metadata that a run records for its session, so that listings can describe the session. Pure.
 
-Callers may add keys of their own. Keys of an endpoint (API keys) are never part of it.
+Callers may add keys of their own. API keys of an endpoint are never part of the metadata.
 """
 
 from collections.abc import Sequence
@@ -18,21 +18,22 @@ def run_metadata(
     agent_name: str | None,
     parent: tuple[str, str | None] | None,
 ) -> dict[str, JsonValue]:
-    """Return what a run notes of its session.
+    """Return the metadata that a run records for its session.
 
     Args:
         cwd: The working directory of the run.
         provider_name: The profile of the endpoint, or the class of the provider.
-        model: The model.
+        model: The name of the model.
         allowed_tools: The names of the tools that the run may use.
-        agent_name: The name of the agent; None: it has none.
-        parent: For a nested run, the session and the tool call that started it; else None.
+        agent_name: The name of the agent; None if the agent has no name.
+        parent: For a nested run, the session and the tool call that started the run; None for any
+            other run.
     """
     noted: dict[str, JsonValue] = {
         "cwd": cwd,
         "provider_name": provider_name,
         "model": model,
-        # Settings come from the caller's code alone: no file is read for them.
+        # Settings come from the caller's code only, never from a file.
         "setting_sources": [],
         "allowed_tools": list[JsonValue](allowed_tools),
         "agent_name": agent_name,

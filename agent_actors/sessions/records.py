@@ -1,4 +1,4 @@
-"""Records that precede those of a run, and records that callers, tools and hooks make. Pure.
+"""The records that precede those of a run, and records that callers, tools and hooks make. Pure.
 
 Calls that an earlier run left open are closed, since a new user message follows them. If a caller
 replaces the conversation, a `session.rewind` to the beginning precedes the new conversation.
@@ -87,19 +87,20 @@ def recordable(builder: EventBuilder) -> EventBuilder:
 def records_before_run(
     state: SessionState, replacement: Messages | None, *, from_client: bool, resumes: bool
 ) -> list[EventBuilder]:
-    """The records that precede those of a run.
+    """Return the records that precede those of a run.
 
-    Calls without a result, as a crash leaves them, are closed. The calls of a suspended session
-    stay open.
+    Calls that have no result, for example after a crash, are closed. The calls of a suspended
+    session stay open.
 
     Args:
-        state: The session.
+        state: The state of the session.
         replacement: A conversation that replaces the session's history; None: the history stays.
-        from_client: Whether `Client` or `query()` started the run.
-        resumes: Whether the run resumes a suspended session.
+        from_client: True if `Client` or `query()` started the run.
+        resumes: True if the run resumes a suspended session.
 
     Raises:
         MessageError: The replacement contains a message that a session cannot hold.
+        InvalidEventError: The replacement contains a message that could not be decoded.
     """
     if replacement is None and (state.is_suspended or resumes):
         return []
@@ -109,16 +110,16 @@ def records_before_run(
 def opening(
     state: SessionState, replaces: Messages | None, why: str = NO_RESULT
 ) -> list[EventBuilder]:
-    """The records that come before a run's own.
+    """Return the records that replace the history, if necessary, and close open calls.
 
     Args:
-        state: The session as it stands.
-        replaces: The conversation that takes its place; None: it stays.
-        why: What the model is told of a call that is closed.
+        state: The state of the session.
+        replaces: A conversation that replaces the session's history; None: the history stays.
+        why: The content of the synthetic results of open calls, which the model receives.
 
     Raises:
-        MessageError: `replaces` holds what no session can, here and below.
-        InvalidEventError: It holds what could not be read back.
+        MessageError: `replaces` contains a message that a session cannot hold; see `as_records`.
+        InvalidEventError: `replaces` contains a message that could not be decoded.
     """
     drafts: list[EventBuilder] = []
     if replaces is not None:
@@ -128,7 +129,7 @@ def opening(
 
 
 def report_of(state: SessionState) -> list[EventBuilder]:
-    """The notification of records that cannot be read and were not reported yet; or none."""
+    """Return a notification about unreadable records that were not reported yet; empty if none."""
     if not state.unreported:
         return []
     seqs = state.unreported
@@ -146,20 +147,20 @@ def report_of(state: SessionState) -> list[EventBuilder]:
 
 
 def replacing(state: SessionState, messages: Messages) -> list[EventBuilder]:
-    """The records that put this conversation in the place of the session's.
+    """Return the records that replace the conversation of a session with these messages.
 
     Raises:
-        MessageError: It holds a system message, or an empty one of the user's.
+        MessageError: The messages contain a system message or an empty user message.
     """
     back: list[EventBuilder] = [partial(SessionRewind, to_seq=0)] if state.last_seq else []
     return [*back, *as_records(messages)]
 
 
 def seen_after(messages: Messages) -> SessionState:
-    """A session that holds this conversation and nothing else.
+    """Return the state of a session that contains these messages and nothing else.
 
     Raises:
-        MessageError: It holds a system message, or an empty one of the user's.
+        MessageError: The messages contain a system message or an empty user message.
     """
     state = SessionState()
     for seq, draft in enumerate(as_records(messages), start=1):
@@ -168,10 +169,10 @@ def seen_after(messages: Messages) -> SessionState:
 
 
 def as_records(messages: Messages) -> Iterator[EventBuilder]:
-    """The records that say what this conversation says.
+    """Yield the records that represent these messages.
 
     Raises:
-        MessageError: It holds a system message, or an empty one of the user's.
+        MessageError: The messages contain a system message or an empty user message.
     """
     for index, message in enumerate(messages):
         match message.role:
@@ -209,7 +210,7 @@ def _result(block: ToolResultBlock) -> EventBuilder:
 
 
 def closing(call: ToolUseBlock, why: str) -> EventBuilder:
-    """The record that answers an open call in its caller's place."""
+    """Return the record of a synthetic error result for an open call."""
     return partial(
         ToolResult,
         tool_use_id=call.id,

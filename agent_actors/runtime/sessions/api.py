@@ -1,8 +1,8 @@
 # size: one public object; most lines are docstrings of its methods
 """`runtime.sessions`: list, read, change, import and export sessions.
 
-Every change takes the session as a run does, and is one commit: it happens completely or not at
-all. Records are never removed from a log: going back is a record as well.
+Every change acquires the session as a run does, and is one commit, so it happens completely or not
+at all. Records are never removed from a log: a rewind adds a record.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ class SessionAPI:
         transactions: Changes sessions.
         ids: Makes ids.
         wall_clock: Returns seconds since the epoch.
-        state: Whether the runtime is open.
+        state: Tracks whether the runtime is open.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class SessionAPI:
         return await self._reader.call_store("", page)
 
     async def info(self, session_id: str) -> SessionInfo | None:
-        """Return what is known of a session without reading its records.
+        """Return information about a session without reading its records.
 
         Returns:
             Its times, its number of records and its metadata; None if it has no records.
@@ -129,7 +129,7 @@ class SessionAPI:
         return await self._reader.info(session_id)
 
     async def history(self, session_id: str) -> Messages | None:
-        """Return the conversation of a session, in memory or not. It is always valid.
+        """Return the conversation of a session, in memory or not; always valid.
 
         Returns:
             The conversation; None if the session has no records.
@@ -331,7 +331,8 @@ class SessionAPI:
     async def rewind(self, session_id: str, to_seq: int) -> Messages:
         """Restore the conversation as it was right after a record.
 
-        This also restores what an earlier rewind removed, if the record is from before it.
+        A rewind to a record from before an earlier rewind restores the messages that the earlier
+        rewind removed.
 
         Args:
             session_id: The session.
@@ -380,11 +381,11 @@ class SessionAPI:
         await self._commit(session_id, lambda _: checked)
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
-        """Set metadata keys of a session, also while a run holds it.
+        """Set metadata keys of a session, even while a run holds the session.
 
         Args:
             session_id: The session.
-            metadata: Keys and values; a value of None removes the key.
+            metadata: Keys and values; a value of None removes its key.
 
         Returns:
             True if the session has records; otherwise nothing was changed.
@@ -403,8 +404,9 @@ class SessionAPI:
     ) -> str:
         """Create a session from the records of another one, up to a record.
 
-        The records are copied, including what this version does not know, with the new session id.
-        Tokens used up to there count for the fork too. A last record names the origin.
+        The records are copied with the new session id, including data that this version does not
+        know. Tokens that were used up to that record also count for the fork. An additional last
+        record names the origin.
 
         Args:
             session_id: The session to fork; it does not change.
@@ -491,8 +493,8 @@ class SessionAPI:
         """Make the stored log of a session readable again; `damage` lists its problems.
 
         Every readable record stays in its place. A damaged record is replaced by an
-        `UnreadableEvent` that keeps its bytes, a lost record by one without bytes. A repeated line
-        is removed. The log as it was is kept in a file.
+        `UnreadableEvent` that keeps its bytes. A lost record is replaced by one without bytes. A
+        repeated line is removed. The previous log is kept in a file.
 
         Returns:
             The problems that were found, and the file; without problems, nothing was changed.
@@ -521,11 +523,11 @@ class SessionAPI:
     async def import_records(
         self, lines: Iterable[str | bytes], *, session_id: str | None = None
     ) -> str:
-        """Create a session from exported records, including what this version does not know.
+        """Create a session from exported records, including data that this version does not know.
 
         Args:
-            lines: A record each, from the first one on; blank lines are skipped. A record that
-                names the import is added.
+            lines: One record per line, from the first record of the session; blank lines are
+                skipped. A record that names the import is added.
             session_id: The id of the new session; None: the id in the records.
 
         Returns:
@@ -535,7 +537,7 @@ class SessionAPI:
             InvalidEventError: The lines are not the records of a session; names the line and the
                 problem.
             SessionExists: A session with this id exists.
-            SessionBusy: A run holds it.
+            SessionBusy: A run holds the session.
             SessionStoreError: The store failed; the session may have been created.
 
         Cancellation: safe; the session is created completely or not at all.
@@ -569,7 +571,7 @@ class SessionAPI:
         Raises:
             MessageError: A message is not valid; names the message and the problem.
             SessionExists: A session with this id exists.
-            SessionBusy: A run holds it.
+            SessionBusy: A run holds the session.
             SessionStoreError: The store failed; the session may have been created.
 
         Cancellation: safe; the session is created completely or not at all.

@@ -1,4 +1,4 @@
-"""Control of the run that holds a session: whether there is one, stop it, find its agent."""
+"""Control of the run that holds a session: check for it, stop it, and find its agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
@@ -15,7 +15,7 @@ class SessionControl:
     """Stops and finds the runs that hold sessions.
 
     Args:
-        gate: Which run holds which session.
+        gate: Knows which run holds which session.
         live: The runs that are alive, by id.
         inbox: Returns the steering inbox of the run that holds a session; None if no run does.
     """
@@ -43,10 +43,12 @@ class SessionControl:
             ancestors: The sessions of the live runs that the current code is part of.
 
         Returns:
-            True if a run held the session. A run that had its response already has completed.
+            True if a run held the session. A run that already had its final response has completed
+            normally.
 
         Raises:
-            SessionBusy: It is one of `ancestors`: the current code would wait for itself.
+            SessionBusy: The session is one of `ancestors`, so the current code would wait for
+                itself.
 
         Cancellation: safe; the run ends all the same.
         """
@@ -61,7 +63,7 @@ class SessionControl:
         """Return the options of the run that holds a session.
 
         Raises:
-            SessionIdle: No run holds it.
+            SessionIdle: No run holds the session.
         """
         inbox = self._inbox(session_id)
         if inbox is None:

@@ -45,7 +45,7 @@ class SessionHandle:
         Raises:
             SessionBusy: A run holds the session, and the runtime's policy is `reject`.
             SessionStoreError, SessionFenced: See `OpenSession.append`.
-            Exception: What `make` raises.
+            Exception: Any exception of `make`.
 
         Cancellation: safe; the records are written or they are not.
         """

@@ -1,4 +1,4 @@
-"""Reads sessions from memory or from the store, without taking or loading them."""
+"""Read sessions from memory or from the store, without acquiring or loading them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -20,21 +20,21 @@ from agent_actors.sessions import SessionState
 
 T = TypeVar("T")
 
-# Records that are decoded, in some milliseconds, before other tasks get their turn.
+# The number of records to decode, which takes some milliseconds, between checkpoints.
 RECORDS_PER_TICK: Final = 1000
 
 
 class SessionReader:
-    """Reads sessions, also those that runs hold, here or in other processes.
+    """Reads sessions, including those that runs hold in this process or in others.
 
-    The state of a session in memory is used as it is. Everything else is read from the store,
-    without the actor of the session log.
+    The state of a session in memory is used as it is. All other sessions are read from the store
+    directly, without the actor of the session log.
 
     Args:
         store: The store.
         log: The sessions in memory.
-        gate: Which sessions are held.
-        state: Whether the runtime is open.
+        gate: Knows which sessions runs hold.
+        state: Tracks whether the runtime is open.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class SessionReader:
         Raises:
             RuntimeClosed: The runtime is closed.
             SessionStoreError: The store failed, or did not answer in time.
-            AgentError: What the store raises otherwise.
+            AgentError: Any other `AgentError` of the store.
 
-        Cancellation: as the operation.
+        Cancellation: see the operation.
         """
         self._state.check_open()
         await trio.lowlevel.checkpoint()
@@ -76,7 +76,7 @@ class SessionReader:
         )
 
     async def info(self, session_id: str) -> SessionInfo | None:
-        """Return what the store knows of a session; None if it has no records.
+        """Return the store's information about a session; None if the session has no records.
 
         Raises:
             SessionStoreError: The store cannot be read.
@@ -86,7 +86,7 @@ class SessionReader:
         return await self.call_store(session_id, partial(self.store.info, session_id))
 
     async def state(self, session_id: str) -> SessionState | None:
-        """Return the state of a session, for reading only; None if it has no records.
+        """Return the state of a session, for reading only; None if the session has no records.
 
         Raises:
             SessionStoreError: The store cannot be read, or records are lost.
@@ -95,7 +95,8 @@ class SessionReader:
         """
         self._state.check_open()
         state = self._log.peek_state(session_id)
-        # If no run holds it here, another process may have added records to a shared store.
+        # If no run here holds the session, another process may have added records to a shared
+        # store.
         may_be_outdated = self._is_shared and not self._gate.is_busy(session_id)
         if state is None or may_be_outdated:
             state = SessionState()

@@ -1,7 +1,8 @@
-"""Changes of sessions that no run holds: one lease and one commit each.
+"""Changes to sessions that no run holds, each with one lease and one commit.
 
-The lease comes from the same session gate as that of a run, so a session never has two writers.
-Records are published to subscribers after they are committed. No task is started here.
+Runs and changes acquire their leases from the same session gate, so a session never has two
+writers.
+Records are published to subscribers after they are committed. This module starts no tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from agent_actors.sessions.records import validated
 
 @attrs.frozen(eq=False)
 class SessionTransactions:
-    """Takes sessions for the length of one change, and commits it."""
+    """Acquires a session for the duration of one change, and commits the change."""
 
     _gate: SessionGate
     _log: SessionLog
@@ -31,7 +32,7 @@ class SessionTransactions:
     _wall_clock: Callable[[], float]
 
     def hold(self, session_id: str) -> Lease:
-        """Take a session, without waiting; leaving the lease's `with` block releases it.
+        """Acquire a session without waiting; leaving the lease's `with` block releases it.
 
         Raises:
             SessionBusy: A run holds the session.
@@ -50,9 +51,9 @@ class SessionTransactions:
         Args:
             scope: The session, run and request of the records; an empty run id is filled in for
                 the lease.
-            make: Returns the records, given the state of the session. If it returns none, or
-                raises, nothing is written.
-            on_busy: What to do if a run holds the session.
+            make: Returns the records, given the state of the session. If `make` returns no records
+                or raises, nothing is written.
+            on_busy: The policy if a run holds the session.
 
         Returns:
             The state of the session. Read it at once: later commits change it.
@@ -61,7 +62,7 @@ class SessionTransactions:
             InvalidEventError: A record could not be decoded; nothing is written.
             SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: See `OpenSession.append`.
-            Exception: What `make` raises.
+            Exception: Any exception of `make`.
 
         Cancellation: safe; the records are written or they are not.
         """
@@ -91,11 +92,11 @@ class SessionTransactions:
             records: Its records, at least one.
             lines: The same records as they are stored.
             note: The text of the `notification` record that follows them.
-            metadata: The metadata of the session; `notification` holds it too.
+            metadata: The metadata of the session; the `notification` record also contains it.
 
         Raises:
             SessionExists: A session with this id exists.
-            SessionBusy: A run holds it.
+            SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: See `OpenSession.append`.
 
         Cancellation: safe; the session is created completely or not at all.
@@ -103,7 +104,7 @@ class SessionTransactions:
         with self.hold(session_id) as lease, await self._log.open(lease) as session:
             if session.state.last_seq:
                 raise SessionExists(session_id)
-            # The new session counts as written now, so that cleaning up old sessions keeps it.
+            # Date the last record now, so that cleaning up old sessions keeps the new session.
             ts = max(self._wall_clock(), records[-1].ts)
             scope = EventScope(session_id, lease.run_id, lease.run_id)
             event_id, seq = self._ids.new(), len(lines) + 1
@@ -123,9 +124,9 @@ class SessionTransactions:
         await self._log.delete(lease)
 
     def read_anew(self, session_id: str) -> None:
-        """Read a session that was changed in the store again, when it is used next."""
+        """Reload a session at its next use, after it was changed in the store."""
         self._log.read_anew(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Drop a session from memory that was deleted from the store."""
+        """Remove a session from memory after it was deleted from the store."""
         self._log.forget(session_id)
