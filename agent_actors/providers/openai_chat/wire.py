@@ -157,6 +157,9 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
         for line in lines:
             if nests_deeper(line, MAX_DOCUMENT_DEPTH):
                 break
+            # msgspec does not check the UTF-8 of fields that it skips; the careful path does.
+            if not line.isascii():
+                line.decode()
             texts.append(decode(line).choices[0].delta.text)
     except (msgspec.DecodeError, UnicodeError):
         pass

@@ -182,6 +182,13 @@ def test_invalid_utf8_keeps_paths_equal(body: bytes, at: int, odd: bytes) -> Non
     same([body[:at] + odd + body[at:]])
 
 
+def test_invalid_utf8_in_skipped_field_is_damage() -> None:
+    line = sse(text("a"), text("b"), text("c"))
+    _, answer = same([line.replace(b'"model": "m-1"', b'"model": "m\x80"')])
+    assert isinstance(answer, ModelCompleted)
+    assert answer.damaged_lines == 3
+
+
 @pytest.mark.parametrize("late", ["id", "model"])
 def test_a_name_that_comes_late_is_taken(late: str) -> None:
     found: list[dict[str, Json]] = [text("a"), text("b"), text("c"), chunk({}, "stop")]
