@@ -79,7 +79,7 @@ class Inbox:
         return await self._hooked.submit(said, self.session.history())
 
     def leave(self, note: Note) -> None:
-        """Leave a note; do nothing if the run takes no more input, so the note stays void."""
+        """Leave a note; do nothing if the run takes no more input."""
         if not self._closed:
             self._waiting.append(note)
 

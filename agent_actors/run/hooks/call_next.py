@@ -68,7 +68,10 @@ class CallNext(Generic[A, T]):
         return bool(self._outcomes) and found is self._outcomes[-1]
 
     def refusal_in(self, error: BaseException) -> BaseException | None:
-        """Return the refusal in an exception group, such as of the hook's own nursery."""
+        """Return the refusal in an exception group; None if it contains none.
+
+        For example, a nursery of the hook raises a group.
+        """
         if not isinstance(error, BaseExceptionGroup):
             return None
         group = cast("BaseExceptionGroup[BaseException]", error)

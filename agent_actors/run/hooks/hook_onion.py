@@ -291,7 +291,7 @@ class HookOnion:
                     return event, refusal
         return event, None
 
-    # One hook.
+    # Calls of a single hook.
 
     async def _one(
         self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True

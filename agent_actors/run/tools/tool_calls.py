@@ -55,7 +55,7 @@ class RunCalls:
         request.on_done(partial(self._end, call.id))
 
     async def ended(self) -> list[ToolCallResult]:
-        """Wait until a call ends; return all results since the last call of this method.
+        """Wait until a tool call ends; return all results since this method last returned.
 
         Returns:
             The results, in the order in which the calls ended; empty if the driver was woken for
