@@ -2,8 +2,8 @@
 
 A session is open from its first run in this runtime until it leaves the memory: it is evicted,
 deleted, or closed with the runtime. Hooks belong to agents, and several agents may use a session.
-The agent whose hooks saw the start also gets the end. For sessions without such hooks, nothing is
-kept here.
+The first agent with such hooks opens the session here. The hooks of the same agent also get the
+end. For sessions without such hooks, nothing is kept here.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class SessionHooks:
         return _around.get() is self
 
     async def begin(self, session: OpenSession, hooks: RunHooks) -> HookBlock | None:
-        """Fire `session_start` for the first run of a session in this runtime.
+        """Fire `session_start`, unless the session is open here or the agent has no such hooks.
 
         Returns:
             The reason why a hook blocked the run; None if no hook did.
@@ -89,7 +89,7 @@ class SessionHooks:
             self.owner.start_background(
                 partial(self._fire_apart, fired, session_id, reason, *opened)
             )
-        except RuntimeFailure:  # the runtime closes, and its shutdown has fired the rest
+        except RuntimeFailure:  # the runtime closes, and fires the remaining hooks itself
             self._firing.discard(fired)
 
     async def end_all(self) -> None:
