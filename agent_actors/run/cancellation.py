@@ -1,8 +1,8 @@
-"""Why and how one run is stopped from outside.
+"""Stops one run from outside, and keeps the reason.
 
 The first reason counts. A caller's cancel takes effect at the next checkpoint. A stop in favour of
-another run waits until the session is open, which takes a bounded time. So the prompt of a run that
-acquired its session is always recorded, even if the run is stopped immediately.
+another run waits until the session is open, which takes a bounded time. Therefore the prompt of a
+run that acquired its session is always recorded, even if the run is stopped immediately.
 """
 
 import attrs
@@ -17,14 +17,14 @@ class RunStop:
     """Stops one run.
 
     Args:
-        inbox: The steering inbox of the run; it is closed when the run is to end.
+        inbox: The steering inbox of the run; closed when the run is stopped.
 
     Attributes:
-        scope: The cancel scope of the run, from its beginning to its closing.
-        reason: Why the run was stopped; None: it was not.
-        why: A further explanation by the caller; empty: none.
-        rolls_back: Whether the records of the run are to be undone.
-        steered: How the run ends because another run took its input; None: no run did.
+        scope: The cancel scope of the run, from its start until its closing begins.
+        reason: The reason for the stop; None if the run was not stopped.
+        why: A further explanation from the caller; empty if there is none.
+        rolls_back: True if the records of the run are to be undone.
+        steered: The outcome if another run took the input of this run; else None.
     """
 
     _inbox: Inbox
@@ -37,16 +37,16 @@ class RunStop:
 
     @property
     def explanation(self) -> str:
-        """Why the run ended, as the model reads it in the result of a call that was cut off."""
+        """The reason for the end of the run, for the results of calls that were cut off."""
         return "the run was stopped" + (f": {self.why}" if self.why else f" ({self.reason})")
 
     def cancel(self, reason: str) -> None:
-        """End the run, at its next checkpoint."""
+        """Cancel the run at its next checkpoint."""
         self._note(reason)
         self.scope.cancel(reason)
 
     def stop(self, reason: CancelReason, why: str) -> None:
-        """End the run so that another can begin, but not before its session is open."""
+        """Stop the run so that another run can begin, but not before this run's session is open."""
         self.why = self.why or why
         self.rolls_back = self.rolls_back or reason is CancelReason.ROLLBACK
         self._note(reason)
@@ -54,17 +54,17 @@ class RunStop:
             self.scope.cancel(reason)
 
     def settle(self, outcome: SteeringOutcome) -> None:
-        """End the run: the run that holds the session has taken its input, or has refused it."""
+        """End the run: the run that holds the session has taken or refused its input."""
         if self.steered is None:
             self.steered = outcome
             self.scope.cancel("steered")
 
     def outcome(self, stop_reason: str) -> str:
-        """How the run ended, which would have ended like this."""
+        """Return the stop reason of the run; `stop_reason` unless the run is rolled back."""
         return StopReason.ROLLED_BACK if self.rolls_back else stop_reason
 
     def opened(self) -> None:
-        """The session is open: a stop that came before takes effect."""
+        """Note that the session is open; an earlier stop takes effect now."""
         self._opening = False
         if self.reason is not None:
             self.scope.cancel(self.reason)

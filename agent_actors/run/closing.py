@@ -1,4 +1,4 @@
-"""Closes a run: joins its calls, closes what is open, commits the end, returns the result."""
+"""Closes a run: joins its calls, closes open entries, commits the end, and returns the result."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,11 +26,11 @@ from agent_actors.run.tools.tool_runner import ToolRunner
 
 @attrs.frozen
 class RunEnd:
-    """How the turns of a run ended. With neither a failure nor a stop reason: by a cancel.
+    """The end of a run's turns; without a failure and a stop reason, the run was cancelled.
 
     Attributes:
-        failure: The failure of the run.
-        stop_reason: Why the run ended, if it did not fail.
+        failure: The failure of the run; None if the run did not fail.
+        stop_reason: The stop reason, if the run did not fail.
         why: A further explanation, for the results of calls that are closed.
     """
 
@@ -46,13 +46,13 @@ async def close_run(
     subagent: Subagent | None,
     end: RunEnd,
 ) -> RunResult:
-    """Close a run; the last step of its driver.
+    """Close a run; this is the last step of its driver.
 
     Raises:
         AgentError: The failure of the run.
         RequestCancelled: The caller cancelled the run.
 
-    Cancellation: the steps are shielded and bounded, but for the time that tools take to end.
+    Cancellation: the steps are shielded and bounded, except for the time that tools take to end.
     """
     results = await tools.join()
     stop, usage, failure, stop_reason = context.stop, context.usage, end.failure, end.stop_reason
@@ -97,7 +97,7 @@ def _closing_entries(
         commands += machine.feed(ToolFinished(result))
     if machine.state is not State.DONE:
         commands += machine.feed(Interrupted(stop_reason, why))
-    # The run is over: of what the machine wants done, only the records are.
+    # The run is over: record the entries, and execute no other command of the machine.
     return [entry for item in commands if isinstance(item, Append) for entry in item.entries]
 
 

@@ -33,39 +33,39 @@ from agent_actors.sessions.records import recordable
 current_context: Final[ContextVar["RunContext | None"]] = ContextVar(
     "agent_actors_run_context", default=None
 )
-"""The context of the run around the current code; it may have ended."""
+"""The context of the run that started the current code; that run may have ended."""
 
 
 @attrs.define(eq=False)
 class RunContext:
-    """One run: what was asked for, what it may use, and what its parts share.
+    """The state of one run, shared by its parts.
 
     Attributes:
-        spec: What the caller asked for.
-        services: What the run may use of its runtime.
-        node: The run in the tree of runs.
+        spec: The caller's request.
+        services: The parts of the runtime that the run may use.
+        node: The run's node in the tree of runs.
         parent: The run whose tool or hook started this run; it may have ended. None for a root run.
         parent_tool_use_id: The call that started this run; None for a root run.
-        ancestors: The sessions that the live runs around this run hold.
-        mailbox: The mailbox of the reader; None: the run has no reader.
+        ancestors: The sessions that the live ancestor runs hold.
+        mailbox: The mailbox of the reader; None if the run has no reader.
         machine: The agent loop.
         stop: Cancels the run.
         inbox: Takes steering input.
         events: Builds the events of the run.
         journal: Records events and shows them.
-        usage: Counts what the run uses.
+        usage: Counts the usage of the run.
         output: The output of the run.
-        hooks: The hooks of the agent; None: it has none.
+        hooks: The hooks of the agent; None if the agent has no hooks.
         permissions: The policy for tool calls; None: no restriction.
         started_at: The start of the run, in seconds since the epoch.
         started: The start of the run, by trio's clock.
-        token: The trio run of the run.
-        lease: The session, as the gate granted it; None before and after.
-        session: The session, once it is open.
-        began_after: The `seq` of the session's last record before those of the run.
-        client_calls: The calls that the run left to its client, by id; set when it ends.
-        announces_children: Whether the hooks of the run are notified of nested runs.
-        ended: Whether the run has ended.
+        token: The token of the trio run in which this run is driven.
+        lease: The lease of the session; None before it is acquired and after the run has ended.
+        session: The session; None until it is open, and after the run has ended.
+        began_after: The `seq` of the session's last record before the records of the run.
+        client_calls: The calls that the run left to its client, by id; set when the run ends.
+        announces_children: True if the run's hooks are notified of nested runs.
+        ended: True if the run has ended.
     """
 
     spec: RunSpec
@@ -116,27 +116,27 @@ class RunContext:
         self.permissions = effective_policy(options.permissions, above, spec.tool_whitelist)
         self.inbox = Inbox(options, self.machine, self.hooks)
         if spec.from_client:
-            self.inbox.close()  # a turn of `Client` takes the client's own input only
+            self.inbox.close()  # a run of `Client` takes only its own prompt
         self.stop = RunStop(self.inbox)
         self.journal = Journal(services.bus, self.events, self.mailbox, self.inbox)
 
     @property
     def options(self) -> AgentOptions:
-        """The agent."""
+        """The options of the agent."""
         return self.spec.options
 
     @property
     def opened_session(self) -> OpenSession:
-        """The session of a run that has opened it."""
+        """The session; only valid after the session is open."""
         assert self.session is not None
         return self.session
 
     def messages(self) -> Messages:
-        """The conversation so far; empty for a run that was stopped before it got its session."""
+        """Return the conversation so far; empty if the session is not open."""
         return Messages() if self.session is None else self.session.history()
 
     def snapshot(self) -> RunInfo:
-        """The state of the run, as hooks and tools see it."""
+        """Return the state of the run, as hooks and tools see it."""
         return RunInfo(
             session_id=self.spec.session_id,
             run_id=self.node.run_id,
@@ -148,14 +148,14 @@ class RunContext:
         )
 
     def note_commit(self) -> None:
-        """Tell the client that its replacement of the history is committed, if it is."""
+        """Note a commit: if the replacement of the history was queued, it is now recorded."""
         replacement = self.spec.replace_history
         if replacement is not None and replacement.queued:
             replacement.recorded = True
 
     @contextmanager
     def pause_deadlines(self) -> Generator[None]:
-        """Pause the deadlines of this run, of its calls and of the runs around it."""
+        """Pause the deadlines of this run, of its calls and of its ancestor runs."""
         self.node.pause_deadlines()
         try:
             yield
@@ -172,13 +172,13 @@ class RunContext:
 
         Args:
             builder: The event without its header.
-            call_id: The call with whose result the event is recorded; None: the event is recorded
-                with the next commit.
+            call_id: The call with whose result the event is recorded; None to record the event with
+                the next commit.
 
         Raises:
-            ConfigError: Events of this type are recorded by runs only.
+            ConfigError: Only runs may record events of this type.
             InvalidEventError: The event cannot be read back from a log.
-            RuntimeError: The call has ended, or the run has.
+            RuntimeError: The call or the run has ended.
         """
         builder = recordable(builder)
         if call_id is not None:
@@ -189,7 +189,7 @@ class RunContext:
             self.journal.note(builder)
 
     def end(self) -> None:
-        """Mark the run as ended, and drop what a nested run that outlives it does not need."""
+        """Mark the run as ended, and drop the state that live nested runs do not need."""
         self.ended, self.announces_children = True, False
         self.session = self.lease = None
         self.journal.close()

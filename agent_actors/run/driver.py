@@ -1,8 +1,8 @@
-"""The driver of one run: feeds the turn machine, and executes the commands that it returns.
+"""The driver of one run: feeds the turn machine and executes the commands that it returns.
 
-The driver decides nothing itself: the turn machine says what happens next, the budget what may be
-spent, the guard of the tools what may run. However a run ends (with a result, an error, a cancel at
-any checkpoint), it is closed in the same way, by `closing.py`.
+The driver makes no decisions. The turn machine decides the next step, the budget decides what may
+be spent, and the guard of the tools decides which calls may run. Every run is closed by
+`closing.py` in the same way: after a result, an error, or a cancel at any checkpoint.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class Driver:
     """One run, from its start to its last event.
 
     Args:
-        context: The run.
+        context: The context of the run.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -53,13 +53,14 @@ class Driver:
         # Entries that are not recorded yet, and the response among them, if there is one.
         self._pending: list[Entry] = []
         self._answer: ModelCompleted | None = None
-        # Whether the driver was woken because a call was deferred.
+        # True if the driver was woken because a call was deferred.
         self._deferred = False
-        # Why a hook of a call ended the run; raised when the results so far are recorded.
+        # The reason why a hook of a call ended the run; raised once the results so far are
+        # recorded.
         self._blocked: HookBlock | None = None
 
     def cancel(self, reason: str) -> None:
-        """End the run; the first reason counts. Its driver closes the session in order."""
+        """Cancel the run; the first reason counts. The driver still closes the session in order."""
         self._context.stop.cancel(reason)
 
     def acquire_nowait(self) -> None:
@@ -71,11 +72,13 @@ class Driver:
         acquire_session_nowait(self._context)
 
     async def drive(self) -> RunResult:
-        """Run to the end.
+        """Run until the end, and return the result.
 
         Raises:
-            AgentError: The failure of the run; the session is valid.
+            AgentError: The failure of the run; the session stays valid.
             RequestCancelled: The caller cancelled the run.
+
+        Cancellation: the calls of the run end before the cancel propagates.
         """
         context = self._context
         context.node.home = Home(PausableDeadline(context.stop.scope))
@@ -85,14 +88,14 @@ class Driver:
         try:
             end = await self._attempt()
         except BaseException:
-            # An actor crashed, and cancels this task: its calls end before the caller is notified.
+            # An actor crashed and cancels this task. Its calls end before the caller is notified.
             await self._tools.join()  # noqa: ASYNC102 - shielded there
             raise
         return await close_run(context, self._tools, self._model, self._subagent, end)
 
     def release(self) -> None:
-        """Release what the run holds; called once, also if the run never began."""
-        # Each is released even if another fails: waiting runs and readers depend on it.
+        """Release everything that the run holds; called once, even if the run never began."""
+        # Release each resource even if another fails: waiting runs and readers depend on it.
         context = self._context
         with ExitStack() as held:
             held.callback(context.end)
@@ -120,7 +123,7 @@ class Driver:
                 end = RunEnd(stop_reason=block.stop_reason, why=block.why)
                 if block.usage is not None:
                     context.journal.add(context.usage.enter_usage(block.usage))
-            except Exception as error:  # noqa: BLE001 - the caller's, once the session is closed
+            except Exception as error:  # noqa: BLE001 - raised once the session is closed
                 end = RunEnd(failure=error)
             except KeyboardInterrupt as error:  # only users' code can be interrupted here
                 context.services.take_interrupt(error)
@@ -146,7 +149,8 @@ class Driver:
             command = commands.popleft()
             refusal = self._budget.refusal(machine, command, self._answer)
             if refusal is not None:
-                # What the machine answers replaces the commands that were not executed.
+                # The machine's commands for the refusal replace the commands that were not
+                # executed.
                 commands = deque(machine.feed(refusal))
                 continue
             match command:
@@ -187,7 +191,7 @@ class Driver:
                 return machine.feed(end)
         await self._record_pending()
         if self._deferred:
-            await context.journal.commit()  # questions, and what hooks of the calls did
+            await context.journal.commit()  # questions, and actions of the calls' hooks
         results = await tools.results()
         self._deferred = not results
         context.inbox.before_results(len(results))
@@ -198,7 +202,7 @@ class Driver:
         return commands
 
     async def _record_pending(self) -> None:
-        """Record the entries so far in one commit, before anything follows from them.
+        """Commit the entries so far, before a command that depends on them is executed.
 
         Raises:
             RunBlocked: A hook of a call ended the run.

@@ -38,7 +38,7 @@ def acquire_session_nowait(context: RunContext) -> None:
 
 
 async def open_session(context: RunContext) -> None:
-    """Acquire the session of a run, if that has not been done, and load it.
+    """Acquire the session of a run, unless the run already holds it, and load the session.
 
     Raises:
         SessionBusy: Another run holds the session, and the policy is to reject the run.
@@ -49,7 +49,7 @@ async def open_session(context: RunContext) -> None:
     """
     if context.lease is None:
         context.lease = await _acquire_session(context)
-        # Its input may have been taken in the same tick as the lease was granted.
+        # Another run may have taken the input in the tick in which the lease was granted.
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
     context.session = context.journal.session = context.inbox.session = session
@@ -61,10 +61,10 @@ async def open_session(context: RunContext) -> None:
 async def begin_run(
     context: RunContext, tools: ToolRunner, subagent: Subagent | None
 ) -> UserInput | Resumed:
-    """Fire the first hooks, and queue the records that precede those of the first turn.
+    """Fire the first hooks, and queue the records that precede the records of the first turn.
 
     Returns:
-        The first event of the turn machine.
+        The first event for the turn machine.
 
     Raises:
         RunBlocked: A hook ended the run before it began.
@@ -73,7 +73,7 @@ async def begin_run(
         SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does not fit the
             session; the session is unchanged.
 
-    Cancellation: safe; the session is unchanged but for the records of the run's end.
+    Cancellation: safe; the session is unchanged except for the records of the run's end.
     """
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
@@ -102,7 +102,7 @@ async def begin_run(
             resumes=spec.answers is not None,
         )
     except BaseException:
-        if spec.answers is None:  # else the session stays suspended as it was
+        if spec.answers is None:  # otherwise the session stays suspended, unchanged
             journal.add(init)
         raise
     journal.add(*before, init, *closed, *report_of(state), *tools.notices())
@@ -117,7 +117,8 @@ async def _acquire_session(context: RunContext) -> Lease:
     try:
         if spec.on_busy == "steer" and spec.session_id not in context.ancestors:
             await steering.speak(spec.prompt, services.inbox_of(spec.session_id))
-        # No checkpoint between the note and the place in the queue: its run could end in between.
+        # No checkpoint between leaving the note and joining the queue: the run that holds the
+        # session could end in between.
         return await services.gate.acquire(
             spec.session_id,
             context.node.run_id,
@@ -182,7 +183,7 @@ async def _resume(
         for call in calls
         if call.id in given
     ]
-    blocked = tools.blocked is not None  # then no call starts
+    blocked = tools.blocked is not None  # in this case no call starts
     deferred = frozenset(call.id for call in calls if blocked or call.id in external)
     return Resumed(calls, tuple(results), deferred)
 

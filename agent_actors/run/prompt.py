@@ -1,9 +1,9 @@
-"""What a caller may say to start a run, and its check.
+"""The prompt that starts a run, and its validation.
 
-A prompt is a text, or a sequence of texts, images and files in the order in which the model is to
-see them. It is checked whole before anything is started: what an endpoint refuses would stay in the
-session's history, and be refused again with each later run. Only what can be told without asking
-anybody is checked; whether a model takes images is the endpoint's to say.
+A prompt is a text, or a sequence of texts, images and files in the order in which the model sees
+them. The complete prompt is checked before the run starts. Otherwise, content that the endpoint
+refuses would stay in the session's history and make every later run fail. The check is local: the
+endpoint decides whether a model takes images.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,19 @@ from agent_actors.protocol.turn import UserInput
 
 PromptPart: TypeAlias = str | TextBlock | ImageBlock | FileBlock | OpaqueBlock
 Prompt: TypeAlias = str | Sequence[PromptPart]
-"""Text, or a list or tuple of what the model is to see, in order."""
+"""A text, or a list or tuple of the parts that the model sees, in order."""
 
 
 def user_input(prompt: Prompt) -> UserInput:
-    """The prompt as the turn machine takes it.
+    """Return the prompt in the form that the turn machine takes.
 
-    A text alone is trimmed. In a sequence texts stay as they are, but for blank ones, which are
-    left out: endpoints refuse them.
+    Whitespace around a single text is removed. Texts in a sequence are not changed, but blank texts
+    are dropped, because endpoints refuse them.
 
     Raises:
-        ConfigError: It says nothing, or is neither text nor a list or tuple of texts and blocks.
-        MediaError: The source of an image or a file can be no endpoint's; names its place.
+        ConfigError: The prompt is blank, or is neither text nor a list or tuple of texts and
+            blocks.
+        MediaError: No endpoint can take the source of an image or a file; names its position.
     """
     if isinstance(prompt, str):
         text = prompt.strip()

@@ -1,7 +1,6 @@
 """The parts of a runtime that its runs may use.
 
-The lifecycle of these parts (starting, closing, crashing) is not a run's business: it is in
-`runtime/lifecycle.py`.
+`runtime/lifecycle.py` starts and closes these parts and handles their crashes; runs do not.
 """
 
 from collections.abc import Callable
@@ -27,28 +26,28 @@ class ModelEndpoints(Protocol):
     """The endpoints of a runtime."""
 
     def get(self, options: AgentOptions) -> ModelStream:
-        """Return the actor of the options' endpoint; start it if it is new."""
+        """Return the actor of the options' endpoint; start the actor if it is new."""
         ...
 
 
 @attrs.frozen(eq=False)
 class RunServices:
-    """What a run may use of its runtime.
+    """The parts of the runtime that a run may use.
 
     Attributes:
-        gate: Grants sessions to runs, one run a session.
+        gate: Grants sessions to runs; one run holds a session at a time.
         log: Records sessions.
         bus: Publishes events to subscribers.
         executor: Runs tool calls.
         endpoints: Streams model responses.
         questions: Collects the answers of people.
-        grants: Permission decisions that are remembered.
+        grants: Remembered permission decisions.
         session_hooks: Fires `session_start` and `session_end`.
         inboxes: The steering inboxes of live runs, by run id.
-        ids: Makes ids.
-        wall_clock: Seconds since the epoch.
-        chance: Random numbers from 0 to 1, for the jitter of retries.
-        take_interrupt: Called with an error of users' code, which may contain a Ctrl-C.
+        ids: Generates ids.
+        wall_clock: Returns the seconds since the epoch.
+        chance: Returns random numbers from 0 to 1, for the jitter of retries.
+        take_interrupt: Called with an error that users' code raised, which may contain a Ctrl-C.
     """
 
     gate: SessionGate

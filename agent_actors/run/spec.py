@@ -1,4 +1,4 @@
-"""What a caller asked a run to do."""
+"""The caller's request for a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -35,20 +35,22 @@ class RunSpec:
     """One request for a run.
 
     Attributes:
-        prompt: The input of the user; without text and blocks, the run continues the conversation.
-        options: The agent.
-        session_id: The session.
+        prompt: The user's input; if it has neither text nor blocks, the run continues the
+            conversation.
+        options: The options of the agent.
+        session_id: The id of the session.
         request_id: The caller's id of the request.
         on_busy: The policy for a session that another run holds.
         tool_whitelist: The names of the only tools that the run may use; None: all.
         answers: Answers to the questions of the suspended session, by question id; the run resumes
-            the open calls. None: an ordinary run.
+            the open calls. None for an ordinary run.
         results: Results of calls that the suspended run left to its caller, by call id. Used with
             `answers` only.
-        max_tool_rounds: How often the model may call tools in a run of `Client` or `query()`; None:
-            a run of `Runtime`, which is limited by `max_iterations` only.
-        client_side_tools: Whether the caller carries out all tool calls, in manual mode.
-        replace_history: A conversation that replaces the session's history; None: keep it.
+        max_tool_rounds: The number of rounds of tool calls in a run of `Client` or `query()`. None
+            for a run of `Runtime`, which is limited by `max_iterations` only.
+        client_side_tools: True if the caller carries out all tool calls, in manual mode.
+        replace_history: A conversation that replaces the session's history; None to keep the
+            history.
     """
 
     prompt: UserInput
@@ -65,22 +67,22 @@ class RunSpec:
 
     @property
     def from_client(self) -> bool:
-        """Whether `Client` or `query()` started the run."""
+        """True if `Client` or `query()` started the run."""
         return self.max_tool_rounds is not None
 
     @property
     def json_failures(self) -> bool:
-        """Whether failures of tools are reported as `{"error", "tool"}`, in automatic mode."""
+        """True if tool failures are reported as `{"error", "tool"}`, in automatic mode."""
         return self.from_client and not self.client_side_tools
 
     @property
     def max_iterations(self) -> int:
-        """How often the run may call the model."""
+        """The maximum number of model calls in the run."""
         if self.max_tool_rounds is None:
             return self.options.max_iterations
-        return self.max_tool_rounds + 1  # one call after each round, and the first one
+        return self.max_tool_rounds + 1  # one call after each round, plus the first call
 
     @property
     def replacement(self) -> Messages | None:
-        """The conversation that replaces the history; None: the history stays."""
+        """The conversation that replaces the history; None if the history stays."""
         return None if self.replace_history is None else self.replace_history.messages

@@ -1,10 +1,12 @@
-"""Input for a run that is under way, and its outcome.
+"""Steering: passes input to a run that is in progress.
 
-A run has an `Inbox`. A caller that steers is a run of its own: it waits in the session's queue and
-leaves a `Note` in the inbox meanwhile. At a turn boundary the inbox passes its notes to the turn
-machine. When they are committed, the inbox settles them, and their runs end: the input was taken.
-If no boundary comes, a note is void, and its run, which kept its place in the queue, runs normally.
-After a note is left everything is synchronous, so an input is taken once or run once, never both.
+Every run has an `Inbox`. A caller that steers starts a run of its own. That run waits in the
+session's queue, and leaves a `Note` in the inbox of the run that holds the session. At the next
+turn boundary, the inbox passes its notes to the turn machine. When the notes are committed, the
+inbox settles them and their runs end, because their input was taken.
+
+If no boundary follows, a note is void. Its run kept its place in the queue and runs normally. Every
+step after a note is left is synchronous, so an input is either taken or run, never both.
 """
 
 from collections.abc import Callable
@@ -22,17 +24,17 @@ from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import TurnMachine, UserInput
 from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
-# How a run ends whose input went into another: with a failure, or with a stop reason.
+# The end of a run whose input was taken by another run: a failure, or else a stop reason.
 SteeringOutcome = tuple[Exception | None, str]
 
 
 @attrs.define(eq=False)
 class Note:
-    """An input on its way into a run.
+    """An input for a run that is in progress.
 
     Attributes:
         said: The input.
-        settle: Told, once, that it was taken, or what kept it from that.
+        settle: Called once with the outcome: the input was taken, or could not be taken.
     """
 
     said: UserInput
@@ -41,15 +43,15 @@ class Note:
 
 @attrs.define(eq=False)
 class Inbox:
-    """What is said to one run while it is under way.
+    """The steering input of one run.
 
     Args:
-        agent: The agent that is spoken to.
-        machine: Takes input at turn boundaries.
-        hooked: The run's hooks, which look at every prompt; None: none.
+        agent: The agent of the run.
+        machine: The turn machine, which takes input at turn boundaries.
+        hooked: The run's hooks, which check every prompt; None if the run has no hooks.
 
     Attributes:
-        session: The run's session, once it is open.
+        session: The run's session; None until it is open.
     """
 
     agent: AgentOptions
@@ -58,14 +60,17 @@ class Inbox:
     session: OpenSession | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _waiting: list[Note] = attrs.field(factory=list[Note], init=False)
-    # Handed to the machine, and not confirmed by the log.
+    # Passed to the machine, but not yet committed to the log.
     _heard: list[Note] = attrs.field(factory=list[Note], init=False)
 
     async def vet(self, said: UserInput) -> UserInput | HookBlock:
-        """What the run's hooks make of an input; called by the task of whoever speaks.
+        """Check an input with the run's hooks, in the task of the caller that steers.
+
+        Returns:
+            The input, as rewritten by the hooks, or the reason why a hook refused it.
 
         Raises:
-            HookError: One of them failed.
+            HookError: A hook failed.
 
         Cancellation: safe.
         """
@@ -74,20 +79,21 @@ class Inbox:
         return await self._hooked.submit(said, self.session.history())
 
     def leave(self, note: Note) -> None:
-        """Leave a note; where the run takes no more, it just stays where it is."""
+        """Leave a note; do nothing if the run takes no more input."""
         if not self._closed:
             self._waiting.append(note)
 
     def withdraw(self, note: Note) -> bool:
-        """Take a note back; False if it is being put on record, of which it will be told."""
+        """Withdraw a note; return False if its input is being committed, which settles the note."""
         if note in self._waiting:
             self._waiting.remove(note)
         return note not in self._taken()
 
     def before_answer(self, answer: ModelCompleted) -> None:
-        """The machine is about to be told of an answer: a boundary, if it calls no tool.
+        """Pass the notes to the machine before a response, if the response calls no tool.
 
-        After a refused response the run ends, so its inbox keeps the notes, which become void.
+        A response without tool calls is a turn boundary. After a refused response the run ends, so
+        the notes stay in the inbox and become void.
         """
         if not answer.refused and not any(
             isinstance(block, ToolUseBlock) for block in answer.blocks
@@ -95,23 +101,30 @@ class Inbox:
             self._hand_over()
 
     def before_results(self, count: int) -> None:
-        """The machine is about to be told of so many results: a boundary after the last."""
+        """Pass the notes to the machine before `count` results, if no other calls are open.
+
+        The last result of a turn is a turn boundary.
+        """
         if count == len(self._machine.open_calls):
             self._hand_over()
 
     def confirm(self) -> None:
-        """Whatever the machine has taken is on record."""
+        """Settle the notes that the machine has taken: their input is committed."""
         for note in self._taken():
             self._heard.remove(note)
             note.settle((None, StopReason.STEERED))
 
     def close(self) -> None:
-        """The run takes nothing any more."""
+        """Take no more input, and drop the notes that wait."""
         self._closed = True
         self._waiting.clear()
 
     def end(self, failure: Exception | None) -> None:
-        """The run has ended; what it took and could not put on record has failed with it."""
+        """Close the inbox at the end of the run; notes that were taken but not committed fail.
+
+        Args:
+            failure: The failure of the run; None if the run did not fail.
+        """
         self.close()
         for note in self._taken():
             session_id = "" if self.session is None else self.session.session_id
@@ -131,17 +144,17 @@ class Inbox:
             self._machine.feed(note.said)
 
     def _taken(self) -> list[Note]:
-        # At a boundary the machine takes all that waits, or it is done and takes nothing more. By
-        # identity: two who say the same are two.
+        # At a boundary the machine takes all pending input, or the machine is done and takes no
+        # more. Compare by identity: two equal inputs are two notes.
         left = {id(said) for said in self._machine.pending_input}
         return [note for note in self._heard if id(note.said) not in left]
 
 
 class Steering:
-    """A run that waits in line, and whose input may go into the run that holds the session.
+    """A run that waits in the queue while the holder of the session may take its input.
 
     Args:
-        settled: Called, synchronously and once, when the outcome is known.
+        settled: Called once, synchronously, when the outcome is known.
     """
 
     def __init__(self, settled: Callable[[SteeringOutcome], None]) -> None:
@@ -150,12 +163,16 @@ class Steering:
         self._withdraw: Callable[[], bool] = _nothing_left
 
     async def speak(self, said: UserInput, inbox: Inbox | None) -> None:
-        """Leave the input with the run that holds the session.
+        """Leave the input in the inbox of the run that holds the session.
+
+        Args:
+            said: The input.
+            inbox: The inbox of that run; None if no run holds the session.
 
         Raises:
             HookError: A hook of that run failed.
 
-        Cancellation: safe; nothing is left there.
+        Cancellation: safe; no note is left in the inbox.
         """
         if inbox is None:
             return
@@ -168,9 +185,9 @@ class Steering:
         self._withdraw = partial(inbox.withdraw, note)
 
     async def withdraw(self) -> None:
-        """Take the input back; or, if it is being put on record, wait for what becomes of it.
+        """Withdraw the input; if the input is being committed, wait for the outcome.
 
-        Cancellation: none; it waits for one commit at most.
+        Cancellation: shielded; the wait lasts for one commit at most.
         """
         if not self._known.is_set() and not self._withdraw():
             with trio.CancelScope(shield=True):

@@ -1,6 +1,7 @@
-"""What a suspended session accepts: answers and results, or a prompt that closes its calls. Pure.
+"""Checks what a suspended session accepts: answers and results, or a prompt that closes its calls.
 
-The agent's `on_suspended` says whether a prompt may close the open calls.
+The agent's `on_suspended` option defines whether a prompt may close the open calls. The module does
+no I/O.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,12 +21,12 @@ _DENIED: Final = "the call was not permitted: nobody answered, and the user said
 def answers_by_call(
     state: SessionState, session_id: str, answers: Mapping[str, Answer]
 ) -> dict[str, Answer]:
-    """The answers, by the calls that wait for them.
+    """Return the answers by the ids of the calls that wait for them.
 
     Raises:
-        QuestionClosed: There is no such question; the session is as it was.
-        ConfigError: It is neither text nor a decision.
-        SessionSuspended: It is not suspended: there is nothing to go on with.
+        QuestionClosed: The session has no such question; the session is unchanged.
+        ConfigError: An answer is neither text nor a decision.
+        SessionSuspended: The session is not suspended, so there is no run to resume.
     """
     if not state.is_suspended:
         raise SessionSuspended(
@@ -44,7 +45,7 @@ def check_results(state: SessionState, session_id: str, call_ids: Iterable[str])
     """Check that the session waits for the results of these calls.
 
     Raises:
-        CallClosed: It does not wait for one of them; the session is unchanged.
+        CallClosed: The session does not wait for one of the calls; the session is unchanged.
     """
     for call_id in call_ids:
         if call_id not in state.external:
@@ -52,10 +53,11 @@ def check_results(state: SessionState, session_id: str, call_ids: Iterable[str])
 
 
 def close_suspended(state: SessionState, options: AgentOptions, session_id: str) -> list[Entry]:
-    """Return the results of calls that a new prompt closes; none if it is not suspended.
+    """Return error results for the calls that a new prompt closes; empty if not suspended.
 
     Raises:
-        SessionSuspended: It waits, and its agent does not let a prompt close them.
+        SessionSuspended: The session is suspended, and its agent does not let a prompt close the
+            open calls.
     """
     if not state.is_suspended:
         return []

@@ -1,10 +1,11 @@
-"""What a hook that stands around a step calls to have it done: its `call_next`.
+"""The `call_next` function of a hook that wraps a step.
 
-Owns what the step came to, each time, and when it may be called. A model call is made by one task
-at a time: all its tries show what they bring to the same reader, and of two at once nobody could
-say which text is void. One after the other is fine: the later one voids what was shown of the
-earlier. Nor is it made for a task that the hook left behind when it ended, since the run has gone
-on. Tools' handlers show nothing while they run, and may run side by side.
+`CallNext` keeps the outcome of each call of the step, and decides when the step may be called. Only
+one task at a time may make a model call. All attempts show their deltas to the same reader, and
+with two attempts at once it would be unknown which text is void. Consecutive model calls are
+allowed: a later call voids the text of the earlier one. After the hook has ended, its remaining
+tasks may not make a model call, because the run has continued. Tool handlers show nothing while
+they run, and may run concurrently.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,11 +20,11 @@ T = TypeVar("T")
 
 
 class CallNext(Generic[A, T]):
-    """The step inside one call of a hook.
+    """The wrapped step of one call of a hook.
 
     Args:
-        hook: Who stands around it.
-        step: Does it.
+        hook: The hook that wraps the step.
+        step: Carries out the step.
     """
 
     def __init__(self, hook: BoundHook, step: Callable[[A], Awaitable[T]]) -> None:
@@ -36,11 +37,12 @@ class CallNext(Generic[A, T]):
         self._refusals: list[BaseException] = []
 
     async def __call__(self, argument: A) -> T:
-        """Do the step.
+        """Carry out the step.
 
         Raises:
-            HookError: It is a model call, and one is under way or the hook has ended.
-            Whatever the step raises.
+            HookError: The step is a model call, and another one is in progress or the hook has
+                ended.
+            BaseException: The error of the step.
 
         Cancellation: that of the step.
         """
@@ -58,15 +60,18 @@ class CallNext(Generic[A, T]):
         return outcome
 
     def raised(self, error: BaseException) -> bool:
-        """Whether this is what the step raised."""
+        """Return whether the step raised this error."""
         return any(error is one for one in self._outcomes)
 
     def gave(self, found: object) -> bool:
-        """Whether this is what the step came to when it was called last."""
+        """Return whether this is the outcome of the last call of the step."""
         return bool(self._outcomes) and found is self._outcomes[-1]
 
     def refusal_in(self, error: BaseException) -> BaseException | None:
-        """The refusal in a group, such as a nursery of the hook's own raises; None: none."""
+        """Return the refusal in an exception group; None if it contains none.
+
+        For example, a nursery of the hook raises a group.
+        """
         if not isinstance(error, BaseExceptionGroup):
             return None
         group = cast("BaseExceptionGroup[BaseException]", error)
@@ -74,7 +79,7 @@ class CallNext(Generic[A, T]):
         return None if refused is None else self._refusals[0]
 
     def end(self) -> None:
-        """The hook has ended."""
+        """Note that the hook has ended."""
         self._ended = True
 
     def _refusal(self) -> HookError:

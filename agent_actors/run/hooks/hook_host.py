@@ -1,4 +1,4 @@
-"""The run that hooks serve, as the hooks see it."""
+"""The run that calls hooks, as the hooks see it."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from agent_actors.sessions.records import recordable
 
 
 class HookHost(Protocol):
-    """The run that hooks serve, as they see it."""
+    """The run that calls hooks, as the hooks see it."""
 
     def snapshot(self) -> RunInfo:
         """Return the current state of the run."""
@@ -21,20 +21,20 @@ class HookHost(Protocol):
         ...
 
     def record(self, builder: EventBuilder, call_id: str | None) -> None:
-        """Record an event of a hook: with the result of a call, or with the next commit."""
+        """Record an event of a hook, with the result of a call or with the next commit."""
         ...
 
 
 @attrs.define(eq=False)
 class NoRun:
-    """Stands in for a run where hooks are called outside of one.
+    """Replaces the run when hooks are called outside of a run.
 
     Args:
         info: The state that hooks see.
 
     Attributes:
-        accepts_records: Whether hooks may record events.
-        builders: The events that were recorded; the caller commits or drops them.
+        accepts_records: True if hooks may record events.
+        builders: The recorded events; the caller commits or drops them.
     """
 
     _info: RunInfo
@@ -53,7 +53,7 @@ class NoRun:
         """Keep an event of a hook.
 
         Raises:
-            RuntimeError: Nothing can be recorded here.
+            RuntimeError: Events cannot be recorded here.
         """
         if not self.accepts_records:
             raise RuntimeError("no run is live, so ctx.record() cannot record an event")

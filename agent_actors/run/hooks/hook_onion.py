@@ -1,7 +1,7 @@
-"""The hooks of one run, as an onion: calls them in order, bounds them, records their actions.
+"""Calls the hooks of one run in order, bounds their time, and records their actions.
 
-The first registered hook is the outermost. This module decides nothing about the run: what a
-decision means for the run is up to `run_hooks.py` and the driver.
+The first registered hook is the outermost. `run_hooks.py` and the driver define the effect of a
+decision on the run.
 """
 
 import math
@@ -48,7 +48,7 @@ from agent_actors.tools.protocol import as_tool
 # Seconds that one call of a hook may take.
 HOOK_TIMEOUT: Final = 60.0
 
-# What is recorded of a rewrite that does not count where it was made.
+# The recorded action for a rewrite that has no effect in the phase of the hook.
 _IGNORED: Final = {
     "modified_input": "ignored",
     "modified_prompt": "ignored",
@@ -56,7 +56,7 @@ _IGNORED: Final = {
     "modified_messages": "ignored_override_messages",
 }
 
-# Who is being asked in `before_tool` around the current code.
+# The `before_tool` hooks that are deciding around the current code.
 _deciding: Final[ContextVar[tuple[tuple["HookOnion", BoundHook], ...]]] = ContextVar(
     "agent_actors_deciding", default=()
 )
@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class _Context:
-    """The `HookContext` of one run, or of one call of it."""
+    """The `HookContext` of one run, or of one tool call of the run."""
 
     host: HookHost
     state: dict[str, object] = attrs.field(factory=dict[str, object])
@@ -96,14 +96,14 @@ class HookOnion:
     """The hooks of one run.
 
     Args:
-        chain: The hooks; those that the run began with, whatever becomes of the agent.
+        chain: The hooks at the start of the run; later changes of the agent have no effect.
         run: The run.
         tools: The agent's tools, by name.
-        timeout: Seconds that one call of a hook may take that names no deadline of its own.
-        take_interrupt: Called with what a hook raised.
+        timeout: Seconds that one call of a hook without its own deadline may take.
+        take_interrupt: Called with an error that a hook raised.
 
     Attributes:
-        stopped: Who stopped the run, and in which phase; None if nobody did.
+        stopped: The phase and the refusal of the hook that stopped the run; None if no hook did.
     """
 
     def __init__(
@@ -122,14 +122,16 @@ class HookOnion:
         self.stopped: tuple[Phase, Denial] | None = None
 
     def takes_part(self, *phases: Phase) -> bool:
-        """Whether anybody takes part in one of these phases."""
+        """Return whether any hook takes part in one of these phases."""
         return any(self._chain.row(phase) for phase in phases)
 
     async def decide(self, event: E) -> tuple[E, Denial | None]:
-        """Ask everybody in a phase, in order: a rewrite goes on to the next, a refusal ends it.
+        """Ask the hooks of a phase, in order.
+
+        Each hook sees the rewrites of the hooks before it. The first refusal ends the phase.
 
         Raises:
-            HookError: A hook raised, overran its deadline, or returned what is no decision.
+            HookError: A hook raised, overran its deadline, or did not return a decision.
         """
         if event.phase is not Phase.BEFORE_AGENT:
             return await self._each(event)
@@ -142,12 +144,14 @@ class HookOnion:
     async def guard(
         self, call: ToolUseBlock, tool: Tool, messages: Messages
     ) -> ToolUseBlock | Denial:
-        """Ask `before_tool`: first as rewriters, in order, then whoever saw other arguments.
+        """Ask `before_tool` hooks about a call.
 
-        Everybody who may refuse a call has so seen the arguments that it runs with.
+        First, the hooks are asked in order and may rewrite the arguments. Then each hook that saw
+        other arguments than the final ones is asked again, and may only refuse. Therefore every
+        hook has seen the arguments that the call runs with.
 
         Raises:
-            HookError: As `decide`; or a hook wrote arguments that do not fit the tool.
+            HookError: As for `decide`; or a hook wrote arguments that do not fit the tool.
         """
         row = self._chain.row_for(Phase.BEFORE_TOOL, call.name)
         event = self._about(call, messages)
@@ -169,10 +173,10 @@ class HookOnion:
         return attrs.evolve(call, input=event.tool_input)
 
     async def recheck(self, call: ToolUseBlock, messages: Messages) -> Denial | None:
-        """Ask `before_tool` about arguments that somebody else wrote: only a refusal counts.
+        """Ask `before_tool` hooks about arguments that they did not write; they may only refuse.
 
         Raises:
-            HookError: As `decide`.
+            HookError: As for `decide`.
         """
         event = attrs.evolve(self._about(call, messages), recheck=True)
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, call.name):
@@ -184,16 +188,17 @@ class HookOnion:
     async def evaluate_nested(
         self, event: PreToolUseEvent
     ) -> tuple[Denial | None, list[EventBuilder]]:
-        """Ask `before_tool` about a call of a run that a tool of this one started.
+        """Ask `before_tool` hooks about a call of a nested run.
 
-        Only a refusal counts, and it is that run's: nothing of it is recorded here. Whoever is
-        deciding just now is not asked about the calls of a run that it started to decide by.
+        Only a refusal has an effect, and it applies to the nested run. Nothing is recorded in this
+        run. A hook that is deciding at the moment is not asked about the calls of a run that it
+        started.
 
         Returns:
-            The refusal, if there is one, and the records for that run.
+            The refusal, if there is one, and the records for the nested run.
 
         Raises:
-            HookError: As `decide`.
+            HookError: As for `decide`.
         """
         drafts: list[EventBuilder] = []
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
@@ -216,14 +221,14 @@ class HookOnion:
     async def after_tool(
         self, call: ToolUseBlock, output: ToolOutput, messages: Messages
     ) -> ToolOutput:
-        """Show a call's result to `after_tool`, which may replace what the model is told.
+        """Show a call's result to `after_tool` hooks, which may replace its content for the model.
 
         Raises:
-            HookError: As `decide`.
+            HookError: As for `decide`.
         """
         if not self._chain.row(Phase.AFTER_TOOL):
             return output
-        shown = copy_json(output.content)  # so that what a hook writes in place changes nothing
+        shown = copy_json(output.content)  # a change that a hook makes in place has no effect
         event, _ = await self.decide(
             PostToolUseEvent(
                 session_id=self._context.run.session_id,
@@ -241,10 +246,10 @@ class HookOnion:
         return attrs.evolve(output, content=event.tool_result)
 
     async def modify_request(self, request: ModelRequest) -> ModelRequest:
-        """Hand a request through `modify_request`, in order.
+        """Pass a request through the `modify_request` hooks, in order.
 
         Raises:
-            HookError: As `decide`.
+            HookError: As for `decide`.
         """
         for hook in self._chain.row(Phase.MODIFY_REQUEST):
             started = trio.current_time()
@@ -258,20 +263,21 @@ class HookOnion:
         return request
 
     async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
-        """Make a model call inside everybody who wraps it, the first registered outermost.
+        """Make a model call inside the hooks that wrap it, the first registered hook outermost.
 
         Raises:
-            HookError: As `decide`; what the call itself raises passes, if the hooks let it.
+            HookError: As for `decide`. Errors of the call itself pass through if the hooks let
+                them.
         """
         for hook in reversed(self._chain.row(Phase.WRAP_MODEL_CALL)):
             step = partial(self._wrapped, hook, step, ModelCompleted)
         return await step(request)
 
     async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
-        """Call a tool's handler inside everybody who wraps it.
+        """Call a tool's handler inside the hooks that wrap the call.
 
         Raises:
-            HookError: As `decide`.
+            HookError: As for `decide`. Errors of the handler pass through if the hooks let them.
         """
         for hook in reversed(self._chain.row_for(Phase.WRAP_TOOL_CALL, call.name)):
             step = partial(self._wrapped, hook, step, ToolOutput)
@@ -285,7 +291,7 @@ class HookOnion:
                     return event, refusal
         return event, None
 
-    # One hook.
+    # Calls of a single hook.
 
     async def _one(
         self, hook: BoundHook, event: E, *, shown: E | None = None, rewrites: bool = True
@@ -359,7 +365,7 @@ class HookOnion:
             raise
         except BaseException as error:
             if call_next.raised(error):
-                raise  # the step's own, which the hook let pass
+                raise  # the error of the step, which the hook let pass
             raise call_next.refusal_in(error) or self._raised(hook, error) from error
         finally:
             call_next.end()
@@ -396,7 +402,8 @@ class HookOnion:
             raise self._raised(hook, error) from error
 
     def _raised(self, hook: BoundHook, error: BaseException) -> BaseException:
-        # Also what is no `Exception`, such as SystemExit: it is this run's failure, and no other's.
+        # This includes errors that are not an `Exception`, such as SystemExit: the error fails this
+        # run only.
         rest = self._take_interrupt(error)
         if rest is None:
             return HookError("was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
@@ -421,7 +428,7 @@ def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBu
 
 
 def _is_nested(event: PhaseEvent) -> bool:
-    # A call of a nested run: its records are not this run's.
+    # The call belongs to a nested run, which also keeps the records.
     return isinstance(event, PreToolUseEvent) and event.nested
 
 
@@ -435,7 +442,7 @@ def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
 def _asked(
     hook: BoundHook, step: Callable[[A], Awaitable[T]], kind: type[A], argument: A
 ) -> Awaitable[T]:
-    """The step inside, if it is called with what it takes."""
+    """Call the wrapped step, if the hook passed an argument of the right type."""
     found = cast(object, argument)
     if not isinstance(found, kind):
         raise HookError(
@@ -447,11 +454,11 @@ def _asked(
 
 
 def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
-    """What a hook gives back, if it can be sent and stored; of a result a copy of one's own."""
+    """Return a hook's result if it can be sent and stored; a tool result is copied."""
     what = "JSON"
     try:
         if isinstance(found, ToolOutput):
-            # Written in place, a result is the same object as before.
+            # A tool result that was changed in place is still the same object.
             plain = not replaced and isinstance(found.content, str) and found.data is None
             return found if plain else cast(T, to_output(found))
         if replaced and isinstance(found, ModelCompleted):
@@ -469,7 +476,7 @@ def _same(one: JsonObject, other: JsonObject) -> bool:
 
 
 def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
-    # What a hook writes into the arguments in place changes nothing but its own copy.
+    # A change that a hook makes in place affects only its own copy.
     return attrs.evolve(event, tool_input=copy_object(event.tool_input))
 
 

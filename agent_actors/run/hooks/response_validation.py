@@ -1,7 +1,7 @@
-"""What a hook gives back as a model's answer, checked before anything is made of it.
+"""Validates a model response that a hook returns, before the run uses it.
 
-Hooks are anybody's code, which no type checker may have seen. What they build is refused where they
-return it, so that the fault is theirs by name, and not of whoever reads the answer later.
+Hooks are users' code that no type checker may have seen. An invalid response is refused where the
+hook returns it. Therefore the error names the hook, and not a later reader of the response.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ _BLOCKS: Final[tuple[object, ...]] = get_args(AssistantBlock)
 
 
 def validate_response(answer: ModelCompleted) -> ModelCompleted:
-    """The answer, if it can be stored, counted and shown.
+    """Return the response if it can be stored, counted and shown.
 
     Raises:
-        TypeError: It cannot; says what is wrong.
+        TypeError: The response is not valid; the message says why.
     """
     found = cast("dict[str, object]", attrs.asdict(answer, recurse=False))
     blocks = found["blocks"]
@@ -64,7 +64,7 @@ def _check(blocks: tuple[object, ...]) -> None:
             raise TypeError(
                 f"blocks[{index}] is no block of an answer, but a {type(block).__name__}"
             )
-        # What is no JSON at all is told by where it is, and not by the block's own form.
+        # Check this first: `to_json` names the position of a value that is not JSON.
         to_json(block)
         try:
             load_block(dump_block(cast("AssistantBlock", block)))

@@ -1,7 +1,7 @@
-"""The hooks of one run at their places in the run, and what a refusal means there.
+"""The hooks of one run at their places in the run, and the effect of a refusal there.
 
-Each method stands for one phase. A refusal is returned as a `HookBlock`, with which the driver ends
-the run. A run whose agent has no hooks has no `RunHooks`.
+Most methods fire one phase. A refusal is returned as a `HookBlock`, and the driver then ends the
+run. A run whose agent has no hooks has no `RunHooks`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,21 +46,20 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=PhaseEvent)
 
-# Seconds that all `after_agent` hooks of a run get together; no cancel interrupts them.
+# Seconds for all `after_agent` hooks of a run together; no cancel interrupts them.
 AFTER_AGENT_TIMEOUT: Final = 10.0
 
 
 @attrs.frozen
 class HookBlock:
-    """Why a hook ended the run.
+    """The reason why a hook ended the run.
 
     Attributes:
-        phase: Where.
-        hook: Which.
-        reason: Why.
-        usage: What an answer used that is not kept; None if there was none.
-        budget: The limit that ended it in the hook's place, as the hook made a model call again;
-            empty: none.
+        phase: The phase of the hook.
+        hook: The name of the hook.
+        reason: The hook's reason.
+        usage: The usage of a response that is discarded; None if there was none.
+        budget: The limit that ended the run because the hook repeated a model call; empty if none.
     """
 
     phase: str
@@ -71,17 +70,17 @@ class HookBlock:
 
     @property
     def stop_reason(self) -> str:
-        """As the run's result has it."""
+        """The stop reason for the run's result."""
         return f"budget:{self.budget}" if self.budget else f"blocked:{self.phase}"
 
     @property
     def why(self) -> str:
-        """In words, for calls that are left open."""
+        """The explanation for the results of calls that are left open."""
         return f"hook {self.hook} ended the run" + (f": {self.reason}" if self.reason else "")
 
 
 class RunBlocked(Exception):
-    """A hook ended the run: the driver leaves its loop, and closes the run."""
+    """A hook ended the run: the driver leaves its loop and closes the run."""
 
     def __init__(self, block: HookBlock) -> None:
         super().__init__(block.why)
@@ -89,19 +88,19 @@ class RunBlocked(Exception):
 
 
 class RunHooks:
-    """The hooks of one run, at their places in it.
+    """The hooks of one run, at their places in the run.
 
     Args:
         chain: The hooks.
-        options: The agent.
+        options: The options of the agent.
         run: The run.
-        take_interrupt: Called with what a hook raised.
+        take_interrupt: Called with an error that a hook raised.
 
     Attributes:
-        onion: The hooks, in their order.
+        onion: Calls the hooks in order.
         chain: The hooks.
-        timeout: Seconds that a hook may take which names no deadline of its own.
-        tools: The agent's tools and those that hooks registered, by name.
+        timeout: Seconds that one call of a hook without its own deadline may take.
+        tools: The agent's tools and the tools that hooks registered, by name.
     """
 
     def __init__(
@@ -128,7 +127,11 @@ class RunHooks:
     async def admit(
         self, call: ToolUseBlock, tool: "Tool", messages: Messages
     ) -> ToolUseBlock | ToolOutput:
-        """May this call run: the call, as hooks rewrote it, or what the model is told instead."""
+        """Return the call to run, as hooks rewrote it, or the result that the model gets instead.
+
+        Raises:
+            HookError: A hook failed.
+        """
         if not self.onion.takes_part(Phase.BEFORE_TOOL):
             return call
         admitted = await self.onion.guard(call, tool, messages)
@@ -136,29 +139,29 @@ class RunHooks:
 
     @property
     def withholds(self) -> bool:
-        """Whether deltas are shown only when `after_model` has spoken."""
+        """True if deltas are withheld until `after_model` hooks have checked the response."""
         return self._options.withhold_deltas and self.onion.takes_part(Phase.AFTER_MODEL)
 
     @property
     def blocked(self) -> HookBlock | None:
-        """What a hook of a tool call ended the run with; None if none did."""
+        """The reason why a hook of a tool call ended the run; None if no hook did."""
         if self.onion.stopped is None:
             return None
         phase, refusal = self.onion.stopped
         return _blocked(phase, refusal)
 
     async def start_session(self, source: str) -> HookBlock | None:
-        """The session is opened in this runtime, by this run.
+        """Fire `session_start`: this run opens the session in this runtime.
 
         Raises:
-            HookError: As every method here.
+            HookError: A hook failed; this applies to every method of the class.
         """
         return (await self._decide(self._event(SessionStartEvent, source=source)))[1]
 
     async def begin(self, said: UserInput, messages: Messages) -> UserInput | HookBlock:
-        """The caller spoke, and the run begins: what is sent and stored as the prompt.
+        """Fire `user_prompt_submit` and `before_agent`; return the prompt to send and store.
 
-        A run that goes on without a word begins like any other; there was nothing to submit.
+        A run that continues without input fires `before_agent` only.
         """
         if said.text or said.blocks:
             submitted = await self.submit(said, messages)
@@ -171,7 +174,7 @@ class RunHooks:
         return said if blocked is None else blocked
 
     async def submit(self, said: UserInput, messages: Messages) -> UserInput | HookBlock:
-        """The caller spoke, to begin the run or while it is under way."""
+        """Fire `user_prompt_submit`, for the prompt of the run or for steering input."""
         submitted, blocked = await self._decide(
             self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
         )
@@ -182,7 +185,7 @@ class RunHooks:
     async def call_model(
         self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelCompleted]]
     ) -> ModelCompleted | HookBlock:
-        """One model call, with everything around it."""
+        """Make one model call, with all its hooks."""
         onion = self.onion
         request = await onion.modify_request(request)
         if onion.takes_part(Phase.BEFORE_MODEL):
@@ -210,7 +213,7 @@ class RunHooks:
     async def start_subagent(
         self, agent_name: str, prompt: str, session_id: str, call_id: str
     ) -> HookBlock | None:
-        """A tool of this run starts a run."""
+        """Fire `subagent_start`: a tool of this run starts a nested run."""
         event = self._event(
             SubagentStartEvent,
             agent_name=agent_name,
@@ -223,7 +226,7 @@ class RunHooks:
     async def stop_subagent(
         self, agent_name: str, session_id: str, call_id: str, stop_reason: str, text: str
     ) -> None:
-        """That run has ended."""
+        """Fire `subagent_stop`: the nested run has ended."""
         await self._decide(
             self._event(
                 SubagentStopEvent,
@@ -236,14 +239,16 @@ class RunHooks:
         )
 
     async def stop(self, text: str, stop_reason: str) -> None:
-        """The model has said its last word."""
+        """Fire `stop`: the model has given its last response."""
         await self._decide(self._event(StopEvent, text=text, stop_reason=stop_reason))
 
     async def end(self, text: str, stop_reason: str, failure: Exception | None) -> Exception | None:
-        """The run has ended: once, if it began. No cancel interrupts it; it is bounded.
+        """Fire `after_agent` once, if the run began.
 
         Returns:
-            What the run fails with: its own failure, else that of a hook.
+            The failure of the run: its own failure, or else the failure of a hook.
+
+        Cancellation: shielded, and bounded by `AFTER_AGENT_TIMEOUT`.
         """
         if not self._began:
             return failure
@@ -276,7 +281,7 @@ class RunHooks:
             return blocked
         if event is asked:
             return request
-        # A conversation: the event took no other.
+        # The event accepts a conversation only.
         return attrs.evolve(request, messages=messages_rewritten(request.messages, event.messages))
 
     async def _decide(self, event: E) -> tuple[E, HookBlock | None]:
@@ -291,7 +296,7 @@ class RunHooks:
 
 
 def refused(refusal: Denial) -> ToolOutput:
-    """What the model is told of a call that a hook refused."""
+    """Return the result that the model gets for a call that a hook refused."""
     reason = refusal.reason or "no reason was given"
     return ToolOutput(f"the call was refused: {reason}", is_error=True)
 
@@ -301,7 +306,7 @@ def _blocked(phase: Phase, refusal: Denial) -> HookBlock:
 
 
 def _reworded(said: UserInput, text: str) -> UserInput:
-    """Another text; images and files stay, after it."""
+    """Replace the text of an input; images and files follow the text."""
     if not said.blocks:
         return UserInput(text)
     others = tuple(block for block in said.blocks if not isinstance(block, TextBlock))
@@ -309,7 +314,7 @@ def _reworded(said: UserInput, text: str) -> UserInput:
 
 
 def _retold(answer: ModelCompleted, text: str) -> ModelCompleted:
-    """The same answer with another text, in the place of the first one."""
+    """Return the response with another text, at the position of its first text."""
     blocks: list[AssistantBlock] = []
     told = False
     for block in answer.blocks:

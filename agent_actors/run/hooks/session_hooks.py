@@ -1,8 +1,9 @@
-"""When `session_start` and `session_end` fire: once per open and close of a session in a runtime.
+"""Fires `session_start` and `session_end`, once per opening and closing of a session in a runtime.
 
-A session is open from its first run in this runtime until it leaves the memory: evicted, deleted,
-or closed with the runtime. Hooks belong to agents, and a session may see several of them: those
-that opened it, close it. Sessions without such hooks leave no trace here.
+A session is open from its first run in this runtime until it leaves the memory: it is evicted,
+deleted, or closed with the runtime. Hooks belong to agents, and several agents may use a session.
+The first agent with such hooks opens the session here. The hooks of the same agent also get the
+end. For sessions without such hooks, nothing is kept here.
 """
 
 from collections.abc import Callable
@@ -24,36 +25,42 @@ from agent_actors.run.hooks.hook_host import NoRun
 from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
-# Seconds that the `session_end` hooks of one session get together.
+# Seconds for all `session_end` hooks of one session together.
 SESSION_END_TIMEOUT: Final = 10.0
 
-# Whose `session_end` hooks are around the current code.
+# The `SessionHooks` whose `session_end` hooks run the current code.
 _around: Final[ContextVar["SessionHooks | None"]] = ContextVar("session_hooks", default=None)
 
 _EDGES: Final = (Phase.SESSION_START, Phase.SESSION_END)
 
 
 class SessionHooks:
-    """The sessions of a runtime whose ends somebody waits for.
+    """The open sessions of a runtime that have `session_start` or `session_end` hooks.
 
     Args:
-        wall_clock: Seconds since the epoch.
+        wall_clock: Returns the seconds since the epoch.
+
+    Attributes:
+        owner: The owner of the tasks in which `session_end` hooks run.
     """
 
     def __init__(self, wall_clock: Callable[[], float]) -> None:
         self.owner: Owner = Owner("session_hooks")
         self._wall_clock = wall_clock
         self._open: dict[str, tuple[HookChain, float]] = {}
-        # Those that fire in a task of their own, each with the event of its end.
+        # One event for each task that fires hooks; set when the task has ended.
         self._firing: set[trio.Event] = set()
 
     @property
     def are_around(self) -> bool:
-        """Whether the current code is part of a `session_end` hook of this runtime."""
+        """True if the current code is part of a `session_end` hook of this runtime."""
         return _around.get() is self
 
     async def begin(self, session: OpenSession, hooks: RunHooks) -> HookBlock | None:
-        """A run has this session; fire `session_start` if it is the first one here.
+        """Fire `session_start`, unless the session is open here or the agent has no such hooks.
+
+        Returns:
+            The reason why a hook blocked the run; None if no hook did.
 
         Raises:
             HookError: A hook failed; the session counts as not opened.
@@ -72,7 +79,7 @@ class SessionHooks:
         return blocked
 
     def end(self, session_id: str, reason: str) -> None:
-        """The session leaves: fire `session_end`, in a task of its own, if somebody waits."""
+        """Fire `session_end` in a background task, if the session has open hooks."""
         opened = self._open.pop(session_id, None)
         if opened is None:
             return
@@ -82,14 +89,14 @@ class SessionHooks:
             self.owner.start_background(
                 partial(self._fire_apart, fired, session_id, reason, *opened)
             )
-        except RuntimeFailure:  # closing fires what is left by itself
+        except RuntimeFailure:  # the runtime closes, and fires the remaining hooks itself
             self._firing.discard(fired)
 
     async def end_all(self) -> None:
-        """The runtime closes: every session that is open ends. Bounded; failures are dropped.
+        """Fire `session_end` for every open session, because the runtime closes.
 
-        Hooks of a session that left just before get what is left of their time as well: the tasks
-        that they run in end with the owner, which is closed after this.
+        The method also waits for hooks of sessions that ended just before. Their tasks end with the
+        owner, which is closed after this. The time is bounded, and failures of hooks are dropped.
         """
         async with trio.open_nursery() as nursery:
             for fired in tuple(self._firing):

@@ -1,11 +1,11 @@
-"""The hooks of the parent run that are notified of a nested run.
+"""Notifies the hooks of the parent run of a nested run.
 
-`subagent_start` and `subagent_stop` are a pair: if the first is fired, the second is fired once,
-also if the parent run has ended by then. Actions of such a late hook are not recorded.
+`subagent_start` and `subagent_stop` are a pair. If `subagent_start` was fired, `subagent_stop` is
+fired once, even if the parent run has ended by then. Actions of such a late hook are not recorded.
 
 If the parent run has ended before the nested run starts, or belongs to another runtime, no hook is
-notified: no run is left that the records of the hooks could belong to. The parent's `before_tool`
-hooks and its policy apply all the same.
+notified, because no live run could record the hooks' actions. The parent's `before_tool` hooks and
+its policy still apply.
 """
 
 import trio
@@ -17,11 +17,11 @@ from agent_actors.run.hooks.run_hooks import AFTER_AGENT_TIMEOUT, HookBlock, Run
 
 
 class Subagent:
-    """A run, as the hooks around it see it.
+    """A nested run, as the hooks of its parent run see it.
 
     Args:
-        around: The hooks of the run that started it.
-        context: The run.
+        around: The hooks of the parent run.
+        context: The context of the nested run.
     """
 
     def __init__(self, around: RunHooks, context: RunContext) -> None:
@@ -34,10 +34,13 @@ class Subagent:
         self._started = False
 
     async def start(self) -> HookBlock | None:
-        """It begins, if the hooks around it let it.
+        """Fire `subagent_start`.
+
+        Returns:
+            The reason why a hook blocked the nested run; None if no hook did.
 
         Raises:
-            HookError: One of them failed.
+            HookError: A hook failed.
         """
         self._started = True
         return await self._around.start_subagent(
@@ -47,10 +50,10 @@ class Subagent:
     async def stop(
         self, stop_reason: str, text: str, failure: Exception | None
     ) -> Exception | None:
-        """It has ended: told once, if it began; bounded, as its own `after_agent` hooks are.
+        """Fire `subagent_stop` if `subagent_start` was fired; bounded by `AFTER_AGENT_TIMEOUT`.
 
         Returns:
-            What it fails with: its own failure, else that of a hook.
+            The failure of the nested run: its own failure, or else the failure of a hook.
         """
         if not self._started:
             return failure
@@ -71,7 +74,7 @@ class Subagent:
 
 
 def subagent_of(context: RunContext) -> Subagent | None:
-    """The run as the hooks of its live parent see it; None if there are none."""
+    """Return the nested run for the hooks of its live parent; None if no hook is to be notified."""
     parent = context.parent
     if parent is None or not parent.announces_children or parent.hooks is None:
         return None

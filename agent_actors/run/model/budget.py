@@ -1,20 +1,20 @@
-"""The budget of one run: answers, before anything more is spent, whether the limits have room.
+"""The budget of one run: decides before each expense whether the limits have room for it.
 
-The driver asks before it executes a command of the turn machine. If a limit is reached, the answer
-is an event for the machine, and the machine's commands for that event replace the ones that were
-not executed. The budget counts nothing itself: the usage accounting knows what the run used, the
-session's state what was used before. Without limits nothing is asked.
+The driver asks the budget before it executes a command of the turn machine. If a limit is reached,
+the budget returns an event for the machine. The machine's commands for that event replace the
+commands that were not executed. The budget counts nothing itself: the usage accounting has the
+usage of the run, and the session state has the earlier usage. Without limits there are no checks.
 
-- Before a model call, and before a hook makes it again: are requests, tokens or money used up?
-- Before the tools of a turn start: are tokens or money used up, are the calls too many, or is it
-  one round of tools too many? The calls of a turn start all or none.
-- Before a request that continues a paused response: as before a model call. Without room the
-  response ends as it is, and the run with it.
-- After a response that ends the run there is nothing to refuse. Only if the response was cut off
-  because the limits bounded its length, the limit is the reason for the end.
+- Before a model call, and before a hook repeats it: are requests, tokens or money used up?
+- Before the tools of a turn start: are tokens or money used up, are there too many calls, or is the
+  number of rounds of tools exceeded? Either all calls of a turn start or none.
+- Before a request that continues a paused response: the same checks as before a model call. Without
+  room, the response ends unfinished, and the run ends with it.
+- After a response that ends the run: no check. But if the response was cut off because the limits
+  bounded its length, that limit becomes the stop reason.
 
-The session's limits count this run together with those before it, and have names that start with
-`session_`. A run that a tool starts has a budget of its own.
+The session's limits count this run together with the runs before it. Their names start with
+`session_`. A run that a tool starts has its own budget.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,19 +47,19 @@ from agent_actors.run.model.usage_accounting import UsageAccounting
 from agent_actors.run.spec import RunSpec
 from agent_actors.sessions import SessionState
 
-# Told from the run's own limits by this.
+# The prefix that distinguishes the session's limits from the run's own limits.
 _SESSION: Final = "session_"
-# The beginning of the stop reason of a run that a limit ended.
+# The prefix of the stop reason of a run that a limit ended.
 _BUDGET: Final = "budget:"
 
 _Check: TypeAlias = Callable[[UsageLimits, Spent], str]
 
 
 class BudgetExhausted(Exception):
-    """A hook makes a model call again without room for it; the run ends with a result.
+    """A hook repeats a model call without room for it; the run ends with a result.
 
     Attributes:
-        what: The limit.
+        what: The name of the limit.
     """
 
     def __init__(self, what: str) -> None:
@@ -69,29 +69,31 @@ class BudgetExhausted(Exception):
 
 @attrs.define(eq=False)
 class Budget:
-    """What the limits of a run and of its session have room for.
+    """The budget of a run, within its own limits and the limits of its session.
 
     Args:
-        spec: The run, with its limits.
-        usage: What the run used.
+        spec: The request for the run, with its limits.
+        usage: The usage of the run.
 
     Attributes:
-        session: The session's state, once it is open; nothing is asked before.
+        session: The session's state; None until it is open. Without it, only the run's own limits
+            are checked.
     """
 
     _spec: RunSpec
     _usage: UsageAccounting
     session: SessionState | None = attrs.field(default=None, init=False)
-    # The limit to which the answer under way was bounded, and the one that cut the last answer off.
+    # The limit that bounds the length of the current response, and the limit that cut off the last
+    # response.
     _bounded_by: str = attrs.field(default="", init=False)
     _cut_by: str = attrs.field(default="", init=False)
-    # The limit that left no room to go on with a paused answer; nor is there any later on.
+    # The limit that left no room to continue a paused response; final for the run.
     _paused_by: str = attrs.field(default="", init=False)
     # The turn whose calls were admitted.
     _admitted: int = attrs.field(default=0, init=False)
 
     def cap_output_tokens(self, settings: ModelSettings) -> ModelSettings:
-        """The settings, with no more `max_tokens` than the limits on output leave."""
+        """Return the settings, with `max_tokens` reduced to what the limits leave."""
         self._bounded_by = ""
         most = settings.max_tokens
         if most is None:
@@ -104,7 +106,7 @@ class Budget:
         return attrs.evolve(settings, max_tokens=most) if self._bounded_by else settings
 
     def refuses_request(self, cut_off: Usage) -> str:
-        """The limit that leaves no room for another attempt of a model call; empty: none.
+        """Return the limit that leaves no room for another attempt of a model call; empty if none.
 
         Args:
             cut_off: Tokens of the attempt before, which are not entered yet.
@@ -112,10 +114,10 @@ class Budget:
         return self._refused(refuses_request, cut_off)
 
     def take_request(self, used: Usage) -> bool:
-        """Begin a request that goes on with a paused answer; False: the limits leave no room.
+        """Count a request that continues a paused response; return False if there is no room.
 
         Args:
-            used: Tokens of the answer so far, which are not entered yet.
+            used: Tokens of the response so far, which are not entered yet.
         """
         self._paused_by = self._refused(refuses_request, used)
         if not self._paused_by:
@@ -125,15 +127,16 @@ class Budget:
     def refusal(
         self, machine: TurnMachine, command: Command, answer: ModelCompleted | None = None
     ) -> BudgetExceeded | Interrupted | None:
-        """Ask whether a command may be executed.
+        """Return the event that replaces a command for which the limits have no room.
 
         Args:
-            machine: The machine that returned it.
+            machine: The machine that returned the command.
             command: The command.
-            answer: The response that led to it and is not recorded yet, if one did.
+            answer: The response that led to the command and is not recorded yet, if there is one.
 
         Returns:
-            The event to feed to the machine in place of executing the command; None: execute it.
+            The event to feed to the machine instead of executing the command; None to execute the
+            command.
         """
         match command:
             case CallModel():
@@ -150,13 +153,13 @@ class Budget:
                 return None
 
     def note_answer(self, answer: ModelCompleted) -> None:
-        """A response has come; if it was cut off at a limit, that limit ends the run."""
+        """Note a response; if it was cut off at a limit, that limit ends the run."""
         self._cut_by = self._bounded_by if answer.finish_reason == "length" else ""
 
     def _refuse_tools(
         self, machine: TurnMachine, answer: ModelCompleted | None
     ) -> BudgetExceeded | Interrupted | None:
-        # A call that waited for a decision starts later, and was counted with its response.
+        # A call that waited for a decision starts later, but was counted with its response.
         if answer is None or self._admitted == machine.iteration:
             return None
         rounds = self._spec.max_tool_rounds
@@ -179,7 +182,7 @@ class Budget:
         return ""
 
     def _accounts(self, answer: Usage = NO_TOKENS) -> Iterator[tuple[str, UsageLimits, Spent]]:
-        """The limits there are, each with what has been spent of it."""
+        """Yield the limits that are set, each with its name prefix and the usage so far."""
         options, usage = self._spec.options, self._usage
         if options.limits is not NO_LIMITS:
             yield "", options.limits, usage.spent(answer)

@@ -1,10 +1,11 @@
-"""The model calls of one run: attempts, retries after passing failures, and fallback models.
+"""The model calls of one run: attempts, retries after transient failures, and fallback models.
 
-`protocol/retry.py` classifies failures; the driver owns the history. What an endpoint teaches all
-its sessions is kept by its ModelStream. If part of a failed attempt was streamed,
+`protocol/retry.py` classifies failures; the driver owns the history. The ModelStream of an endpoint
+keeps the state that all its sessions share. If part of a failed attempt was streamed,
 `attempt.restarted` is emitted before the next attempt.
 
-A run that switched to a fallback model stays with it: the first model would delay each turn.
+A run that switched to a fallback model stays with that model. Otherwise the first model would delay
+each turn.
 """
 
 from functools import partial
@@ -27,21 +28,27 @@ from agent_actors.run.model.budget import Budget, BudgetExhausted
 from agent_actors.run.output.event_mailbox import RunSink
 from agent_actors.sessions.skills import append_skills_prompt
 
-# Refusals of a call that waits its turn before its pauses grow: in a burst of sessions few calls
-# are refused more often by chance, and those who are need not wait for seconds.
+# The number of refusals, while a call waits its turn, before its pauses grow. In a burst of
+# sessions, few calls are refused more often than this by chance, and they need not wait for
+# seconds.
 _EVEN_PAUSES = 2
 
 
 @attrs.define(eq=False)
 class _Call:
-    """One model call, over all its tries with one model."""
+    """One model call: the state of all its attempts with one model.
+
+    Attributes:
+        began: The start of the call, by trio's clock.
+    """
 
     began: float
-    # The answers that the endpoint had begun, to anybody, when this call began or last failed.
+    # The number of responses that the endpoint had begun, for any caller, when this call began or
+    # last failed.
     answers: int
     tries: int = 0
     failures: int = 0
-    # Refusals in a row, between which the endpoint answered nobody.
+    # Consecutive refusals without a response of the endpoint to any caller in between.
     refusals: int = 0
 
 
@@ -49,9 +56,8 @@ class ModelCaller:
     """The model calls of one run.
 
     Args:
-        context: The run.
-        budget: What the run may still use: an attempt that the limits leave no room for is not
-            made.
+        context: The context of the run.
+        budget: The budget of the run; an attempt for which it has no room is not made.
     """
 
     def __init__(self, context: RunContext, budget: Budget) -> None:
@@ -65,11 +71,12 @@ class ModelCaller:
         self._policy: RetryPolicy = options.retry_policy
         self._retries_left = self._policy.run_budget
         self._sink: RunSink | None = None
-        # The sink of the attempt that succeeded, if one did.
+        # The sink of the successful attempt, if there is one.
         self._answered: RunSink | None = None
-        # How many attempts of this model call failed so far.
+        # The number of failed attempts of this model call so far.
         self._void = 0
-        # Of this model call: its number in the run, and the idempotency key of its first request.
+        # The number of the current model call in the run, and the idempotency key of its first
+        # request.
         self._number = 0
         self._first_key = ""
 
@@ -80,14 +87,15 @@ class ModelCaller:
             tools: The tools that the model may call.
 
         Returns:
-            The response, whose call ids are unique in the session; or why a hook ended the run.
+            The response, whose call ids are unique in the session; or the reason why a hook ended
+            the run.
 
         Raises:
-            ProviderError: The last failure of the last model; notes list the attempts.
+            ProviderError: The last failure of the last model; its notes describe the attempts.
             HookError: A hook failed.
 
-        Cancellation: the connection is closed before this returns; the part of a response that was
-        received is in `partial_usage_records`.
+        Cancellation: the connection is closed before this method returns. `partial_usage_records`
+        has the usage of the part of a response that was received.
         """
         context, options = self._context, self._context.options
         self._usage.model_calls += 1
@@ -123,24 +131,27 @@ class ModelCaller:
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Ask until there is an answer.
+        """Send a request, with retries and fallback models, until there is a response.
+
+        Hooks may call this method again in the same model call. In that case the response that was
+        shown before is void, and the request gets a new idempotency key.
 
         Args:
-            request: What to ask; its settings are those of the first model. All tries bear its
-                key. Asked again in the same model call, which hooks may do, what was shown is void,
-                and the key is another.
+            request: The request, with the settings of the first model. All attempts with one model
+                share its idempotency key.
 
         Raises:
-            BudgetExhausted: Asked again, and the limits leave no room for it.
-            ProviderError: The last failure of the last model; notes tell what was tried.
+            BudgetExhausted: The method was called again, and the limits have no room for the
+                request.
+            ProviderError: The last failure of the last model; its notes describe the attempts.
 
-        Cancellation: the connection is closed before this returns; what was cut off is in
-            `partial_usage_records`.
+        Cancellation: the connection is closed before this method returns. `partial_usage_records`
+        has the usage of the part of a response that was received.
         """
-        if self._number == self._usage.model_calls:  # by whoever stands around
+        if self._number == self._usage.model_calls:  # a `wrap_model_call` hook calls again
             request = await self._again(request)
         else:
-            if self._sink is not None:  # a hook had an answer of its own in place of what failed
+            if self._sink is not None:  # a hook replaced a failed call by its own response
                 await self._record(*self.partial_usage_records())
             self._void, self._answered = 0, None
             self._number, self._first_key = self._usage.model_calls, request.idempotency_key
@@ -154,27 +165,27 @@ class ModelCaller:
                 if self._model_index + 1 == len(self._models) or self._is_used_up(error):
                     raise
                 self._model_index += 1
-                # What is asked is another request, which a strict gateway must not take for the
-                # first one.
+                # The fallback request differs: a strict gateway must not mistake it for the first
+                # request.
                 request = attrs.evolve(request, idempotency_key=self._services.ids.new())
                 fallback = self._models[self._model_index]
                 await self._restart(f"{error}; going on with {fallback.model}")
                 self._usage.switch_pricing(fallback.prices)
 
     def partial_usage_records(self) -> list[EventBuilder]:
-        """The tokens of an answer that was cut off, as a record; none if nothing had come."""
+        """Return the usage record of a response that was cut off; empty if nothing was received."""
         tokens, self._sink = self._shown_tokens(), None
         return [] if tokens is NO_TOKENS else [self._usage.enter_usage(tokens)]
 
     def _shown_tokens(self) -> Usage:
-        """What came of the try under way, or of the one that failed, as far as can be told."""
+        """Return the estimated usage of the current or failed attempt; may be zero."""
         if self._sink is None or not self._sink.characters:
             return NO_TOKENS
         tokens = estimate_tokens(self._sink.characters)
         return Usage(output_tokens=tokens, estimated=True)
 
     def _is_used_up(self, error: ProviderError) -> bool:
-        """True if the limits leave no room for another try; the error says so."""
+        """Return whether the limits forbid another attempt; if so, add a note to the error."""
         what = self._limits.refuses_request(self._shown_tokens())
         note = f"not tried again: the budget is used up ({what})"
         if what and note not in getattr(error, "__notes__", ()):
@@ -197,7 +208,8 @@ class ModelCaller:
     async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelCompleted:
         call = _Call(trio.current_time(), self._services.endpoints.get(options).answers)
         while True:
-            # Anew for each try: an endpoint is given up when nobody has asked it for a minute.
+            # Get the stream for each attempt: the runtime drops an endpoint that is unused for a
+            # minute.
             stream = self._services.endpoints.get(options)
             self._sink = self._make_sink()
             self._usage.begin_request()
@@ -219,7 +231,8 @@ class ModelCaller:
                 await self._restart(str(error))
                 await trio.sleep(pause)
             except Exception as error:
-                # A provider of the caller's own; the face raises errors of one tree only.
+                # The provider is the caller's own code. The public API raises errors of one tree
+                # only.
                 raise ProviderError(
                     f"the provider raised {type(error).__name__}: {error}",
                     endpoint=stream.provider.name,
@@ -230,7 +243,7 @@ class ModelCaller:
                 return answer
 
     def _pause(self, call: _Call, verdict: Verdict, stream: ModelStream) -> float | None:
-        """Seconds before the next try; None if there is none."""
+        """Return the seconds before the next attempt; None if there is no further attempt."""
         call.tries += 1
         others = stream.answers > call.answers
         call.answers = stream.answers
@@ -250,15 +263,16 @@ class ModelCaller:
         self._retries_left -= 1
         if verdict.after is None:
             return policy.pause(call.refusals + call.failures, self._services.chance())
-        # What a refusal asks for, the whole endpoint waits, in line.
+        # After a refusal, the queue of the endpoint waits for the time that the endpoint names.
         return 0.0 if verdict.refused else verdict.after
 
     def _turn_pause(self, call: _Call, verdict: Verdict) -> float | None:
-        """Seconds for a call that only waits its turn; None if its patience is at an end.
+        """Return the seconds for a call that only waits its turn; None if its patience is used up.
 
-        It grows with the tries, whatever time the endpoint names: one that says "a second" to this
-        call for minutes is not asked each second. The named time itself passes in line meanwhile.
-        Where patience ends before the pause does, the last try is made then.
+        The pause grows with the attempts, whatever time the endpoint names. Otherwise an endpoint
+        that answers "retry in a second" for minutes would be asked every second. The named time
+        passes in the endpoint's queue meanwhile. If the patience ends before the pause, the last
+        attempt is made at that moment.
         """
         left = call.began + self._policy.patience - trio.current_time()
         if left <= 0 or (verdict.after or 0.0) > left:

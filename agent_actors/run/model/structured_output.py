@@ -1,4 +1,4 @@
-"""The output of one run: checks responses against the output type, and reports the result."""
+"""The output of one run: checks responses against the output type, and returns the result."""
 
 from typing import Final
 
@@ -15,22 +15,22 @@ _NONE_CAME: Final = "the run ended before the model gave one"
 
 @attrs.define(eq=False)
 class RunOutput:
-    """What a run's answers came to.
+    """The output of one run.
 
     Args:
-        spec: What the last of them has to be; None: any text.
+        spec: The type that the last response must have; None: any text.
     """
 
     _spec: OutputSpec[object] | None
     _verdict: OutputVerdict[object] | None = attrs.field(default=None, init=False)
 
     def forget(self) -> None:
-        """Forget the last check: another response has come."""
+        """Forget the last check, because another response was received."""
         self._verdict = None
 
     def check(self, command: CheckOutput) -> OutputValid | OutputInvalid:
-        """Check a response; return what to feed to the turn machine."""
-        assert self._spec is not None  # without an output type the machine requests no check
+        """Check a response; return the event for the turn machine."""
+        assert self._spec is not None  # without an output type, the machine requests no check
         verdict = self._verdict = call_unprotected(self._spec.check, command.text)
         return OutputValid() if isinstance(verdict, Valid) else OutputInvalid(verdict.feedback)
 
@@ -40,7 +40,7 @@ class RunOutput:
         return self._verdict.data if isinstance(self._verdict, Valid) else None
 
     def of_result(self) -> Output | None:
-        """What the result says of it; None if its text is all that was wanted."""
+        """Return the output for the run's result; None if the run has no output type."""
         if self._spec is None:
             return None
         if isinstance(self._verdict, Valid):

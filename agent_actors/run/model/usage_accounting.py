@@ -1,7 +1,7 @@
-"""Counts what a run uses (requests, tokens, tool calls), and makes records of its entries.
+"""Counts the usage of a run (requests, tokens, tool calls), and builds records of its entries.
 
-Entries of the turn machine become records here. The usage record of each model call, or of a failed
-attempt, reports what was used. Until the usage record is written, requests and tool calls are
+The entries of the turn machine become records here. The usage record of each model call or failed
+attempt contains its usage. Until the usage record is written, requests and tool calls are
 *unrecorded*: counted against the run but not yet in the session state.
 """
 
@@ -28,16 +28,16 @@ from agent_actors.run.tools.call_records import CallRecords
 
 @attrs.define(eq=False)
 class UsageAccounting:
-    """The running account of one run.
+    """The usage of one run so far.
 
     Attributes:
-        prices: What tokens cost from here on; None: nothing that is known.
-        model_calls: Model calls begun.
-        usage: Tokens of the model calls that have ended, and of attempts that were given up.
-        text: The text of the last answer.
-        stop_details: The endpoint's own words about the last answer, if it was refused or filtered.
-        damaged_lines: Data lines of all answers that could not be read completely.
-        call_records: The events that tools and hooks recorded for calls that are open.
+        prices: The current prices of tokens; None if they are unknown.
+        model_calls: The number of model calls that were started.
+        usage: The tokens of the model calls that have ended, and of abandoned attempts.
+        text: The text of the last response.
+        stop_details: The endpoint's explanation, if the last response was refused or filtered.
+        damaged_lines: Data lines of all responses that could not be read completely.
+        call_records: The events that tools and hooks recorded for open calls.
     """
 
     prices: Prices | None = None
@@ -50,10 +50,11 @@ class UsageAccounting:
     _cost: float = attrs.field(default=0.0, init=False)
     _requests: int = attrs.field(default=0, init=False)
     _begun_calls: int = attrs.field(default=0, init=False)
-    # Unrecorded, as the module says.
+    # Unrecorded: see the module docstring.
     _unrecorded_requests: int = attrs.field(default=0, init=False)
     _unrecorded_calls: int = attrs.field(default=0, init=False)
-    # What an answer used that has come and is not entered yet; hooks may keep it from being so.
+    # The usage of a response that was received but not entered yet; hooks may still discard the
+    # response.
     _pending: Usage | None = attrs.field(default=None, init=False)
     _calls: dict[str, ToolCallResult | None] = attrs.field(
         factory=dict[str, "ToolCallResult | None"], init=False
@@ -61,55 +62,55 @@ class UsageAccounting:
 
     @property
     def tool_calls(self) -> tuple[ToolCallResult, ...]:
-        """The calls that have ended, in the model's order."""
+        """The results of the calls that have ended, in the order of the calls."""
         return tuple(call for call in self._calls.values() if call is not None)
 
     @property
     def cost(self) -> float | None:
-        """What `usage` cost; None without prices."""
+        """The cost of `usage`; None without prices."""
         return None if self.prices is None else self._cost
 
     def spent(self, answer: Usage = NO_TOKENS) -> Spent:
-        """What the run used so far, with an answer that is not entered yet."""
+        """Return the run's usage so far, including a response that is not entered yet."""
         cost = self._cost + self._cost_of(answer)
         return Spent(self._requests, self._begun_calls, self.usage + answer, cost)
 
     def unrecorded(self, answer: Usage = NO_TOKENS) -> Spent:
-        """What of it no usage record tells, with an answer that is not entered yet."""
+        """Return the unrecorded usage, including a response that is not entered yet."""
         return Spent(
             self._unrecorded_requests, self._unrecorded_calls, answer, self._cost_of(answer)
         )
 
     def begin_request(self) -> None:
-        """A request of a model call begins: its first, or one in place of one that failed."""
+        """Count a request of a model call: its first request, or a retry after a failure."""
         self._requests += 1
         self._unrecorded_requests += 1
 
     def set_pending(self, usage: Usage) -> None:
-        """An answer has come; whatever is entered next is taken for it."""
+        """Keep the usage of a received response until a usage record is entered."""
         self._pending = usage
 
     @property
     def pending_usage(self) -> Usage:
-        """What that answer used; nothing if there is none."""
+        """The usage of the response that is not entered yet; zero if there is none."""
         return self._pending or NO_TOKENS
 
     def begin_tools(self, calls: int) -> None:
-        """The calls of an answer begin; told of before the answer is entered."""
+        """Count the tool calls of a response, before the response is entered."""
         self._begun_calls += calls
         self._unrecorded_calls += calls
 
     def switch_pricing(self, prices: Prices | None) -> None:
-        """Another model answers from here on; without prices of its own it costs the same."""
+        """Switch to the prices of a fallback model; keep the current prices if either has none."""
         if self.prices is not None and prices is not None:
             self.prices = prices
 
     def records(self, entries: Iterable[Entry]) -> list[EventBuilder]:
-        """Take entries into account; return the records to keep of them."""
+        """Count entries, and return their records."""
         return [builder for entry in entries for builder in self._enter(entry)]
 
     def enter_usage(self, usage: Usage) -> EventBuilder:
-        """Take the tokens of a model call into account; its record tells what was unrecorded."""
+        """Count the tokens of a model call; return its record with the unrecorded counts."""
         self.usage += usage
         cost: float | None = None
         if self.prices is not None:
@@ -128,17 +129,17 @@ class UsageAccounting:
         return draft
 
     def records_of_unanswered(self) -> list[EventBuilder]:
-        """The record of requests of which nothing came, or nothing was kept, if there are any."""
+        """Return the record of requests without a kept response; empty if there are none."""
         if self._pending is not None:
             return [self.enter_usage(self._pending)]
         return [self.enter_usage(NO_TOKENS)] if self._unrecorded_requests else []
 
     def records_of_pending(self) -> list[EventBuilder]:
-        """The record of an answer that is given up for another, if there is one."""
+        """Return the record of a response that is replaced by another; empty if none."""
         return [] if self._pending is None else [self.enter_usage(self._pending)]
 
     def summary(self) -> "UsageAccounting":
-        """A copy without the results of calls."""
+        """Return a copy without the results of calls."""
         return UsageAccounting(self.prices, self.model_calls, self.usage, self.text)
 
     def _cost_of(self, usage: Usage) -> float:

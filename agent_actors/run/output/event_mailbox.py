@@ -1,8 +1,9 @@
-"""From a run to its reader: building events, one FIFO mailbox, and the sink of the model stream.
+"""Delivers the events of a run to its reader: event factory, mailbox, and model sink.
 
-The mailbox holds batches, one per network read or commit, so that a delta costs no task switch
-of its own. It is bounded: while it is full the network is not read and the run waits; a reader
-that takes nothing for `stall` seconds ends its run. Progress is dropped instead, and counted.
+The mailbox is a FIFO queue of batches, one batch per network read or commit. Therefore a delta
+costs no task switch of its own. The mailbox is bounded: while it is full, the run waits and does
+not read from the network. A reader that takes nothing for `stall` seconds ends its run. Progress
+events are dropped and counted instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,15 +33,18 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ReaderStalled
 
-# Batches that may wait for a reader; at a read of the network each, a second or two of streaming.
+# The maximum number of batches that wait for a reader. With one batch per network read, this is
+# about one or two seconds of streaming.
 BATCHES: Final = 64
 
 
 @attrs.define(eq=False)
 class EventFactory:
-    """Builds events of one run: supplies their ids, times and the current scope.
+    """Builds the events of one run: adds ids, times and the current scope.
 
     Attributes:
+        ids: Generates ids.
+        wall_clock: Returns the seconds since the epoch.
         scope: The common header fields of the events of the current model call.
     """
 
@@ -49,7 +53,7 @@ class EventFactory:
     scope: EventScope
 
     def next_iteration(self, iteration: int) -> None:
-        """Count the events from now on as part of this model call."""
+        """Assign the following events to this model call."""
         self.scope = attrs.evolve(self.scope, iteration=iteration)
 
     def build(self, builder: EventBuilder) -> Event:
@@ -58,22 +62,25 @@ class EventFactory:
 
 
 class EventMailbox:
-    """The way of a run's events to its one reader.
+    """The queue between a run and its one reader.
 
-    It is no memory channel: this is where every delta of every stream crosses to another task, and
-    parking the reader by hand takes a third off the price of that.
+    The mailbox is not a memory channel. Every delta of every stream crosses to another task here,
+    and suspending the reader directly makes that a third cheaper.
 
     Args:
         stall: Seconds that a full mailbox waits for its reader.
-        capacity: Batches that may wait.
+        capacity: The number of batches that may wait.
+
+    Attributes:
+        dropped: The number of events that were dropped.
     """
 
     def __init__(self, stall: float, *, capacity: int = BATCHES) -> None:
         self._stall = stall
         self._capacity = capacity
-        # The bound is kept by `full`, not here: what was recorded is never dropped, and a provider
-        # that does not look at `full` costs memory instead of events.
-        # A list: it is short, and an empty deque takes 600 bytes of every open stream.
+        # The callers keep the bound, by checking `full`. `put_nowait` never drops recorded events;
+        # a provider that ignores `full` costs memory instead. The batches are a list because the
+        # list is short, and an empty deque takes 600 bytes per open stream.
         self._batches: list[tuple[Event, ...]] = []
         self._reader: trio.lowlevel.Task | None = None
         self._room: trio.Event | None = None
@@ -86,18 +93,21 @@ class EventMailbox:
         return len(self._batches) >= self._capacity
 
     async def put(self, events: tuple[Event, ...]) -> None:
-        """Leave a batch, then wait until there is room for the next.
+        """Add a batch, then wait until there is room for the next one.
 
         Raises:
             ReaderStalled: The reader took nothing for `stall` seconds.
 
-        Cancellation: safe; the batch is there.
+        Cancellation: safe; the batch stays in the mailbox.
         """
         self.put_nowait(events)
         await self.wait_room()
 
     def put_nowait(self, events: tuple[Event, ...]) -> bool:
-        """Leave a batch; a reader that has gone loses it. Say whether there is room for more."""
+        """Add a batch, and return whether there is room for more.
+
+        If the mailbox is closed or abandoned, the batch is dropped.
+        """
         if self._closed or self._abandoned:
             self.dropped += len(events)
             return True
@@ -109,14 +119,14 @@ class EventMailbox:
         return len(self._batches) < self._capacity
 
     def offer(self, event: Event) -> None:
-        """Leave an event that may be dropped if there is no room."""
+        """Add an event, or drop it if the mailbox is full."""
         if self.full:
             self.dropped += 1
         else:
             self.put_nowait((event,))
 
     async def wait_room(self) -> None:
-        """Return when there is room; does not checkpoint if there is.
+        """Wait until there is room; does not checkpoint if there is room already.
 
         Raises:
             ReaderStalled: The reader took nothing for `stall` seconds.
@@ -132,11 +142,11 @@ class EventMailbox:
                 raise ReaderStalled(self._stall)
 
     async def get(self) -> tuple[Event, ...]:
-        """Take the next batch; wait for it.
+        """Wait for the next batch and remove it from the mailbox.
 
         Raises:
-            trio.EndOfChannel: The run has ended, and everything has been read.
-            trio.BusyResourceError: Another task is waiting for it.
+            trio.EndOfChannel: The run has ended, and every batch has been read.
+            trio.BusyResourceError: Another task is waiting for a batch.
 
         Cancellation: safe; no event is lost.
         """
@@ -154,14 +164,17 @@ class EventMailbox:
         return self._batches.pop(0)
 
     def close(self) -> None:
-        """No more events come. Idempotent."""
+        """Close the mailbox: no more events follow. Idempotent."""
         self._closed = True
         reader, self._reader = self._reader, None
         if reader is not None:
             trio.lowlevel.reschedule(reader)
 
     def abandon(self) -> None:
-        """Nobody reads any more: what comes is dropped, and nobody waits for room. Idempotent."""
+        """Abandon the mailbox after the reader has left. Idempotent.
+
+        Later events are dropped, and no caller waits for room.
+        """
         self._abandoned = True
         self._batches.clear()
         self._make_room()
@@ -171,35 +184,40 @@ class EventMailbox:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def _make_room(self) -> None:
-        """Let who waits for room look again."""
+        """Wake the tasks that wait for room, so that they check again."""
         room, self._room = self._room, None
         if room is not None:
             room.set()
 
 
 class _Nobody:
-    """A bus that nobody listens to."""
+    """A bus without subscribers."""
 
     has_subscribers: bool = False
 
     def publish_nowait(self, events: Sequence[Event]) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
 
 _NOBODY: Final = _Nobody()
 
 
 class RunSink:
-    """The `ModelSink` of one model call: pieces become live events, in the reading task.
+    """The `ModelSink` of one model call: turns deltas into live events, in the reading task.
 
     Args:
-        factory: Makes the events.
-        mailbox: The reader's; None where nobody reads the run's deltas.
-        bus: Tells observers.
-        tool_deltas: Whether arguments that stream in are shown.
-        shows: False: show nothing, and count: for an answer that somebody has to see first.
-        more: Counts a further request for the same answer, told what those before it used; False:
-            there is no room for it. None: there always is, and nobody counts.
+        factory: Builds the events.
+        mailbox: The mailbox of the reader; None if no reader takes the run's deltas.
+        bus: Publishes events to subscribers.
+        tool_deltas: True to show tool arguments while they stream.
+        shows: False to show nothing and only count characters, for a response that hooks check
+            first.
+        more: Counts a further request for the same response, given the usage of the requests
+            before; returns False if there is no room for the request. None: always room, not
+            counted.
+
+    Attributes:
+        characters: The number of characters that were received.
     """
 
     def __init__(
@@ -222,11 +240,11 @@ class RunSink:
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind."""
+        """True while the reader is too far behind to take more."""
         return self._mailbox is not None and self._mailbox.full
 
     async def wait_room(self) -> None:
-        """Return when there is room.
+        """Wait until there is room.
 
         Raises:
             ReaderStalled: The reader took nothing for too long.
@@ -237,11 +255,15 @@ class RunSink:
             await self._mailbox.wait_room()
 
     def take_request(self, used: Usage) -> bool:
-        """Another request is to be made for the same answer; False if there is no room for it."""
+        """Count another request for the same response; return False if there is no room for it."""
         return self._more is None or self._more(used)
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
-        """Take the pieces of one read; True if there is surely room for more."""
+        """Show the deltas of one network read.
+
+        Returns:
+            True if there is room for more, False if the mailbox is full, and None if unknown.
+        """
         mailbox, bus = self._mailbox, self._bus
         if mailbox is None and not bus.has_subscribers:
             for delta in deltas:
@@ -251,7 +273,7 @@ class RunSink:
         scope, ts = factory.scope, factory.wall_clock()
         events: list[Event] = []
         for delta, event_id in zip(deltas, factory.ids.take(len(deltas)), strict=True):
-            if type(delta) is TextDelta:  # nearly all are
+            if type(delta) is TextDelta:  # nearly all deltas are text
                 self.characters += len(delta.text)
                 events.append(AssistantDelta(scope, event_id, ts, delta.text))
                 continue
@@ -271,7 +293,7 @@ class RunSink:
 
 
 def _shown(delta: ModelDelta) -> str:
-    """The text of a piece that a reader may see."""
+    """Return the part of a delta's text that a reader may see."""
     if isinstance(delta, TextDelta | ThinkingDelta):
         return delta.text
     if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):

@@ -1,7 +1,7 @@
-"""The journal of one run: the queue of its records, and the order in which they are shown.
+"""The journal of one run: queues its records, commits them, and shows them in order.
 
-Every event is committed to the session log before it is shown to the reader and to subscribers.
-The last event of a run is shown even if it could not be committed. Deltas bypass the journal.
+Every event is committed to the session log before it is shown to the reader and to subscribers. The
+last event of a run is shown even if it could not be committed. Deltas bypass the journal.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +18,15 @@ from agent_actors.run.steering import Inbox
 if TYPE_CHECKING:
     from agent_actors.actors.session_log import OpenSession
 
-# Seconds for the last commit of a run, which no cancel interrupts.
+# Seconds for the last commit of a run, which a cancel does not interrupt.
 LAST_COMMIT_TIMEOUT: Final = 5.0
 
 
 class Journal:
     """The append queue of one run.
 
-    Records that end together go into one commit. Notes (hook events, questions) precede the other
-    records of the commit that they become part of.
+    Records that are ready at the same time share one commit. Notes (hook events and questions)
+    precede the other records of their commit.
 
     Args:
         bus: Publishes events to subscribers.
@@ -37,7 +37,7 @@ class Journal:
     Attributes:
         session: The session; None until it is open.
         hook_events: The hook events that were shown so far.
-        end_recorded: Whether the end of the run was committed.
+        end_recorded: True if the end of the run was committed.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Journal:
         self._notes: list[EventBuilder] = []
         self._queue: list[EventBuilder] = []
         self._committing = False
-        # Set when the commit that is under way has ended; made if a second task waits for that.
+        # Set when the commit in progress has ended; created only if a second task waits for that.
         self._committed: trio.Event | None = None
 
     @property
     def has_records(self) -> bool:
-        """Whether records other than notes are queued."""
+        """True if records other than notes are queued."""
         return bool(self._queue)
 
     def note(self, builder: EventBuilder) -> None:
@@ -70,27 +70,29 @@ class Journal:
         self._queue += builders
 
     async def append(self, builder: EventBuilder) -> None:
-        """Record an event, then show it; any task of the run may call this.
+        """Record an event, then show it; any task of the run may call this method.
 
-        Events that several tasks append at about the same time go into one commit.
+        Events that several tasks append at about the same time share one commit.
 
         Raises:
-            SessionStoreError, SessionFenced: The event was not written, or that is unknown.
+            SessionStoreError, SessionFenced: The event was not written, or the outcome is unknown.
             ReaderStalled: The reader took nothing for too long.
 
         Cancellation: the event is recorded with the next commit of the run.
         """
         self._notes.append(builder)
-        # Guarded calls of one response start one a tick; what they append is one commit.
+        # Guarded calls of one response start one per tick. The two checkpoints put their events
+        # into one commit.
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         await self.commit()
 
     async def commit(self) -> None:
-        """Record everything that is queued in one commit, then show it.
+        """Record all queued records in one commit, then show them.
 
         Raises:
-            SessionStoreError, SessionFenced: The records were not written, or that is unknown.
+            SessionStoreError, SessionFenced: The records were not written, or the outcome is
+                unknown.
             ReaderStalled: The reader took nothing for too long.
 
         Cancellation: records that are not written stay queued.
@@ -125,15 +127,17 @@ class Journal:
         last: Callable[[Exception | None], EventBuilder],
         failure: Exception | None,
     ) -> Exception | None:
-        """Record the end of the run with everything that is queued; bounded and shielded.
+        """Record the end of the run together with all queued records.
 
         Args:
             builders: Further records.
             last: Returns the builder of the last event, given the failure of the run.
-            failure: The failure of the run, if it failed.
+            failure: The failure of the run; None if the run did not fail.
 
         Returns:
-            The failure of the run; that its end could not be recorded is a failure too.
+            The failure of the run, including a failure to record its end; None if there is none.
+
+        Cancellation: shielded, and bounded by `LAST_COMMIT_TIMEOUT`.
         """
         batch = [*self._notes, *self._queue, *builders, last(failure)]
         self._notes, self._queue = [], []
@@ -144,13 +148,13 @@ class Journal:
                     events = await self.session.append(self._events.scope, batch)
                 if limit.cancelled_caught:
                     failure = _joined(failure, _unrecorded(self.session.session_id))
-            except Exception as error:  # noqa: BLE001 - the run's failure, or a note on it
+            except Exception as error:  # noqa: BLE001 - becomes the run's failure, or a note on it
                 failure = _joined(failure, error)
         self.end_recorded = bool(events)
         if events:
             self._inbox.confirm()
         else:
-            # Not in the log, but shown: every stream has a last event.
+            # The last event is not in the log, but is shown: every stream has a last event.
             events = (self._events.build(last(failure)),)
         self._publish(events)
         if self._mailbox is not None:
@@ -176,12 +180,12 @@ class Journal:
             self._mailbox.offer(event)
 
     def take_notes(self) -> list[EventBuilder]:
-        """Return the notes of a run that has ended, for a commit of its client."""
+        """Return and remove the notes of a run that has ended, for a commit of its client."""
         notes, self._notes = self._notes, []
         return notes
 
     def close(self) -> None:
-        """Let go of the session and of the reader; the run has ended."""
+        """Drop the references to the session and the mailbox; the run has ended."""
         self.session = self._mailbox = None
 
     def _publish(self, events: Sequence[Event]) -> None:

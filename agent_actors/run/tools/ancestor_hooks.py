@@ -2,12 +2,12 @@
 
 An agent's `before_tool` hooks also apply to every run its tools start, at any depth, even if that
 run starts after the parent finished or in another runtime. The context of the parent keeps the
-hooks, their `ctx.state` and a last snapshot. Rewrites by ancestors do not count: the arguments are
-the nested run's business. Actions of these hooks are recorded in the nested run, which they also
-end or fail.
+hooks, their `ctx.state` and a last snapshot. Ancestor hooks cannot rewrite arguments: only the
+nested run's own hooks can. Actions of ancestor hooks are recorded in the nested run. They can also
+end the nested run or make it fail.
 
-A hook may start a run itself, to judge a call by it. The hook is not asked about the calls of that
-run.
+A hook may start a run itself, for example to judge a call. That hook is not asked about the calls
+of the run that it started.
 """
 
 import math
@@ -29,7 +29,8 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.hooks.run_hooks import HookBlock
 
-# A thread waits here for a hook, which has a deadline; tools' threads are not used up for it.
+# A thread waits here for a hook, which has a deadline. The wait must not use up the threads of
+# tools.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
@@ -37,8 +38,8 @@ _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 class _ParentHooks:
     """The hooks of one ancestor, called in the trio run of that ancestor.
 
-    Hooks may use what belongs to their own trio run, such as a lock. A tool may open another trio
-    run in a thread; calls of that run are judged in the ancestor's trio run.
+    Hooks may use objects of their own trio run, such as a lock. A tool may start another trio run
+    in a thread; the calls of that trio run are judged in the ancestor's trio run.
     """
 
     onion: HookOnion
@@ -70,7 +71,7 @@ class _ParentHooks:
     ) -> tuple[Denial | None, list[EventBuilder]]:
         try:
             said = trio.from_thread.run(self._ask, scope, event, trio_token=self.token)
-        except trio.Cancelled:  # noqa: ASYNC103 - of that trio run, which is no order for this one
+        except trio.Cancelled:  # noqa: ASYNC103 - of the ancestor's trio run, not of this one
             said = None
         if said is None:
             raise trio.RunFinishedError  # noqa: ASYNC104
@@ -85,7 +86,7 @@ class _ParentHooks:
 
 
 def ancestor_hooks(context: RunContext) -> "AncestorHooks | None":
-    """The hooks of the runs around this one, the outermost first; None if there are none."""
+    """Return the hooks of the ancestor runs, outermost first; None if there are none."""
     found: list[_ParentHooks] = []
     parent = context.parent
     while parent is not None:
@@ -98,14 +99,14 @@ def ancestor_hooks(context: RunContext) -> "AncestorHooks | None":
 
 @attrs.define(eq=False)
 class AncestorHooks:
-    """The hooks before the calls of one run that are not its own, the outermost first.
+    """The hooks of ancestor runs that check the calls of one run, outermost first.
 
     Args:
-        context: The run.
-        hooks: The hooks of the runs around it.
+        context: The context of the run.
+        hooks: The hooks of the ancestor runs.
 
     Attributes:
-        blocked: What one of them ended the run with; None if none did.
+        blocked: The reason why an ancestor hook ended the run; None if no hook did.
     """
 
     _context: RunContext
@@ -115,17 +116,17 @@ class AncestorHooks:
     async def judge(
         self, call: ToolUseBlock, messages: Messages, *, again: bool = False
     ) -> Denial | None:
-        """Ask them all about a call, with its final arguments; the first refusal counts.
+        """Ask all ancestor hooks about a call with its final arguments; the first refusal counts.
 
         Args:
             call: The call.
-            messages: The conversation of the run whose call it is.
-            again: Whether they have seen it, with other arguments.
+            messages: The conversation of the run that makes the call.
+            again: True if the hooks have already seen the call with other arguments.
 
         Raises:
-            HookError: A hook failed, or cannot be asked any more.
+            HookError: A hook failed, or its trio run has ended.
 
-        Cancellation: safe; that of the hook.
+        Cancellation: safe; the hook is cancelled.
         """
         node = self._context.node
         event = PreToolUseEvent(

@@ -1,4 +1,4 @@
-"""Events that tools and hooks record with `ctx.record` during a tool call."""
+"""The events that tools and hooks record with `ctx.record` during a tool call."""
 
 import threading
 from typing import cast
@@ -10,9 +10,9 @@ from agent_actors.domain.events import EventBuilder
 
 @attrs.define(eq=False)
 class CallRecords:
-    """Keeps the recorded events of open calls, until the result of each call is recorded.
+    """Keeps the recorded events of open calls until the result of each call is recorded.
 
-    A handler in a thread may record an event at any time, so the table is guarded by a lock.
+    A lock guards the table, because a handler in a thread may record an event at any time.
     """
 
     _open: dict[str, list[EventBuilder]] = attrs.field(
@@ -39,12 +39,12 @@ class CallRecords:
             records.append(builder)
 
     def end(self, call_id: str) -> list[EventBuilder]:
-        """Return the events of a call that has ended, and accept no more."""
+        """Return the events of a call that has ended, and accept no more events for it."""
         with self._lock:
             return self._open.pop(call_id, [])
 
     def end_all(self) -> list[EventBuilder]:
-        """The same for all calls that are open."""
+        """Return the events of all open calls, and accept no more events for them."""
         with self._lock:
             left, self._open = self._open, {}
         return [builder for records in left.values() for builder in records]

@@ -1,11 +1,11 @@
-"""Deferred calls: tool calls whose outcome comes from outside of the run.
+"""Deferred calls: tool calls whose results come from outside the run.
 
 Three kinds of calls are deferred: calls of tools without a handler (external tools), all calls of a
 client in manual mode (client-side tools), and calls that wait for a person while the agent has
-`on_ask="suspend"`. Each goes the way of every call first, past its schema, hooks and permissions.
-Then it is registered here, and its worker waits for the end of the run without holding a slot. When
-no other calls are open, the run ends with these calls open. Their results come with
-`runtime.resume` or `Client.add_tool_result`, in this process or another.
+`on_ask="suspend"`. Schema, hooks and permissions check each of these calls first, as they check
+every call. Then the call is registered here, and its worker waits for the end of the run without
+holding a slot. When no other calls are open, the run ends with these calls open. Their results are
+passed to `runtime.resume` or `Client.add_tool_result`, in this process or in another.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,11 +34,12 @@ class DeferredCalls:
         calls: The calls of the run; its driver is woken when a call is deferred.
 
     Attributes:
-        external: Calls of external tools, as they were admitted, by id.
-        client_side: Calls of a client in manual mode, likewise.
+        external: Admitted calls of external tools, by id.
+        client_side: Admitted calls of a client in manual mode, by id.
         questions: The questions that calls wait for.
-        suspended_questions: The questions with which the run ended.
-        suspended_calls: The external calls with which the run ended, in the model's order.
+        suspended_questions: The questions that the run left open when it ended.
+        suspended_calls: The external calls that the run left open when it ended, in the order of
+            the model's response.
     """
 
     _calls: RunCalls
@@ -51,7 +52,7 @@ class DeferredCalls:
     async def defer(self, call: ToolUseBlock, *, client_side: bool) -> None:
         """Leave an admitted call to the caller of the run; never returns.
 
-        Cancellation: the run ends with the call open, or closes it.
+        Cancellation: the run ends, and either leaves the call open or closes it.
         """
         (self.client_side if client_side else self.external)[call.id] = call
         await self._wait_for_end()
@@ -59,7 +60,7 @@ class DeferredCalls:
     async def defer_question(self, question: Question) -> None:
         """Leave a call to the person who will answer this question; never returns.
 
-        Cancellation: as `defer`.
+        Cancellation: as for `defer`.
         """
         self.questions.append(question)
         await self._wait_for_end()
@@ -76,7 +77,8 @@ class DeferredCalls:
         open_calls = machine.open_calls
         if any(call.id not in deferred for call in open_calls):
             return None
-        # They were deferred in the order in which hooks and people were done with them.
+        # The calls were deferred in the order in which hooks and people finished with them; restore
+        # the order of the model's response.
         self.client_side = _in_order(self.client_side, open_calls)
         if not suspends:
             return Interrupted(StopReason.AWAITING_RESULTS, "", leave_open=True)
@@ -85,7 +87,7 @@ class DeferredCalls:
         return Interrupted(StopReason.AWAITING_APPROVAL, "", leave_open=True)
 
     def record(self) -> EventBuilder:
-        """The record of what the run leaves open."""
+        """Return the record of the questions and calls that the run leaves open."""
         return partial(
             RunSuspended,
             question_ids=tuple(question.id for question in self.suspended_questions),
@@ -105,14 +107,14 @@ def _in_order(
 
 @attrs.frozen(eq=False)
 class CallGuard:
-    """The outermost `ToolGuard` of a run: defers calls, and reports failures in the client's form.
+    """The outermost `ToolGuard` of a run: defers calls, and formats failures for the client.
 
     Attributes:
-        inner: Hooks and permissions; None: there are none.
+        inner: The guard that applies hooks and permissions; None if there are none.
         deferred: The deferred calls of the run.
-        client_side: Whether the client carries out all calls.
-        json_failures: Whether failures are reported as `{"error", "tool"}`.
-        guarded: The ids of the calls that reached this guard.
+        client_side: True if the client carries out all calls.
+        json_failures: True if failures are reported as `{"error", "tool"}`.
+        guarded: The ids of the calls that reached this guard; only kept with `json_failures`.
     """
 
     inner: ToolGuard | None
@@ -166,10 +168,10 @@ def error_text(content: str | JsonObject | list[JsonValue]) -> str:
 
 
 def as_outputs(results: Mapping[str, object] | None) -> dict[str, ToolOutput]:
-    """What a caller gives as the results of calls, as handlers' outputs, by the calls' ids.
+    """Convert a caller's results of calls to tool outputs, by call id.
 
     Raises:
-        ConfigError: One is no JSON, or a block that answers another call; names the call.
+        ConfigError: A result is not a JSON value, or is a block for another call; names the call.
     """
     return {call_id: _as_output(call_id, given) for call_id, given in (results or {}).items()}
 
@@ -195,7 +197,7 @@ def _as_output(call_id: str, given: object) -> ToolOutput:
 
 
 def result_of(call: ToolUseBlock, output: ToolOutput, completed_at: float) -> ToolCallResult:
-    """The result of a call that was carried out elsewhere; nobody here knows when it began."""
+    """Return the result of a call that was carried out outside the run; its start is unknown."""
     return ToolCallResult(
         call.id,
         call.name,

@@ -1,8 +1,8 @@
-"""Asks for permission in one run: the `can_use_tool` callback of the agent first, then a person.
+"""Asks for permission in one run: first the agent's `can_use_tool` callback, then a person.
 
-While a question is open, the deadlines of the run, of its call and of the runs around it are
-paused: the time of a person is not the agent's. With `on_ask="suspend"` the run does not wait: it
-ends, and is resumed with the answers.
+While a question is open, the deadlines of the run, of its call and of its ancestor runs are paused,
+because the time of a person does not count as the agent's. With `on_ask="suspend"` the run does not
+wait: it ends, and is resumed with the answers.
 """
 
 import inspect
@@ -35,17 +35,18 @@ from agent_actors.run.tools.deferred_calls import DeferredCalls
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 
-# People are slow: those who are asked in threads may not use up the threads of everybody else.
+# People are slow: callbacks that wait for people in threads must not use up the threads of other
+# code.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
 class PermissionPrompter:
-    """The questions of one run.
+    """Asks the questions of one run.
 
     Args:
-        context: The run.
+        context: The context of the run.
         deferred: The deferred calls of the run.
-        answers: Answers that are known already, by call id.
+        answers: Answers that are already known, by call id.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class PermissionPrompter:
         self._answers = dict(answers)
 
     def was_answered(self, call: ToolUseBlock, tool: Tool) -> bool:
-        """Whether a person's word about this call is there already."""
+        """Return whether a person has already answered whether this call may run."""
         return call.id in self._answers and not asks_the_user(tool)
 
     async def permission(
@@ -67,14 +68,16 @@ class PermissionPrompter:
         ask: Ask,
         check: Callable[[PermissionDecision], None],
     ) -> PermissionDecision:
-        """Have somebody decide about a call.
+        """Get a decision about a call.
+
+        A known answer is used first. Otherwise `can_use_tool` decides, and then a person.
 
         Args:
             call: The call.
-            tool: Its tool.
+            tool: The tool of the call.
             ask: The question.
-            check: Refuses, by a `ConfigError`, a person's decision that does not fit the call: they
-                are told, and the question stays open.
+            check: Raises `ConfigError` for a person's decision that does not fit the call. The
+                person is notified, and the question stays open.
 
         Raises:
             HookError: `can_use_tool` failed.
@@ -85,7 +88,7 @@ class PermissionPrompter:
             decision = _decision(self._answers.pop(call.id), ask)
             try:
                 check(decision)
-            except ConfigError as error:  # hooks have made another call of it than was asked about
+            except ConfigError as error:  # hooks rewrote the call after the question was asked
                 text = f"call {call.id!r} is asked about again, as its answer does not fit: {error}"
                 self._context.note(partial(Notification, text=text, data={"tool_use_id": call.id}))
             else:
@@ -115,16 +118,18 @@ class PermissionPrompter:
         *,
         check: AnswerCheck | None = None,
     ) -> Answer | None:
-        """Ask a person; None if nobody answered in time.
+        """Ask a person; return None if there was no answer in time.
 
         Args:
-            call: The call that waits.
+            call: The call that waits for the answer.
             prompt: The question.
-            choices: What may be answered.
-            reason: Why it is asked.
-            check: Given if it is about leave to run the call: refuses answers that do not fit it.
+            choices: The possible answers; empty for a free answer.
+            reason: The reason for the question.
+            check: Set if the question asks for permission to run the call; raises for answers that
+                do not fit the call.
 
-        Cancellation: safe; the question is closed. A run that suspends waits for nothing else.
+        Cancellation: safe; the question is closed. With `on_ask="suspend"` the method does not
+        return: the run ends and leaves the question open.
         """
         if call.id in self._answers:
             return self._answers.pop(call.id)
@@ -140,9 +145,9 @@ class PermissionPrompter:
         )
         context = self._context
         if self._options.on_ask == "suspend":
-            context.note(asked)  # the driver is woken, and records it
+            context.note(asked)  # the driver is woken, and commits it
             await self._deferred.defer_question(question)
-        # Open before the event is shown: its reader may answer at once.
+        # Open the question before the event is shown: its reader may answer immediately.
         board = context.services.questions
         with context.pause_deadlines(), board.opened(question, check) as opened:
             await context.journal.append(asked)
@@ -186,7 +191,7 @@ class PermissionPrompter:
             ):
                 if _is_async(can_use_tool):
                     found = call_unprotected(can_use_tool, request)
-                else:  # it may wait for a person, as `input` does
+                else:  # a synchronous callback may wait for a person, for example with `input`
                     found = await trio.to_thread.run_sync(
                         can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
                     )
@@ -219,7 +224,7 @@ def _given(found: Awaitable[object]) -> Awaitable[object]:
 
 def _is_async(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
+        getattr(function, "__call__", None)  # noqa: B004 - an object with an async `__call__`
     )
 
 

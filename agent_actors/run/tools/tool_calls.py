@@ -1,8 +1,8 @@
-"""The tool calls of one run that are under way, as its driver sees them.
+"""The tool calls in progress of one run, as its driver sees them.
 
-Keeps the requests to the tool executor and the order in which they ended. The driver parks here and
-is woken by the first call that ends. The calls that end in the same tick are returned together, so
-that their results become one commit.
+The module keeps the requests to the tool executor, and the order in which they ended. The driver
+waits here, and the first call that ends wakes it. Calls that end in the same tick are returned
+together, so that their results share one commit.
 """
 
 from functools import partial
@@ -18,10 +18,10 @@ from agent_actors.kernel.request import Request
 
 @attrs.define(eq=False)
 class RunCalls:
-    """Starts a run's calls, and gives out what they came to.
+    """Starts the calls of a run, and returns their results.
 
     Args:
-        executor: Where they run.
+        executor: The tool executor that runs the calls.
     """
 
     _executor: ToolExecutor
@@ -30,18 +30,19 @@ class RunCalls:
     )
     _ended: list[str] = attrs.field(factory=list[str], init=False)
     _driver: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
-    # Kept until the driver looks: it may be busy elsewhere, and would park with nobody to wake it.
+    # Kept until the driver waits again. The driver may be busy when a call wakes it, and would
+    # otherwise wait forever.
     _woken: bool = attrs.field(default=False, init=False)
 
     def __contains__(self, call_id: str) -> bool:
-        """True from a call's start until its outcome was given out."""
+        """Return whether the call was started and its result was not returned yet."""
         return call_id in self._open
 
     async def start(self, run: RunTools, call: ToolUseBlock) -> None:
         """Start a call without waiting for it.
 
         Args:
-            run: What the calls of the run have in common.
+            run: The common settings of the run's calls.
             call: The call.
 
         Raises:
@@ -54,13 +55,15 @@ class RunCalls:
         request.on_done(partial(self._end, call.id))
 
     async def ended(self) -> list[ToolCallResult]:
-        """What has ended since one looked last, in that order; wait for the first.
+        """Wait until a tool call ends; return all results since this method last returned.
 
-        None, if the driver was woken for something else.
+        Returns:
+            The results, in the order in which the calls ended; empty if the driver was woken for
+                another reason.
 
         Raises:
-            Whatever a call failed with, which is never the tool's own fault; what has ended
-            beside it is then given out by `join`.
+            Exception: A call failed for another reason than its tool. `join` then returns the
+                results of the calls that ended at the same time.
 
         Cancellation: safe; no result is lost.
         """
@@ -76,22 +79,23 @@ class RunCalls:
         return results
 
     def wake(self) -> None:
-        """Have the driver look again, though no call has ended; now, or when it next waits."""
+        """Wake the driver although no call has ended: now, or the next time that it waits."""
         self._woken = True
         driver, self._driver = self._driver, None
         if driver is not None:
             trio.lowlevel.reschedule(driver)
 
     async def join(self) -> list[ToolCallResult]:
-        """Cancel what is under way, wait for its end, and give out what it came to all the same.
+        """Cancel the calls in progress, wait until they end, and return the results that they have.
 
-        Cancellation: none; it returns when the last tool's `finally` has.
+        Cancellation: shielded; returns when the `finally` blocks of the last tool have ended.
         """
         if not self._open:
             return []
         for request in self._open.values():
             request.cancel("the run ended")
-        # Not bounded: a run is over when its tools are, whatever their `finally` takes.
+        # Not bounded: a run ends when its tools have ended, however long their `finally` blocks
+        # take.
         with trio.CancelScope(shield=True):
             for request in self._open.values():
                 await request.settled()

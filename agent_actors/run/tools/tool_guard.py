@@ -1,9 +1,9 @@
-"""The guard of one run's tool calls: its hooks, its permission policy, and the people it asks.
+"""The guard of one run's tool calls: applies hooks, the permission policy, and people's answers.
 
-Hooks may rewrite a call, and all of them see the final arguments. The policy decides about the
-final arguments, and people see them too. An approval that rewrites the arguments returns to the
-schema and to the hooks, which may then only deny, and to the deny rules. The `before_tool` hooks of
-ancestor runs also apply, after the run's own.
+Hooks may rewrite a call, and every hook sees the final arguments. The policy and people decide
+about the final arguments too. If an approval rewrites the arguments, the schema, the hooks and the
+deny rules check the call again; the hooks may then only deny it. The `before_tool` hooks of
+ancestor runs also apply, after the run's own hooks.
 """
 
 from collections.abc import Awaitable, Callable
@@ -48,8 +48,8 @@ class RunGuard:
     """The `ToolGuard` of a run.
 
     Attributes:
-        context: The run.
-        ancestors: The hooks of the runs around it; None: none.
+        context: The context of the run.
+        ancestors: The hooks of the ancestor runs; None if there are none.
         policy: The policy for tool calls; None: no restriction.
         prompter: Asks people.
     """
@@ -60,12 +60,12 @@ class RunGuard:
     prompter: PermissionPrompter
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
-        """May this call run: the call to run, or what the model is told instead.
+        """Return the call to run, or the result that the model gets instead.
 
         Raises:
-            HookError: A hook failed, or `can_use_tool` did; it ends the run.
+            HookError: A hook or `can_use_tool` failed; the error ends the run.
 
-        Cancellation: safe; a question is closed.
+        Cancellation: safe; an open question is closed.
         """
         if is_deeper(call.input, MAX_DEPTH):
             return _denied(f"its arguments are nested more than {MAX_DEPTH} levels deep")
@@ -74,7 +74,7 @@ class RunGuard:
             if isinstance(admitted, ToolOutput):
                 return admitted
             call = admitted
-        if self.ancestors is not None:  # before a person is asked about what they refuse
+        if self.ancestors is not None:  # checked before a person is asked
             refusal = await self.ancestors.judge(call, self.context.messages())
             if refusal is not None:
                 return refused(refusal)
@@ -91,7 +91,7 @@ class RunGuard:
         tool: Tool,
         handler: Callable[[ToolUseBlock], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """Call the handler inside everybody who wraps it.
+        """Call the handler inside the hooks that wrap the call.
 
         Raises:
             HookError: A hook failed.
@@ -112,12 +112,12 @@ class RunGuard:
                     return _denied(judged.reason)
             return await handler(again)
 
-        # A copy: what a hook writes into the arguments in place is a rewrite like any other.
+        # Pass a copy: a change that a hook makes in place counts as a rewrite.
         shown = attrs.evolve(call, input=copy_object(call.input))
         return await self.context.hooks.onion.wrap_tool_call(shown, step)
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
-        """What the model is told.
+        """Return the result that the model gets, as `after_tool` hooks changed it.
 
         Raises:
             HookError: A hook failed.
@@ -132,16 +132,16 @@ class RunGuard:
         store = self.context.services.grants
         verdict = policy.decide(call, tool, self._situation())
         if isinstance(verdict, Ask) and asks_the_user(tool):
-            return call  # nobody is asked whether they may be asked
+            return call  # no permission is needed to ask the user
         if isinstance(verdict, Allow) and self.prompter.was_answered(call, tool):
-            verdict = Ask("")  # a person spoke of this very call; what else would let it run, waits
+            verdict = Ask("")  # a person answered for this call; the answer overrides allow rules
         if isinstance(verdict, Allow | Deny):
             store.grants = store.grants.spent(verdict.grant)
         else:
             decision = await self.prompter.permission(
                 call, tool, verdict, partial(self._check, call, tool)
             )
-            # As things stand now: others may have decided while one waited.
+            # Use the current grants: other decisions may have changed them during the wait.
             verdict, store.grants = policy.settle(decision, verdict, call, tool, self._situation())
         if not isinstance(verdict, Allow):
             return _denied(verdict.reason or "nobody decided")
@@ -187,7 +187,7 @@ class RunGuard:
 def validate_remember_rule(
     decision: PermissionDecision, call: ToolUseBlock, tool: Tool, situation: DecisionContext
 ) -> None:
-    """Refuse a decision about a call that cannot be remembered as it says.
+    """Check that a decision's `remember` rule fits the call that the decision is about.
 
     Raises:
         ConfigError: The rule cannot be read, names another tool, or does not match the call.

@@ -1,4 +1,4 @@
-"""Runs the tool calls of one run: the tools on offer, their guard, and the results."""
+"""Runs the tool calls of one run: the offered tools, their guard, and the results."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -38,7 +38,7 @@ class ToolRunner:
     """Runs the tool calls of one run.
 
     Args:
-        context: The run.
+        context: The context of the run.
 
     Attributes:
         answers: Answers of people that are known before the calls ask for them, by call id.
@@ -49,7 +49,7 @@ class ToolRunner:
         self._context = context
         self._calls = RunCalls(context.services.executor)
         self._ancestors: AncestorHooks | None = ancestor_hooks(context)
-        # Made with the first call: many runs have none.
+        # Created with the first call, because many runs have no calls.
         self._guard: CallGuard | None = None
         self._run_tools: RunTools | None = None
         self.answers: Mapping[str, Answer] = {}
@@ -65,7 +65,7 @@ class ToolRunner:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The same as the model gets them."""
+        """The specifications of the offered tools, for the model."""
         context = self._context
         if context.hooks is None and context.permissions is None:
             return context.options.tool_specs
@@ -73,19 +73,19 @@ class ToolRunner:
 
     @property
     def blocked(self) -> HookBlock | None:
-        """Why a hook of a call ended the run; None if none did."""
+        """The reason why a hook of a call ended the run; None if no hook did."""
         hooks, ancestors = self._context.hooks, self._ancestors
         blocked = None if hooks is None else hooks.blocked
         return blocked if blocked is not None or ancestors is None else ancestors.blocked
 
     def check_answers(self, calls: Sequence[ToolUseBlock]) -> None:
-        """Check the known answers against the calls that they are for.
+        """Check the known answers against their calls.
 
-        If hooks may rewrite a call, its final arguments are not known yet. Then a person is asked
-        again if the answer does not fit the call.
+        If hooks may rewrite a call, its final arguments are not known yet. In that case nothing is
+        checked here, and a person is asked again if the answer does not fit the call.
 
         Raises:
-            ConfigError: A decision cannot be remembered as it says.
+            ConfigError: The `remember` rule of a decision does not fit its call.
         """
         context = self._context
         if context.hooks is not None and context.hooks.onion.takes_part(Phase.BEFORE_TOOL):
@@ -98,7 +98,7 @@ class ToolRunner:
                 validate_remember_rule(answer, call, tool, situation)
 
     def notices(self) -> list[EventBuilder]:
-        """Notifications about a whitelist that names unknown tools."""
+        """Return a notification for each unknown tool that the tool whitelist names."""
         policy, whitelist = self._context.permissions, self._context.spec.tool_whitelist
         if policy is None or whitelist is None:
             return []
@@ -125,13 +125,14 @@ class ToolRunner:
         await self._calls.start(self._run_tools, call)
 
     async def results(self) -> list[ToolCallResult]:
-        """Wait for calls to end; return their results in the order in which they ended.
+        """Wait for calls to end; return their results in the order in which the calls ended.
 
-        None if the driver was woken because a call was deferred.
+        Returns:
+            The results; empty if the driver was woken because a call was deferred.
 
         Raises:
             HookError: A hook of a call failed.
-            Exception: What a call failed with, other than by the fault of its tool.
+            Exception: A call failed for another reason than its tool.
 
         Cancellation: safe; no result is lost.
         """
@@ -141,16 +142,16 @@ class ToolRunner:
         return [await self._as_json_failure(result) for result in results]
 
     async def join(self) -> list[ToolCallResult]:
-        """Cancel the calls that are running, wait for their end, and return their results.
+        """Cancel the calls in progress, wait until they end, and return their results.
 
-        Cancellation: shielded; it returns when the last tool has ended.
+        Cancellation: shielded; returns when the last tool has ended.
         """
         return await self._calls.join()
 
     async def _as_json_failure(self, result: ToolCallResult) -> ToolCallResult:
         if self._guard is None or result.id in self._guard.guarded:
             return result
-        # An unknown tool or invalid arguments: the call never reached the guard.
+        # The tool is unknown or the arguments are not valid: the call never reached the guard.
         call = ToolUseBlock(result.id, result.name, result.input)
         output = json_failure(call, ToolOutput(result.content, is_error=True))
         hooks = self._context.hooks
@@ -187,7 +188,7 @@ class ToolRunner:
     def _make_inner_guard(self, offered: Mapping[str, Tool]) -> RunGuard | None:
         policy = self._context.permissions
         if policy is None and self.answers:
-            # An answer that denies a call counts without a policy too.
+            # An answer that denies a call applies even without a policy.
             policy = PermissionPolicy(mode=PermissionMode.BYPASS)
         asks = any(map(asks_the_user, offered.values()))
         if self._context.hooks is None and self._ancestors is None and policy is None and not asks:
@@ -197,7 +198,7 @@ class ToolRunner:
 
     def _on_progress(self, call_id: str, name: str, progress: JsonValue) -> None:
         if call_id not in self._calls:
-            return  # a thread that was left behind still reports; its call has ended
+            return  # an abandoned thread still reports progress, but its call has ended
         reported: EventBuilder = partial(
             ToolProgress, tool_use_id=call_id, name=name, progress=progress
         )
