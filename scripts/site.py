@@ -184,7 +184,7 @@ PAGES: Final = (
 """The pages of the API reference, in their order. A name is listed once."""
 
 # Their methods come from base classes that have no entry of their own.
-_WITH_INHERITED: Final = frozenset({"Runtime", "SqliteStore", "JsonlStore"})
+_WITH_INHERITED: Final = frozenset({"SqliteStore", "JsonlStore"})
 
 _OF_A_FILE: Final = re.compile(
     r"^<!-- (docs/examples/\w+\.py)(?:: excerpt)? -->\n( *```python)$", re.MULTILINE
