@@ -169,8 +169,7 @@ class Client:
         """The conversation in the format of OpenAI chat completions; a copy.
 
         The conversation is always valid: every open call has a synthetic result. The system prompt
-        of the options is
-        not included.
+        of the options is not included.
         """
         system = () if self._system_message is None else (self._system_message,)
         return messages_to_openai((*system, *self._view().messages))
@@ -272,8 +271,7 @@ class Client:
 
         `TextBlock` and `ThinkingBlock` hold the new text; a `ToolUseBlock` is complete. A call that
         is invalid, was denied or failed is yielded as a `ToolUseError`. If tools are executed
-        automatically, a
-        `ToolResultBlock` follows each call.
+        automatically, a `ToolResultBlock` follows each call.
 
         Raises:
             ClientError: No turn was begun, or the last one was read.

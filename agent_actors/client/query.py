@@ -65,9 +65,8 @@ def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
     `async with query(...) as messages:` and `async for message in messages:` work anywhere; inside
     an open runtime a bare `async for message in query(...):` works too. Each message holds new
     content: some text, or a complete tool call. The last message holds usage and stop reason.
-    Without
-    `auto_execute_tools` the run ends with the calls that the model made, for you to execute. Use a
-    `Client` to continue with their results.
+    Without `auto_execute_tools` the run ends with the calls that the model made, for you to
+    execute. Use a `Client` to continue with their results.
 
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.

@@ -176,8 +176,7 @@ class ClientSession:
         Args:
             why: The content of the results, which the model receives.
             replaces: A conversation that replaces the history, recorded before the results; None:
-                no
-                replacement.
+                no replacement.
 
         Raises:
             SessionBusy, SessionStoreError: See `look`.

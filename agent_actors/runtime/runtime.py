@@ -2,8 +2,8 @@
 """Runtime: starts runs, and opens and closes everything that they use.
 
 `open_runtime()` starts one task that holds the actors (`runtime/lifecycle.py`). Every run is a
-worker task with its own cancel scope. If an actor crashes, the body of the `async with`
-is cancelled, and leaving it raises `ActorCrashed`, not in an exception group.
+worker task with its own cancel scope. If an actor crashes, the body of the
+`async with` is cancelled, and leaving it raises `ActorCrashed`, not in an exception group.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -599,9 +599,8 @@ def open_runtime(
         store: Where session logs are stored; None: in memory.
         drain: Seconds that closing waits for runs before it cancels them.
         on_busy: The policy for a second run on a session: `reject` raises `SessionBusy`; `queue`
-            waits
-            its turn; `interrupt` stops the first run and keeps its finished work; `rollback` stops
-            it and rewinds the session to before it; `steer` sends it the input.
+            waits its turn; `interrupt` stops the first run and keeps its finished work;
+            `rollback` stops it and rewinds the session to before it; `steer` sends it the input.
         max_sessions: The maximum number of sessions in memory; beyond it, the least recently used
             session is evicted.
         session_ttl: Seconds that an idle session stays in memory.
