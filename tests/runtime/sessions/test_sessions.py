@@ -100,7 +100,7 @@ async def test_missing_session_is_none(runtime: Runtime) -> None:
         runtime.sessions.fork,
         partial(runtime.sessions.export, after_seq=3),
     ):
-        with pytest.raises(SessionUnknown, match="nothing is on record"):
+        with pytest.raises(SessionUnknown, match="no session has this id"):
             await look("s")
     await talk(runtime, "Fine.")
     info = await runtime.sessions.info("s")
