@@ -142,7 +142,7 @@ class Driver:
         if isinstance(first, Resumed):
             self._blocked = self._tools.blocked
         commands = deque(machine.feed(first))
-        while True:
+        while True:  # noqa: ASYNC913 - commands are finite; waiting for results checkpoints
             if not commands:
                 commands.extend(await self._await_results())
                 continue

@@ -188,7 +188,7 @@ def as_records(messages: Messages) -> Iterator[EventBuilder]:
                 yield from (_result(b) for b in message.blocks if isinstance(b, ToolResultBlock))
             case _:
                 raise MessageError(
-                    f"message {index}: a {message.role} message may stand at the head only; a "
+                    f"message {index}: a {message.role} message is allowed at the head only; a "
                     "session keeps none, it is sent from the agent's options",
                     index=index,
                 )
