@@ -15,7 +15,7 @@ from agent_actors.protocol.turn import Entry, ResultEntry
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import NO_RESULT
 
-_DENIED: Final = "the call was not permitted: nobody answered, and the user said something else"
+_DENIED: Final = "the call was not permitted: no answer came, and the user sent another message"
 
 
 def answers_by_call(

@@ -134,7 +134,7 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
         check_history(result.messages)
         told = [message.content for message in result.messages if message.role == "tool"]
         assert told == [
-            "the call was not permitted: nobody answered, and the user said something else"
+            "the call was not permitted: no answer came, and the user sent another message"
         ]
         assert asked(options)[-1].messages.last_content() == "Forget it."
 

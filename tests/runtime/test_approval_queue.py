@@ -146,7 +146,7 @@ def test_closed_question_leaves_the_queue() -> None:
         await scene.runtime.interrupt("cancelled")
         await scene.start("late")
         await trio.sleep(301)
-        assert results(scene.ended["late"])[0].endswith("nobody answered within 300 s")
+        assert results(scene.ended["late"])[0].endswith("no answer within 300 s")
         await scene.start("open")
         assert scene.waiting() == [("open", "a")]
         assert (await scene.queue.get()).session_id == "open"

@@ -466,7 +466,7 @@ def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
             return cast(T, validate_response(found))
     except TypeError as error:
         raise HookError(
-            f"returned what is no {what}: {error}", hook=hook.name, phase=hook.phase
+            f"returned an invalid {what}: {error}", hook=hook.name, phase=hook.phase
         ) from error
     return found
 

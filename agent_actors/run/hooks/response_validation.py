@@ -62,7 +62,7 @@ def _check(blocks: tuple[object, ...]) -> None:
     for index, block in enumerate(blocks):
         if type(block) not in _BLOCKS:
             raise TypeError(
-                f"blocks[{index}] is no block of an answer, but a {type(block).__name__}"
+                f"blocks[{index}] is not a block of a response, but a {type(block).__name__}"
             )
         # Check this first: `to_json` names the position of a value that is not JSON.
         to_json(block)

@@ -169,7 +169,7 @@ class ModelCaller:
                 # request.
                 request = attrs.evolve(request, idempotency_key=self._services.ids.new())
                 fallback = self._models[self._model_index]
-                await self._restart(f"{error}; going on with {fallback.model}")
+                await self._restart(f"{error}; continuing with {fallback.model}")
                 self._usage.switch_pricing(fallback.prices)
 
     def partial_usage_records(self) -> list[EventBuilder]:

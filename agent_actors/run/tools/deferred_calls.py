@@ -191,8 +191,8 @@ def _as_output(call_id: str, given: object) -> ToolOutput:
         return to_output(given)
     except TypeError as error:
         raise ConfigError(
-            f"results: that of call {call_id!r} is {type(given).__name__}, and cannot be told to a "
-            f"model: {error}"
+            f"results: the result of call {call_id!r} is {type(given).__name__}, which cannot "
+            f"be sent to a model: {error}"
         ) from None
 
 

@@ -106,7 +106,7 @@ class PermissionPrompter:
         )
         if answer is None:
             seconds = self._options.question_timeout
-            return PermissionDecision("deny", reason=f"nobody answered within {seconds:g} s")
+            return PermissionDecision("deny", reason=f"no answer within {seconds:g} s")
         return _decision(answer, ask)
 
     async def question(
@@ -200,7 +200,7 @@ class PermissionPrompter:
                 else:
                     said = found
             if scope.cancelled_caught:
-                late = f"nobody answered within {self._options.question_timeout:g} s"
+                late = f"no answer within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
             return as_decision(said)
         except trio.Cancelled:

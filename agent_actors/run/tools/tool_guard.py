@@ -144,7 +144,7 @@ class RunGuard:
             # Use the current grants: other decisions may have changed them during the wait.
             verdict, store.grants = policy.settle(decision, verdict, call, tool, self._situation())
         if not isinstance(verdict, Allow):
-            return _denied(verdict.reason or "nobody decided")
+            return _denied(verdict.reason or "no decision was made")
         if verdict.input is None:
             return call
         return await self._rewritten(attrs.evolve(call, input=copy_object(verdict.input)), tool)
@@ -168,7 +168,7 @@ class RunGuard:
         prompt = str(call.input["question"])
         answer = await self.prompter.question(call, prompt, _choices(call.input.get("choices")))
         if answer is None:
-            return ToolOutput("nobody answered in time", is_error=True)
+            return ToolOutput("no answer in time", is_error=True)
         if isinstance(answer, str):
             return ToolOutput(answer)
         return ToolOutput(answer.reason or answer.behavior)

@@ -120,11 +120,11 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelCompleted
         ("user_prompt_submit", decides, "modified_prompt must be text that is not blank; got 5"),
         ("after_model", decides, "modified_output must be text here; got dict"),
         ("after_tool", decides, "modified_output: a value of type datetime is not JSON"),
-        ("wrap_tool_call", wraps, "returned what is no JSON: a value of type datetime"),
-        ("wrap_tool_call", writes_in_place, "returned what is no JSON: a value of type datetime"),
+        ("wrap_tool_call", wraps, "returned an invalid JSON: a value of type datetime"),
+        ("wrap_tool_call", writes_in_place, "returned an invalid JSON: a value of type datetime"),
         ("wrap_tool_call", asks_with_a_number, "with int; expected ToolUseBlock"),
         ("wrap_model_call", asks_with_a_number, "with int; expected ModelRequest"),
-        ("wrap_model_call", answers, "returned what is no answer: a value of type datetime"),
+        ("wrap_model_call", answers, "returned an invalid answer: a value of type datetime"),
     ],
 )
 async def test_non_json_output_is_hook_error(phase: str, hook: object, says: str) -> None:

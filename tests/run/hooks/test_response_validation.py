@@ -42,9 +42,9 @@ class Derived(TextBlock):
 
 
 UNSOUND: list[tuple[ModelCompleted, str]] = [
-    (make((5,)), r"blocks\[0\] is no block of an answer, but a int"),
-    (make((OK, Foreign())), r"blocks\[1\] is no block of an answer, but a Foreign"),
-    (make((Derived("x"),)), r"blocks\[0\] is no block of an answer, but a Derived"),
+    (make((5,)), r"blocks\[0\] is not a block of a response, but a int"),
+    (make((OK, Foreign())), r"blocks\[1\] is not a block of a response, but a Foreign"),
+    (make((Derived("x"),)), r"blocks\[0\] is not a block of a response, but a Derived"),
     (make((ToolResultBlock("c", "x"),)), "but a ToolResultBlock"),
     (make("text"), "blocks must be a tuple of blocks; got str"),
     (make(None), "blocks must be a tuple of blocks; got NoneType"),
@@ -72,7 +72,7 @@ async def test_foreign_objects_are_hook_error(answer: ModelCompleted, says: str)
     async with open_runtime() as runtime:
         with pytest.raises(HookError, match=says) as caught:
             await runtime.run("Go.", options, session_id="s")
-        assert "hook foreign in wrap_model_call: returned what is no answer" in str(caught.value)
+        assert "hook foreign in wrap_model_call: returned an invalid answer" in str(caught.value)
         assert (await runtime.run("Again.", agent("Fine."), session_id="s")).text == "Fine."
         check_quiet(runtime)
 

@@ -324,7 +324,7 @@ async def test_fallback_takes_over_at_any_point(
         events = await events_of(runtime, agent)
         restarts = [e for e in events if isinstance(e, AttemptRestarted)]
         assert [e.attempt for e in restarts] == [2, 3, 4]
-        assert "going on with b" in restarts[-1].reason
+        assert "continuing with b" in restarts[-1].reason
         check_one_answer(runtime, "Hello.")
         by_name = {e.endpoint: e for e in runtime.statistics().endpoints}
         assert (by_name["first"].fallbacks, by_name["second"].fallbacks) == (0, 1)

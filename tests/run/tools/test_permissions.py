@@ -148,7 +148,7 @@ async def test_person_answers_from_another_task(answer: str, text: str) -> None:
 
 async def test_unanswered_question_is_a_denial(autojump_clock: MockClock) -> None:
     result = await run(with_policy())
-    assert results(result) == ["the call was not permitted: nobody answered within 300 s"]
+    assert results(result) == ["the call was not permitted: no answer within 300 s"]
     assert trio.current_time() >= 300
 
 
@@ -277,7 +277,7 @@ async def test_hanging_approver_denies_in_time(autojump_clock: MockClock) -> Non
         await trio.sleep_forever()
 
     hanging = attrs.evolve(with_policy(), can_use_tool=hang)
-    assert "nobody answered within 300 s" in results(await run(hanging))[0]
+    assert "no answer within 300 s" in results(await run(hanging))[0]
 
 
 async def test_failing_approver_harms_only_its_run() -> None:
@@ -444,7 +444,7 @@ async def test_ask_tool_needs_no_permission() -> None:
 async def test_unanswered_model_question_is_reported(autojump_clock: MockClock) -> None:
     turns: list[Turn] = [call("AskUserQuestion", {"question": "Anybody?"}), "Done."]
     options = attrs.evolve(agent(*turns), tools=[ask_user_question])
-    assert results(await run(options)) == ["nobody answered in time"]
+    assert results(await run(options)) == ["no answer in time"]
 
 
 async def test_outside_runtime_there_is_no_approver() -> None:
