@@ -33,8 +33,6 @@ class Rules:
     headless: re.Pattern[str]
     docstring: re.Pattern[str]
     longest_name: int
-    unfinished: tuple[str, ...]
-    long_test_names: int
 
 
 @cache
@@ -49,8 +47,6 @@ def rules() -> Rules:
         headless=re.compile(table["sentences"]["headless"]),
         docstring=re.compile(table["sentences"]["docstring"]),
         longest_name=table["tests"]["longest_name"],
-        unfinished=tuple(table["unfinished"]["prose"]),
-        long_test_names=table["unfinished"]["long_test_names"],
     )
 
 

@@ -2,22 +2,17 @@
 
 import pytest
 
-from tests.conventions.language import long_names, of_page, of_python, rules
+from tests.conventions.language import long_names, of_page, of_python
 from tests.conventions.tree import files, library_files, python_files, read
 
 
-def _is_finished(path: str) -> bool:
-    return not path.startswith(rules().unfinished)
-
-
 def test_library_prose() -> None:
-    paths = filter(_is_finished, library_files())
-    bad = [problem for path in paths for problem in of_python(path, read(path))]
+    bad = [problem for path in library_files() for problem in of_python(path, read(path))]
     assert not bad, "\n".join(bad)
 
 
 def test_documentation_prose() -> None:
-    pages = [path for path in files() if path.endswith(".md") and _is_finished(path)]
+    pages = [path for path in files() if path.endswith(".md")]
     bad = [problem for path in pages for problem in of_page(path, read(path))]
     assert not bad, "\n".join(bad)
 
@@ -25,14 +20,7 @@ def test_documentation_prose() -> None:
 def test_names_are_short() -> None:
     tests = [path for path in python_files() if path.startswith("tests/")]
     long = [name for path in tests for name in long_names(path, read(path))]
-    assert len(long) <= rules().long_test_names, "\n".join(long)
-
-
-def test_unfinished_places_exist() -> None:
-    gone = [
-        place for place in rules().unfinished if not any(path.startswith(place) for path in files())
-    ]
-    assert not gone
+    assert not long, "\n".join(long)
 
 
 @pytest.mark.parametrize(
