@@ -346,4 +346,4 @@ def test_path_forms_include_resolved_dot_segments(path: str, form: str) -> None:
 
 
 def test_host_outside_ascii_names_itself() -> None:
-    assert host_names("b\xfccher.example") == {"b\xfccher.example"}
+    assert host_names("b\xfccher.example") == frozenset({"b\xfccher.example"})
