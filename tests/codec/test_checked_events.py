@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_actors.codec.events import checked_event, encode_event, loads_event
+from agent_actors.codec.events import (
+    check_line,
+    checked_event,
+    encode_event,
+    loads_event,
+    readable_line,
+)
 from agent_actors.domain.blocks import ImageBlock, TextBlock
 from agent_actors.domain.events import (
     EVENT_TYPES,
@@ -20,6 +26,7 @@ from agent_actors.domain.events import (
     Todo,
     TodosChanged,
     ToolResult,
+    UnreadableEvent,
     UsageEvent,
     UserMessage,
 )
@@ -139,3 +146,27 @@ def test_checked_event_shares_nothing() -> None:
     data["a"].append(2)
     assert isinstance(found, Notification)
     assert (found.text, found.data) == ("a\ufffd", {"a": [1]})
+
+
+def test_wrong_header_is_refused() -> None:
+    event = Notification(EventScope("s", "r", "q"), "id", cast(float, object()), text="x")
+    with pytest.raises(InvalidEventError, match=r"notification event: .*object"):
+        checked_event(event)
+
+
+def test_blocks_must_be_a_tuple() -> None:
+    event = AssistantMessage(EventScope("s", "r", "q"), "id", 1.0, blocks=cast(Any, 5))
+    with pytest.raises(InvalidEventError, match="expected a tuple of content blocks"):
+        checked_event(event)
+
+
+def test_too_deep_line_is_refused() -> None:
+    with pytest.raises(InvalidEventError, match="at most 256 nested levels"):
+        check_line(b"[" * 300 + b"]" * 300, 1)
+
+
+def test_invalid_utf8_makes_line_unreadable() -> None:
+    good = encode_event(Notification(EventScope("s", "r", "q"), "id", 1.0, text="x", seq=1))
+    bad = good[:-1] + b',"later":"\x80"}'
+    assert readable_line(good, "s", 1) == good
+    assert isinstance(loads_event(readable_line(bad, "s", 1)), UnreadableEvent)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_actors.codec import message_merge
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import (
@@ -17,6 +18,7 @@ from agent_actors.domain.blocks import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from agent_actors.domain.json import MAX_MESSAGE_DEPTH
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import MessageError
 
@@ -90,3 +92,10 @@ def test_too_deep_dict_is_never_unchanged() -> None:
     dicts[0]["extra"] = json.loads("[" * 200 + "]" * 200)
     with pytest.raises(MessageError, match="message 0: expected at most 110 levels"):
         messages_rewritten(TALK, dicts)
+
+
+def test_too_deep_dict_has_no_key() -> None:
+    item: object = "x"
+    for _ in range(MAX_MESSAGE_DEPTH + 1):
+        item = [item]
+    assert message_merge._key({"content": item}) is None

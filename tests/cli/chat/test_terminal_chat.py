@@ -392,7 +392,7 @@ async def test_repeated_ctrl_c_ends_stuck_turn(tmp_path: Path) -> None:
         it.type(f"Hi{ENTER}")
         await it.until("● stay()")
         it.type(CTRL_C)
-        await it.until("still ending; Ctrl-C once more")
+        await it.until("still ending; Ctrl-C again")
         it.type(CTRL_C)
         assert await it.end() == -signal.SIGINT
         assert it.is_cooked()
