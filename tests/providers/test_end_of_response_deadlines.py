@@ -235,7 +235,7 @@ async def test_status_wins_over_broken_body_on_sockets(nursery: trio.Nursery, ma
         else AnthropicMessages(base_url=f"http://127.0.0.1:{port}", exchange=exchange)
     )
     for _ in range(2):
-        error, _ = await ask(nursery, provider, Timeouts(first_token=0.01))
+        error, _ = await ask(nursery, provider, Timeouts(first_token=0.5))
         assert isinstance(error, ProviderStatusError)
         assert (error.status, error.headers["retry-after"]) == (429, "3")
     await exchange.aclose()
