@@ -89,7 +89,7 @@ class Actors:
         )
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: QuestionBoard = QuestionBoard()
-        self.memory = GrantStore(trio.current_time)
+        self.memory: GrantStore = GrantStore(trio.current_time)
         self.services: RunServices = self._make_services()
         self.runs: Owner = Owner("runs")
         self.live: dict[str, Request[RunResult]] = {}

@@ -201,7 +201,7 @@ def strike(kind: str, doing: str, striker: Striker, folder: Path, base_url: str)
     try:
         sys.settrace(striker)
         trio.run(getattr(program, doing))
-    except BaseException as error:  # noqa: BLE001 - checked below
+    except BaseException as error:  # noqa: ASYNC103, BLE001 - checked below
         raised = error
     finally:
         sys.settrace(None)
