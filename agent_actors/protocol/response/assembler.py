@@ -468,6 +468,8 @@ class Assembler:
         lenient = self._lenient and not (cut or self._damaged)
         for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
+            if number:  # the fields arrived with the first call, and may be signatures of it
+                extra = {}
             fault = REFUSED_CALL if self._finish in REFUSALS else _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""

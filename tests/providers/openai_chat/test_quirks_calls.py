@@ -47,6 +47,18 @@ def test_quirk_01_neither_index_nor_id() -> None:
     assert made(found) == [("call_1_0", "find", {}), ("call_1_1", "now", {})]
 
 
+def test_quirk_01_repeated_tool_keeps_each_signature() -> None:
+    def of(arguments: str, signature: str) -> dict[str, object]:
+        extra = {"google": {"thought_signature": signature}}
+        return {**entry(None, None, "find", arguments), "extra_content": extra}
+
+    found = answer(calls(of(A, "s")), calls(of(B, "t")), chunk({}, "tool_calls"))
+    assert made(found) == [("call_1_0", "find", {"q": "A"}), ("call_1_1", "find", {"q": "B"})]
+    assert [block.extra for block in found.blocks if isinstance(block, ToolUseBlock)] == [
+        {"extra_content": {"google": {"thought_signature": signature}}} for signature in "st"
+    ]
+
+
 def test_quirk_02_index_zero_on_parallel_calls() -> None:
     assert made(answer(calls(entry(0, "a", "find", A)), calls(entry(0, "b", "find", B)))) == TWO
     assert made(answer(calls(entry(0, "a", "find", A), entry(0, "b", "find", B)))) == TWO
