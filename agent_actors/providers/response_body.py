@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import attrs
 
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ProviderConnectError, ProviderError, ProviderProtocolError
 from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.response_sink import begin_body
 
@@ -100,17 +100,28 @@ class AnswerBody:
             endpoint=self._endpoint,
         )
 
-    def nothing_whole(self, *, cut: bool, skipped: int, first: str) -> ProviderProtocolError:
-        """Return the error for an event stream without a usable response.
+    def cut_off(self, end: str) -> ProviderConnectError:
+        """Return the error for a response that had begun, but whose body ended too early.
+
+        The body may end cleanly, for example if a proxy lost its connection to the model. Like a
+        connection that broke, such a response can be requested again.
 
         Args:
-            cut: True if the response had begun.
+            end: The missing end mark.
+        """
+        return ProviderConnectError(
+            f"the stream ended without {end}, so the response is incomplete",
+            endpoint=self._endpoint,
+        )
+
+    def nothing_whole(self, *, skipped: int, first: str) -> ProviderError:
+        """Return the error for an event stream without a response.
+
+        Args:
             skipped: The number of data lines that could not be read.
             first: The first of these lines.
         """
-        if cut:
-            what = "the stream ended before any part of the response was complete"
-        elif skipped:
+        if skipped:
             what = (
                 f"the stream contained no response, but {skipped} data line(s) that are not "
                 f"{self._words.line}; the first is {first!r}"

@@ -61,7 +61,7 @@ from agent_actors.providers.damage import (
     DamagedLines,
     damage_of,
 )
-from agent_actors.providers.refusals import REFUSAL_WORDS
+from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
 from agent_actors.providers.token_counts import count_in
 from agent_actors.providers.wire_json import NotJsonError
 
@@ -71,6 +71,8 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
+    "pause_turn": "paused",
+    "compaction": "paused",
     # Reasons of other protocols, from gateways that translate only partially.
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -78,14 +80,19 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "length": "length",
     **REFUSAL_WORDS,
 }
-_PAUSED: Final = "pause_turn"
+_PAUSES: Final = frozenset({"pause_turn", "compaction"})
+"""Reasons after which the endpoint expects a new request with the response so far. After
+`compaction`, the response so far is only a summary of the conversation.
+"""
 _NO_REASON: Final = frozenset({"", "null", "none"})
 """Values for "not finished yet", in addition to an absent field and JSON's null."""
 
 _WEIGHT: Final[Mapping[FinishReason, int]] = {
+    "unmarked": 0,
     "unknown": 1,
     "stop": 2,
     "tool_calls": 2,
+    "paused": 2,
     "length": 3,
     "refused": 4,
     "refusal": 4,
@@ -97,7 +104,6 @@ _WEIGHT: Final[Mapping[FinishReason, int]] = {
 _CUT: Final[Mapping[FinishReason, str]] = {
     "length": "the response was cut off at its token limit",
 }
-_BROKEN: Final = "the stream broke off"
 
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
 """The names of the output token count."""
@@ -222,12 +228,11 @@ class MessageDecoder:
 
     def finish(self) -> ModelCompleted:
         """Return the complete response. Call `flush` first."""
-        broken = self._finish is None and not self.ended
-        cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
+        cut = _CUT.get(self._finish or "unknown", "")
         void = REFUSED_CALL if self._finish in REFUSALS else ""
         if not void and self.damaged.count and self._finish is None:
             void = DAMAGED_CALL
-        blocks = self._blocks.blocks(cut, broken=broken, void=void)
+        blocks = self._blocks.blocks(cut, void=void)
         return ModelCompleted(
             blocks=tuple(blocks),
             finish_reason=_reason(self._finish or "unknown", blocks),
@@ -331,10 +336,13 @@ class MessageDecoder:
 
     def _take_reason(self, word: str | None, details: WireObject | None) -> None:
         self._stop_details = details or self._stop_details
-        word = (word or "").lower()
+        word = plain_word(word or "")
         if word in _NO_REASON:
             return
-        self.paused = word == _PAUSED
+        failure = failure_of(word, endpoint=self._endpoint)
+        if failure is not None:
+            raise failure
+        self.paused = word in _PAUSES
         reason: FinishReason = _FINISH.get(word, "unknown")
         if self._finish is None or _WEIGHT[reason] >= _WEIGHT[self._finish]:
             self._finish = reason
@@ -388,7 +396,8 @@ def _type_of(delta: Delta) -> str | None:
 
 def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishReason:
     calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in blocks)
-    if reason == "stop" and calls:
+    # With open calls of client-side tools, a paused endpoint waits for their results.
+    if reason in {"stop", "paused"} and calls:
         return "tool_calls"
     if reason == "tool_calls" and not calls:
         return "stop"

@@ -4,7 +4,8 @@ This module interprets OpenAI's chunks and common deviations from them, one chun
 assembler combines deltas across chunks. The decoder accepts everything that can be read. It reads
 an invalid field as far as possible. It skips a line that is not JSON, and leaves out a field of a
 wrong type. Such damage is counted and reported, because a part of the response is lost. Errors that
-the endpoint reports are raised.
+the endpoint reports are raised. If a choice reports a failure, also as its finish reason, `failure`
+has the error, so that the content of the same chunk is not lost.
 
 All choices are read as one response, because a request asks for one: some endpoints number the
 parts of a response as if they were choices. The complete `message` of a choice is used only if the
@@ -32,6 +33,7 @@ from agent_actors.protocol.response.text import mend_object, mend_surrogates
 from agent_actors.protocol.sse import Fault
 from agent_actors.providers.damage import NOT_A_FIELD, NOT_JSON, DamagedLines, damage_of
 from agent_actors.providers.error_body import code_of, message_of
+from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
 from agent_actors.providers.openai_chat.wire import (
     Choice,
     Chunk,
@@ -44,7 +46,6 @@ from agent_actors.providers.openai_chat.wire import (
     read_chunks,
     read_plain,
 )
-from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in, is_told
 from agent_actors.providers.wire_json import NotJsonError
 
@@ -61,6 +62,8 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "paused",
     **REFUSAL_WORDS,
 }
 _NO_REASON: Final = frozenset({"", "null", "none"})
@@ -82,6 +85,7 @@ class ChunkDecoder:
         response_id: The endpoint's id of the response; empty until it arrives.
         damaged: The lines that could not be read completely.
         answered: True once a choice arrived.
+        failure: The failure that a choice reported; None if there is none.
         summed_up: True if the last line had token counts without a choice.
         plain: The field to which the last line added text, if it did nothing else. The next line
             almost always does the same. None if the line did more, or while `model` or
@@ -95,6 +99,7 @@ class ChunkDecoder:
         "_refusal",
         "answered",
         "damaged",
+        "failure",
         "model",
         "plain",
         "response_id",
@@ -113,6 +118,7 @@ class ChunkDecoder:
         self.response_id: str = ""
         self.damaged: DamagedLines = DamagedLines()
         self.answered: bool = False
+        self.failure: ProviderInBandError | None = None
         self.summed_up: bool = False
 
     def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
@@ -176,28 +182,44 @@ class ChunkDecoder:
         self.answered = self.answered or bool(chunk.choices)
         for choice in chunk.choices or ():
             self._take_choice(choice, deltas)
-        if chunk.usage:
-            counted = list(_usage(chunk.usage))
+        groq = chunk.x_groq or {}
+        counts = chunk.usage or groq.get("usage")
+        if isinstance(counts, dict):
+            counted = list(_usage(cast(WireObject, counts)))
             deltas += counted
             self.summed_up = bool(counted) and not chunk.choices
+        if groq.get("error"):
+            self._fail(self._in_band(groq["error"], "x_groq.error"))
 
-    def _in_band(self, error: object) -> ProviderInBandError:
+    def _fail(self, failure: ProviderInBandError | None) -> None:
+        """Record the first failure that a choice reports."""
+        self.failure = self.failure or failure
+
+    def _in_band(self, error: object, code: str = "") -> ProviderInBandError:
+        """Return the exception for an error.
+
+        Args:
+            error: The error, in any shape.
+            code: The code of an error without a code of its own.
+        """
         value = cast(JsonValue, error)
         return ProviderInBandError(
             mend_surrogates(message_of(value))
             or "the endpoint reported an error without a message",
             endpoint=self._endpoint,
-            code=mend_surrogates(code_of(value)),
+            code=mend_surrogates(code_of(value)) or code,
         )
 
     def _take_choice(self, choice: Choice, deltas: list[ModelDelta]) -> None:
         delta = choice.message if choice.delta is None else choice.delta
         if delta is not None:
             self._take_delta(delta, deltas)
-        if choice.finish_reason:
-            word = choice.finish_reason.lower()
-            if word not in _NO_REASON:
-                deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
+        word = plain_word(choice.finish_reason or "")
+        if choice.error:
+            self._fail(self._in_band(choice.error, word))
+        if word not in _NO_REASON:
+            self._fail(failure_of(word, endpoint=self._endpoint))
+            deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
         if choice.content_filter_results:
             self._take_filter(choice.content_filter_results, deltas)
         if choice.usage:

@@ -16,7 +16,8 @@ that case the parser derives the end from other signs. A chunk with only token c
 reason is the last chunk of the protocol. After a finish reason alone, the parser calls
 `on_told_end`, and the network reader waits only a short time for more. If the endpoint continues
 after its finish reason, the finish reason is not reliable, and the parser waits for the end as for
-any other endpoint.
+any other endpoint. Some endpoints mark no end at all. A body that ends without an end mark is
+therefore a response if any part of it is complete, with the finish reason `unmarked`.
 """
 
 from collections.abc import Callable, Sequence
@@ -158,8 +159,9 @@ class AnswerReader:
 
         Raises:
             ProviderInBandError: The endpoint reported an error in its stream.
-            ProviderProtocolError: The stream is empty, or has neither complete content nor a finish
-                reason.
+            ProviderConnectError: The stream ended without an end mark, and before any part of the
+                response was complete.
+            ProviderProtocolError: The stream contains no response.
         """
         if self._failure is not None:
             raise self._failure
@@ -179,8 +181,9 @@ class AnswerReader:
             self._ended and answer.blocks
         ):
             return answer
+        if answer.blocks:
+            raise self._body.cut_off("`[DONE]` or a finish reason")
         raise self._body.nothing_whole(
-            cut=bool(answer.blocks),
             skipped=self._chunks.damaged.count,
             first=self._chunks.damaged.first,
         )
@@ -257,6 +260,8 @@ class AnswerReader:
             shown += self._assembler.feed(delta)
         if self._chunks.damaged.count > damaged:
             shown += self._assembler.damage()
+        if self._chunks.failure is not None:
+            raise self._chunks.failure
         return deltas
 
     def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:

@@ -57,6 +57,7 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     usage: WireObject | None = None
     content_filter_results: WireObject | None = None
+    error: object = None
 
 
 class Chunk(msgspec.Struct):
@@ -66,6 +67,8 @@ class Chunk(msgspec.Struct):
     model: str | None = None
     choices: list[Choice] | None = None
     usage: WireObject | None = None
+    # Groq's own fields: token counts, and the reason why it stopped a stream early.
+    x_groq: WireObject | None = None
     # If the endpoint failed, any of these fields may be the only one.
     error: object = None
     message: object = None
@@ -117,11 +120,13 @@ class _PlainChoice(msgspec.Struct, Generic[D], gc=False):
     finish_reason: _No = None
     usage: None = None
     content_filter_results: None = None
+    error: None = None
 
 
 class _PlainChunk(msgspec.Struct, Generic[D], gc=False):
     choices: tuple[_PlainChoice[D]]
     usage: None = None
+    x_groq: None = None
     error: None = None
 
 
@@ -206,6 +211,7 @@ class _ByHand:
             if "choices" in raw
             else None,
             usage=_object(raw, "usage"),
+            x_groq=_object(raw, "x_groq"),
             error=raw.get("error"),
             message=raw.get("message"),
             detail=raw.get("detail"),
@@ -230,6 +236,7 @@ class _ByHand:
             finish_reason=self._text(raw, "finish_reason"),
             usage=_object(raw, "usage"),
             content_filter_results=_object(raw, "content_filter_results"),
+            error=raw.get("error"),
         )
 
     def _delta(self, raw: WireObject) -> Delta:

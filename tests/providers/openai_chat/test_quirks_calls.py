@@ -12,7 +12,7 @@ import pytest
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ProviderConnectError
 from tests.providers.openai_chat.answers import answer, calls, chunk, entry, made, read, sse, text
 
 A, B = '{"q":"A"}', '{"q":"B"}'
@@ -271,7 +271,7 @@ def test_quirk_30_finish_reason_null_or_absent() -> None:
     absent["choices"] = [{"delta": {"content": " there"}}]
     found = answer(text("Hi", "null"), absent, chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("Hi there", "stop")
-    with pytest.raises(ProviderProtocolError, match="before any part of the response was complete"):
+    with pytest.raises(ProviderConnectError, match="the response is incomplete"):
         answer(calls(entry(0, "a", "find", '{"q"'), finish="null"), done=False)
 
 
