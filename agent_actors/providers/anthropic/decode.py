@@ -15,7 +15,8 @@ responses, and endpoints would always refuse a history with the signatures of bo
 
 Token counts are totals so far and never decrease. The higher of two counts is used, because
 endpoints send zeros for unknown counts. Anthropic counts cached input tokens separately from the
-other input tokens.
+other input tokens. A response with several sampling steps has a list of them (`iterations`). The
+totals leave out some of these steps, for example a compaction, although all of them are billed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,8 +106,9 @@ _CUT: Final[Mapping[FinishReason, str]] = {
     "length": "the response was cut off at its token limit",
 }
 
+_INPUT: Final = ("input_tokens", "prompt_tokens")
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
-"""The names of the output token count."""
+"""The names of the counts of input and output tokens."""
 
 _SHOWN_LINE: Final = 200
 """The number of characters of a skipped line in the error of a body without a response."""
@@ -352,7 +354,7 @@ class MessageDecoder:
         self._usage = usage
         if not raw or not (usage.input_tokens or usage.output_tokens):
             return _NOTHING
-        self._counted = self._counted or count_in(raw, *_OUTPUT) > 0
+        self._counted = self._counted or _billed(raw, *_OUTPUT) > 0
         return (UsageDelta(usage),)
 
     def _whole_usage(self, blocks: Sequence[AssistantBlock]) -> Usage:
@@ -404,24 +406,30 @@ def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishRea
     return reason
 
 
+def _billed(raw: WireObject, *names: str) -> int:
+    """Return the count of all sampling steps, or the total if that is higher."""
+    steps = raw.get("iterations")
+    found = cast("list[object]", steps) if isinstance(steps, list) else []
+    each = (count_in(cast(WireObject, one), *names) for one in found if isinstance(one, dict))
+    return max(count_in(raw, *names), sum(each))
+
+
 def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
     """Return the counts so far, increased to the new counts where these are higher."""
     if not raw:
         return so_far
-    read = count_in(raw, "cache_read_input_tokens")
-    created = count_in(raw, "cache_creation_input_tokens")
-    read = max(read, so_far.cache_read_tokens)
-    created = max(created, so_far.cache_creation_tokens)
+    read = max(_billed(raw, "cache_read_input_tokens"), so_far.cache_read_tokens)
+    created = max(_billed(raw, "cache_creation_input_tokens"), so_far.cache_creation_tokens)
     # Only uncached input is compared here: another event may report the cached tokens.
     fresh = so_far.input_tokens - so_far.cache_read_tokens - so_far.cache_creation_tokens
-    fresh = max(fresh, count_in(raw, "input_tokens", "prompt_tokens"))
+    fresh = max(fresh, _billed(raw, *_INPUT))
     details = raw.get("output_tokens_details")
     thinking = (
         count_in(cast(WireObject, details), "thinking_tokens") if isinstance(details, dict) else 0
     )
     return Usage(
         input_tokens=fresh + read + created,
-        output_tokens=max(so_far.output_tokens, count_in(raw, *_OUTPUT)),
+        output_tokens=max(so_far.output_tokens, _billed(raw, *_OUTPUT)),
         cache_read_tokens=read,
         cache_creation_tokens=created,
         reasoning_tokens=max(so_far.reasoning_tokens, thinking),

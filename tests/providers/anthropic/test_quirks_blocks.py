@@ -465,3 +465,24 @@ def test_extras_count_toward_size_limit(piece: JsonObject) -> None:
     for _ in range(400):
         decoder.decode(json.dumps(add(0, piece)))
     assert 400 * 50 < decoder.size < 400 * 100
+
+
+def test_usage_sums_all_sampling_steps() -> None:
+    """The totals leave out the compaction, which is billed too."""
+    steps: list[JsonObject] = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}
+        | {"cache_read_input_tokens": 10, "cache_creation_input_tokens": 5},
+    ]
+    odd: list[object] = [*steps, None, {"type": "message", "output_tokens": -1}]
+    totals = {"input_tokens": 23_000, "cache_read_input_tokens": 10}
+    events = end(output_tokens=1_000, iterations=odd, **totals)
+    found = answer(begin(), *text_block("Hi"), *events, *events)
+    assert found.usage == Usage(203_015, 4_500, cache_read_tokens=10, cache_creation_tokens=5)
+
+
+def test_higher_total_than_steps_counts() -> None:
+    steps = [{"type": "message", "input_tokens": 2, "output_tokens": 1}]
+    for usage in ({"output_tokens": 9, "iterations": steps}, {"iterations": "odd"}):
+        found = answer(begin(), *text_block("Hi"), *end(**usage))
+        assert found.usage == Usage(3, int(usage.get("output_tokens", 4)))

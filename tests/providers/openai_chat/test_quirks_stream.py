@@ -415,3 +415,11 @@ def test_finish_reasons_are_told_in_neutral_words(finish: str, reason: str) -> N
 def test_a_refusal_is_text_and_says_so() -> None:
     found = answer(chunk({"refusal": "I ca"}), chunk({"refusal": "n't."}), chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("I can't.", "refusal")
+
+
+@pytest.mark.parametrize("more", [{}, {"usage": None}])
+def test_token_counts_of_groq_are_read(more: dict[str, object]) -> None:
+    counts = {"prompt_tokens": 12, "completion_tokens": 3}
+    last = chunk({}, "stop", x_groq={"id": "req_1", "usage": counts}, **more)
+    assert answer(text("Hi"), last).usage == Usage(12, 3)
+    assert answer(text("Hi"), chunk({}, "stop", x_groq={"usage": "odd"})).usage.estimated
