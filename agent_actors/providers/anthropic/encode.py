@@ -10,6 +10,7 @@ these rules:
   empty.
 - Call ids consist of letters, digits, `_` and `-`. Other ids, from another provider, are rewritten
   in the same way in the call and in its result.
+- Images and files come from the user. In a response of another protocol, a label replaces them.
 - Thinking without a signature would be refused, so it is left out.
 - A call of an endpoint's own tool without its result would be refused, so it is left out
   (`server_tools`).
@@ -62,7 +63,7 @@ _NOT_COUNTED: Final = frozenset(
 )
 """Fields that a request for a token count must not have."""
 
-_FOREIGN: Final = frozenset({"extra_content", "reasoning_content"})
+_FOREIGN: Final = frozenset({"extra_content", "reasoning_content", "reasoning_details"})
 """Fields that endpoints of other protocols want back; this protocol refuses unknown fields."""
 
 _SHARED: Final = frozenset({"citations", "caller"})
@@ -237,7 +238,10 @@ class _Conversation:
         elif isinstance(block, ToolResultBlock):
             yield self._result(block)
         elif isinstance(block, ImageBlock | FileBlock):
-            yield {**media_part(block), **self._extra(block)}
+            if role == "assistant":  # images are accepted from the user only
+                yield {"type": "text", "text": block.label}
+            else:
+                yield {**media_part(block), **self._extra(block)}
         elif block.provider == PROVIDER:
             yield {**block.data, **self._extra(block)}
 

@@ -21,6 +21,7 @@ from agent_actors.domain.model import (
     FinishDelta,
     FinishReason,
     ModelDelta,
+    ProgressDelta,
     StopDetails,
     TextDelta,
     ThinkingDelta,
@@ -34,6 +35,8 @@ from agent_actors.protocol.sse import Fault
 from agent_actors.providers.damage import NOT_A_FIELD, NOT_JSON, DamagedLines, damage_of
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
+from agent_actors.providers.openai_chat.reasoning_details import ReasoningDetails
+from agent_actors.providers.openai_chat.response_media import ResponseMedia, is_image
 from agent_actors.providers.openai_chat.wire import (
     Choice,
     Chunk,
@@ -84,6 +87,8 @@ class ChunkDecoder:
         model: The model's name from the endpoint; empty until it arrives.
         response_id: The endpoint's id of the response; empty until it arrives.
         damaged: The lines that could not be read completely.
+        details: The `reasoning_details` of the response.
+        media: The images and the audio of the response.
         answered: True once a choice arrived.
         failure: The failure that a choice reported; None if there is none.
         summed_up: True if the last line had token counts without a choice.
@@ -97,9 +102,13 @@ class ChunkDecoder:
         "_filtered",
         "_prose",
         "_refusal",
+        "_rich",
+        "_thinks",
         "answered",
         "damaged",
+        "details",
         "failure",
+        "media",
         "model",
         "plain",
         "response_id",
@@ -111,6 +120,12 @@ class ChunkDecoder:
         # The text of a refusal so far, and the results of a content filter.
         self._refusal: list[str] = []
         self._filtered: JsonObject = {}
+        # True once thinking arrived in a field of its own; `reasoning_details` repeat it then.
+        self._thinks = False
+        # True if the last line had more than text: details of thinking, images or audio.
+        self._rich = False
+        self.details: ReasoningDetails = ReasoningDetails()
+        self.media: ResponseMedia = ResponseMedia()
         # The field of the last text or thinking.
         self._prose: PlainField = "content"
         self.plain: PlainField | None = None
@@ -159,10 +174,11 @@ class ChunkDecoder:
         except NotJsonError:
             return self._skip(NOT_JSON, data)
         deltas: list[ModelDelta] = []
-        self.summed_up = False
+        self.summed_up = self._rich = False
         for chunk in chunks:
             self._take(chunk, deltas)
         prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
+        prose = prose and not self._rich
         self.plain = self._prose if prose and self.model and self.response_id else None
         what = damage_of(lost, fault)
         return [*deltas, *self._skip(what, data)] if what else deltas
@@ -213,7 +229,7 @@ class ChunkDecoder:
     def _take_choice(self, choice: Choice, deltas: list[ModelDelta]) -> None:
         delta = choice.message if choice.delta is None else choice.delta
         if delta is not None:
-            self._take_delta(delta, deltas)
+            self._take_delta(delta, deltas, whole=choice.delta is None)
         word = plain_word(choice.finish_reason or "")
         if choice.error:
             self._fail(self._in_band(choice.error, word))
@@ -224,6 +240,14 @@ class ChunkDecoder:
             self._take_filter(choice.content_filter_results, deltas)
         if choice.usage:
             deltas.extend(_usage(choice.usage))
+
+    def _take_details(
+        self, details: list[object], deltas: list[ModelDelta], *, whole: bool
+    ) -> None:
+        self._rich = True
+        text = self.details.add(details, whole=whole)
+        if not self._thinks:
+            deltas.append(ThinkingDelta(text) if text else ProgressDelta())
 
     def _take_filter(self, results: WireObject, deltas: list[ModelDelta]) -> None:
         """Read the results of a content filter; only results with `filtered` matter."""
@@ -236,17 +260,26 @@ class ChunkDecoder:
             self._filtered.update(found)
             deltas.append(FinishDelta("content_filter"))
 
-    def _take_delta(self, delta: Delta, deltas: list[ModelDelta]) -> None:
+    def _take_delta(self, delta: Delta, deltas: list[ModelDelta], *, whole: bool) -> None:
         if delta.reasoning_content or delta.reasoning:
             # The old and the new name of the same field: they are never both used.
             self._prose = "reasoning_content" if delta.reasoning_content else "reasoning"
             deltas.extend(_thoughts(delta.reasoning_content or delta.reasoning))
+            self._thinks = True
+        if delta.reasoning_details:
+            self._take_details(delta.reasoning_details, deltas, whole=whole)
         if delta.content:
             if isinstance(delta.content, str):
                 self._prose = "content"
                 deltas.append(TextDelta(delta.content))
             else:
-                deltas.extend(_parts(delta.content))
+                deltas.extend(_parts(delta.content, self.media))
+        if delta.images:
+            self._rich = True
+            deltas.extend(self.media.add_images(delta.images))
+        if delta.audio:
+            self._rich = True
+            deltas.extend(self.media.add_audio(cast(JsonObject, delta.audio)))
         if delta.refusal:
             deltas.append(TextDelta(delta.refusal))
             if not self._refusal:
@@ -292,8 +325,8 @@ def _thoughts(content: Content) -> Iterator[ModelDelta]:
                 yield ThinkingDelta(text, seal)
 
 
-def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
-    """Decode content in parts: text and thinking; parts of other types are not shown."""
+def _parts(content: list[object] | WireObject, media: ResponseMedia) -> Iterator[ModelDelta]:
+    """Decode content in parts: text, thinking and images; other parts are not shown."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str) and part:
             yield TextDelta(part)
@@ -301,6 +334,8 @@ def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
             found = cast(JsonObject, part)
             if found.get("type") in {"thinking", "reasoning"}:
                 yield from _thoughts([found])
+            elif is_image(found):
+                yield from media.add_images([found])
             elif text := _text_of(found):
                 yield TextDelta(text)
 

@@ -25,11 +25,13 @@ from typing import Final, Literal
 
 import attrs
 
+from agent_actors.domain.blocks import ThinkingBlock
 from agent_actors.domain.model import (
     ModelCompleted,
     ModelDelta,
     ModelRequest,
     NoticeDelta,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -42,6 +44,7 @@ from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import Fault, ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
+from agent_actors.providers.openai_chat.reasoning_details import FIELD
 from agent_actors.providers.response_body import AnswerBody, Words
 from agent_actors.providers.response_sink import CUT_SHORT
 from agent_actors.providers.wire_json import NotJsonError, read_json
@@ -53,7 +56,11 @@ _WORDS: Final = Words(
 
 _ERROR_FIELD: Final = b"error:"
 
-_CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
+_ONLY_AUDIO: Final = (
+    "the response consists of audio without a transcript, which cannot be shown; request text"
+)
+
+_CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
 """Deltas that continue a response."""
 
 
@@ -101,7 +108,7 @@ class AnswerReader:
     @property
     def size(self) -> int:
         """The number of characters of the response so far."""
-        return self._assembler.size
+        return self._assembler.size + self._chunks.details.size + self._chunks.media.size
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         """Parse the data of one read; return the deltas to show.
@@ -175,9 +182,12 @@ class AnswerReader:
             answer = attrs.evolve(
                 answer, stop_details=details, damaged_lines=self._chunks.damaged.count
             )
+        answer = self._with_details(self._with_images(answer))
         if self._assembler.finish_hint is not None:
+            if not answer.blocks and self._chunks.media.has_audio:
+                raise ProviderProtocolError(_ONLY_AUDIO, endpoint=self._endpoint)
             return answer
-        if any(b.type in ("text", "tool_use") for b in answer.blocks) or (
+        if any(b.type in ("text", "tool_use", "image") for b in answer.blocks) or (
             self._ended and answer.blocks
         ):
             return answer
@@ -187,6 +197,27 @@ class AnswerReader:
             skipped=self._chunks.damaged.count,
             first=self._chunks.damaged.first,
         )
+
+    def _with_images(self, answer: ModelCompleted) -> ModelCompleted:
+        images = self._chunks.media.images
+        return attrs.evolve(answer, blocks=(*answer.blocks, *images)) if images else answer
+
+    def _with_details(self, answer: ModelCompleted) -> ModelCompleted:
+        """Return the response with the details of its thinking, in the first thinking block.
+
+        Incomplete details would be refused, so they are left out if anything may be lost.
+        """
+        details = self._chunks.details.whole()
+        if not details or answer.damaged_lines or answer.finish_reason == "unmarked":
+            return answer
+        blocks = list(answer.blocks)
+        at = next((n for n, b in enumerate(blocks) if isinstance(b, ThinkingBlock)), None)
+        if at is None:  # the details have no text, for example because they are encrypted
+            at = 0
+            blocks.insert(at, ThinkingBlock(""))
+        first = blocks[at]
+        blocks[at] = attrs.evolve(first, extra={**first.extra, FIELD: details})
+        return attrs.evolve(answer, blocks=tuple(blocks))
 
     def _fail(self, error: ProviderError) -> None:
         """End the stream with an error, which `finish` raises."""
