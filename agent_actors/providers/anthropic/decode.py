@@ -63,6 +63,7 @@ from agent_actors.providers.damage import (
     damage_of,
 )
 from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
+from agent_actors.providers.foreign_body import api_of_text
 from agent_actors.providers.token_counts import count_in
 from agent_actors.providers.wire_json import NotJsonError
 
@@ -113,6 +114,9 @@ _OUTPUT: Final = ("output_tokens", "completion_tokens")
 _SHOWN_LINE: Final = 200
 """The number of characters of a skipped line in the error of a body without a response."""
 
+_LOOKED_AT: Final = 4
+"""The number of skipped lines that may show that the stream is of another API."""
+
 _EVENTS: Final = frozenset(
     {
         "content_block_start",
@@ -144,6 +148,7 @@ class MessageDecoder:
         damaged: The lines that could not be read completely.
         skipped: The number of lines that were damaged or of an unknown type.
         first_skipped: The beginning of the first of these lines; empty if there was none.
+        foreign: The name of another API whose events the first lines contain; empty if unknown.
     """
 
     __slots__ = (
@@ -159,6 +164,7 @@ class MessageDecoder:
         "damaged",
         "ended",
         "first_skipped",
+        "foreign",
         "model",
         "paused",
         "response_id",
@@ -184,6 +190,7 @@ class MessageDecoder:
         self.damaged: DamagedLines = DamagedLines()
         self.skipped: int = 0
         self.first_skipped: str = ""
+        self.foreign: str = ""
 
     @property
     def finish_hint(self) -> FinishReason | None:
@@ -382,6 +389,8 @@ class MessageDecoder:
         line = data if isinstance(data, str) else data.decode("utf-8", "replace")
         self.skipped += 1
         self.first_skipped = self.first_skipped or line[:_SHOWN_LINE]
+        if not self.answered and self.skipped <= _LOOKED_AT:
+            self.foreign = self.foreign or api_of_text(line)
         return line
 
 

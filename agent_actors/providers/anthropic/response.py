@@ -141,6 +141,7 @@ class AnswerReader:
         raise self._body.nothing_whole(
             skipped=self._message.skipped,
             first=self._message.first_skipped,
+            foreign=self._message.foreign,
         )
 
     def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:

@@ -35,6 +35,7 @@ from agent_actors.protocol.sse import Fault
 from agent_actors.providers.damage import NOT_A_FIELD, NOT_JSON, DamagedLines, damage_of
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
+from agent_actors.providers.foreign_body import api_of_text
 from agent_actors.providers.openai_chat.reasoning_details import ReasoningDetails
 from agent_actors.providers.openai_chat.response_media import ResponseMedia, is_image
 from agent_actors.providers.openai_chat.wire import (
@@ -72,6 +73,9 @@ _FINISH: Final[dict[str, FinishReason]] = {
 _NO_REASON: Final = frozenset({"", "null", "none"})
 """Values for "not finished yet", in addition to an absent field and JSON's null."""
 
+_LOOKED_AT: Final = 4
+"""The number of lines without a choice that may show that the stream is of another API."""
+
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
 """The names of the token counts of the prompt and of the response in several dialects."""
@@ -91,6 +95,7 @@ class ChunkDecoder:
         media: The images and the audio of the response.
         answered: True once a choice arrived.
         failure: The failure that a choice reported; None if there is none.
+        foreign: The name of another API whose events the first lines contain; empty if unknown.
         summed_up: True if the last line had token counts without a choice.
         plain: The field to which the last line added text, if it did nothing else. The next line
             almost always does the same. None if the line did more, or while `model` or
@@ -100,6 +105,7 @@ class ChunkDecoder:
     __slots__ = (
         "_endpoint",
         "_filtered",
+        "_looked_at",
         "_prose",
         "_refusal",
         "_rich",
@@ -108,6 +114,7 @@ class ChunkDecoder:
         "damaged",
         "details",
         "failure",
+        "foreign",
         "media",
         "model",
         "plain",
@@ -132,6 +139,9 @@ class ChunkDecoder:
         self.model: str = ""
         self.response_id: str = ""
         self.damaged: DamagedLines = DamagedLines()
+        # The number of lines without a choice whose API was looked for.
+        self._looked_at = 0
+        self.foreign: str = ""
         self.answered: bool = False
         self.failure: ProviderInBandError | None = None
         self.summed_up: bool = False
@@ -177,6 +187,9 @@ class ChunkDecoder:
         self.summed_up = self._rich = False
         for chunk in chunks:
             self._take(chunk, deltas)
+        if not self.answered and self._looked_at < _LOOKED_AT:
+            self._looked_at += 1
+            self.foreign = self.foreign or api_of_text(data)
         prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
         prose = prose and not self._rich
         self.plain = self._prose if prose and self.model and self.response_id else None
@@ -191,7 +204,9 @@ class ChunkDecoder:
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
         if chunk.error:
             raise self._in_band(chunk.error)
-        if chunk.choices is None and (chunk.message or chunk.detail):
+        # A message with a role is a response of another API.
+        said = isinstance(chunk.message, dict) and "role" in chunk.message
+        if chunk.choices is None and not said and (chunk.message or chunk.detail):
             raise self._in_band(chunk.message or chunk.detail)
         self.model = self.model or chunk.model or ""
         self.response_id = self.response_id or chunk.id or ""

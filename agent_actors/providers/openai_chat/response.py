@@ -141,7 +141,7 @@ class AnswerReader:
         """
         shown: list[ModelDelta] = []
         kind = self._body.kind
-        if kind == "page" or (kind == "document" and not self._document(shown)):
+        if kind in {"page", "binary"} or (kind == "document" and not self._document(shown)):
             raise self._body.no_answer()
         if self._streams and not self._done:
             # Include the last event, which the standard would drop: some streams end without a
@@ -196,6 +196,7 @@ class AnswerReader:
         raise self._body.nothing_whole(
             skipped=self._chunks.damaged.count,
             first=self._chunks.damaged.first,
+            foreign=self._chunks.foreign,
         )
 
     def _with_images(self, answer: ModelCompleted) -> ModelCompleted:
