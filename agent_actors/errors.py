@@ -181,7 +181,8 @@ class ProviderInBandError(ProviderError):
     """The endpoint reported an error inside a response that began with status 200.
 
     Attributes:
-        code: The endpoint's error code, as text; empty if the endpoint sent none.
+        code: The endpoint's error code, as text. If a finish reason reports the failure, the finish
+            reason in lower case. Empty if the endpoint sent none.
     """
 
     def __init__(self, message: str, *, endpoint: str, code: str = "") -> None:

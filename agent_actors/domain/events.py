@@ -384,7 +384,7 @@ class ResultEvent(Event):
     """The run ended with a result. This is the last event of the run's stream.
 
     If the agent has an `output_type`, `output` is the output as JSON; None if there is no output.
-    `stop_details` and `damaged_lines` have the values of the `RunResult`.
+    `finish_reason`, `stop_details` and `damaged_lines` have the values of the `RunResult`.
     """
 
     type: ClassVar[str] = "result"
@@ -395,6 +395,7 @@ class ResultEvent(Event):
     duration: float
     cost: float | None = None
     output: JsonValue = None
+    finish_reason: FinishReason = "unknown"
     stop_details: StopDetails | None = None
     damaged_lines: int = 0
 

@@ -5,7 +5,8 @@ retries from becoming a flood. It is pure: times and random numbers are passed i
 performs the retries and notifies subscribers.
 
 The rules follow the official clients. These failures are retried: a failed or broken connection, a
-status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response. If an endpoint
+status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response, also as a
+finish reason. If an endpoint
 sends the header `x-should-retry`, that header decides.
 """
 
@@ -39,7 +40,33 @@ _IN_BAND_REFUSALS: Final = frozenset(
     {"429", "503", "529", "overloaded_error", "rate_limit_error", "rate_limit_exceeded"}
 )
 _IN_BAND_TRANSIENT: Final = frozenset(
-    {"408", "500", "502", "504", "api_error", "server_error", "internal_error", "timeout_error"}
+    {
+        "408",
+        "500",
+        "502",
+        "504",
+        "api_error",
+        "server_error",
+        "internal_error",
+        "timeout_error",
+        # Finish reasons that report a failure.
+        "error",
+        "abort",
+        "aborted",
+        "cancelled",
+        "insufficient_system_resource",
+        "network_error",
+        "timeout",
+        # The reason why Groq stopped a stream early.
+        "x_groq.error",
+        # The model wrote something that the endpoint cannot parse. Sampling again often helps.
+        "malformed_function_call",
+        "malformed_response",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "unexpected_tool_call",
+        "tool_use_failed",
+    }
 )
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")

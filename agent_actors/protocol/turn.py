@@ -229,7 +229,9 @@ class IllegalTransition(Exception):
 _STOP_OF: Final[Mapping[FinishReason, StopReason]] = {
     "stop": StopReason.COMPLETED,
     "tool_calls": StopReason.COMPLETED,
+    "unmarked": StopReason.COMPLETED,
     "unknown": StopReason.COMPLETED,
+    "paused": StopReason.PAUSED,
     "length": StopReason.LENGTH,
     "refusal": StopReason.REFUSAL,
     "content_filter": StopReason.CONTENT_FILTER,
@@ -400,10 +402,10 @@ class TurnMachine:
         if answer.damaged_lines:
             # The incomplete response may be valid and have a different meaning.
             return self.refuse_output(OutputInvalid(_DAMAGED_OUTPUT))
-        if answer.finish_reason == "length":
+        if answer.finish_reason in {"length", "paused"}:
             # Some endpoints report "length" for complete responses, so check it. An invalid one
             # would be cut off again.
-            self._end_if_invalid = StopReason.LENGTH
+            self._end_if_invalid = _STOP_OF[answer.finish_reason]
         elif answer.done:
             self._end_if_invalid = StopReason.OUTPUT_INVALID
         return (CheckOutput(answer.text if answer.output is None else answer.output),)

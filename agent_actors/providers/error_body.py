@@ -7,6 +7,9 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
+_ENVELOPE: Final = "error"
+"""The type of the object around an error; it does not describe the error."""
+
 _SHOWN: Final = 500
 """The number of characters of a body, or of a failed generation, that an error shows."""
 
@@ -59,7 +62,9 @@ def code_of(error: JsonValue, depth: int = _DEEPEST) -> str:
     if isinstance(error, dict) and depth:
         for key in ("code", "status", "type"):
             value = error.get(key)
-            if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            if isinstance(value, bool) or value in ("", _ENVELOPE):
+                continue
+            if isinstance(value, str | int):
                 return str(value)
         return code_of(error.get("error"), depth - 1)
     return ""

@@ -114,6 +114,7 @@ def _last_event(context: RunContext, stop_reason: str, failure: Exception | None
         duration=trio.current_time() - context.started,
         cost=usage.cost,
         output=context.output.data,
+        finish_reason=usage.finish_reason,
         stop_details=usage.stop_details,
         damaged_lines=usage.damaged_lines,
     )
@@ -137,6 +138,7 @@ def _result(context: RunContext, tools: ToolRunner, stop_reason: str) -> RunResu
         hook_events=tuple(context.journal.hook_events),
         questions=tools.deferred.suspended_questions,
         external_calls=tools.deferred.suspended_calls,
+        finish_reason=usage.finish_reason,
         stop_details=usage.stop_details,
         damaged_lines=usage.damaged_lines,
     )

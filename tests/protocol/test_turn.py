@@ -76,6 +76,8 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
         ("stop", "completed"),
         ("tool_calls", "completed"),
         ("unknown", "completed"),
+        ("unmarked", "completed"),
+        ("paused", "paused"),
         ("length", "length"),
         ("refusal", "refusal"),
         ("content_filter", "content_filter"),

@@ -279,6 +279,7 @@ def _joined(answer: ModelCompleted, more: ModelCompleted) -> ModelCompleted:
         more,
         blocks=(*answer.blocks, *more.blocks),
         usage=answer.usage + more.usage,
+        damaged_lines=answer.damaged_lines + more.damaged_lines,
         model=more.model or answer.model,
     )
 

@@ -8,7 +8,8 @@ none.
 
 A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
 parser calls `on_told_end`, and the network reader waits only a short time for more. If the endpoint
-continues the response after its finish reason, the finish reason is not reliable.
+continues the response after its finish reason, the finish reason is not reliable. A stream that
+ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,6 @@ from agent_actors.domain.model import (
     ModelCompleted,
     ModelDelta,
     ModelRequest,
-    NoticeDelta,
     ProgressDelta,
     TextDelta,
     ThinkingDelta,
@@ -29,7 +29,6 @@ from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.stream_error import in_band_text
 from agent_actors.providers.response_body import AnswerBody, Words
-from agent_actors.providers.response_sink import CUT_SHORT
 
 _DONE: Final = "[DONE]"
 """Not part of this protocol, but gateways from chat completions sometimes send it."""
@@ -121,9 +120,6 @@ class AnswerReader:
             # blank line.
             self._events(b"\n\n", shown)
         shown += self._message.flush()
-        ended = self._message.ended or self._message.finish_hint is not None
-        if self._streams and self._failure is None and not ended:
-            shown.append(NoticeDelta(CUT_SHORT))
         return shown
 
     def finish(self) -> ModelCompleted:
@@ -131,22 +127,21 @@ class AnswerReader:
 
         Raises:
             ProviderInBandError: The endpoint reported an error in its stream.
-            ProviderProtocolError: The stream is empty, or has neither complete content nor a finish
-                reason.
+            ProviderConnectError: The stream ended before the end of the message.
+            ProviderProtocolError: The stream contains no message.
         """
         if self._failure is not None:
             raise self._failure
+        ended = self._message.ended or self._message.finish_hint is not None
+        if self._message.answered and not ended:
+            raise self._body.cut_off("`message_stop` or a stop reason")
         answer = self._message.finish()
-        if self._message.finish_hint is not None:
-            return answer
-        if any(block.type in {"text", "tool_use"} for block in answer.blocks):
-            return answer
-        if self._message.ended and answer.blocks:
+        if self._message.finish_hint is not None or answer.blocks:
             return answer
         raise self._body.nothing_whole(
-            cut=bool(answer.blocks),
             skipped=self._message.skipped,
             first=self._message.first_skipped,
+            foreign=self._message.foreign,
         )
 
     def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:
