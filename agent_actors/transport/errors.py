@@ -44,6 +44,13 @@ class BadContent(Exception):
     """The content of a response could not be decoded."""
 
 
+class ContentCut(BadContent):
+    """The compressed content of a response ended too early, although its HTTP framing was complete.
+
+    Usually the server or a proxy failed while it compressed the response.
+    """
+
+
 class BadRequest(Exception):
     """The request cannot be sent in this form."""
 

@@ -38,7 +38,7 @@ from agent_actors.errors import (
 )
 from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
 from agent_actors.transport.content_encoding import unpacker
-from agent_actors.transport.errors import BadContent, reason_of
+from agent_actors.transport.errors import BadContent, ContentCut, reason_of
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
 from agent_actors.transport.tls import verifying_context
 
@@ -205,7 +205,7 @@ class HttpxExchange:
             words in str(error) for words in _WENT_AWAY
         ):
             return ProviderProtocolError(f"the response is not valid HTTP: {why}", endpoint=url)
-        if isinstance(error, BadContent):
+        if isinstance(error, BadContent) and not isinstance(error, ContentCut):
             return ProviderProtocolError(f"the response could not be decoded: {why}", endpoint=url)
         if isinstance(error, httpx.ConnectError | httpx.ProxyError):
             return ProviderConnectError(f"could not connect: {why}", endpoint=url)
@@ -281,8 +281,10 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
                 await sink.wait_room()
             data = await anext(chunks, None)
             if data is None:
+                if unpack is not None:
+                    unpack.end()
                 return
-            sink.feed(data if unpack is None else unpack(data))
+            sink.feed(data if unpack is None else unpack.feed(data))
         await _drain(chunks)
     except BaseException:
         await _abandon(chunks)  # noqa: ASYNC102 - shielded, and cancelled from the start
