@@ -38,7 +38,7 @@ from agent_actors.errors import (
 )
 from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
 from agent_actors.transport.content_encoding import unpacker
-from agent_actors.transport.errors import BadContent, ContentCut, reason_of
+from agent_actors.transport.errors import BadContent, ContentCut, reason_of, root_of
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
 from agent_actors.transport.tls import verifying_context
 
@@ -125,6 +125,7 @@ class HttpxExchange:
             ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
             ProviderDeadlineError: No connection could be made within `connect_timeout`.
             ProviderProtocolError: The data is not HTTP.
+            ConfigError: The certificates that the environment names cannot be read.
 
         Cancellation: closes the connection at once.
         """
@@ -190,7 +191,7 @@ class HttpxExchange:
                 with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, BadContent) as error:
-            raise self._translated(error, request.url) from error
+            raise self._translated(error, request.url) from root_of(error)
         finally:
             await connecting.close()  # noqa: ASYNC102 - shielded and bounded there
 

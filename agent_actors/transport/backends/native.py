@@ -34,6 +34,7 @@ from agent_actors.transport.errors import (
     ConnectionLost,
     ConnectTimeout,
     ContentCut,
+    root_of,
 )
 from agent_actors.transport.pool import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -95,6 +96,7 @@ class HttpExchange:
             ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
             ProviderDeadlineError: No connection could be made within `connect_timeout`.
             ProviderProtocolError: The data is not HTTP or exceeds a limit.
+            ConfigError: The certificates that the environment names cannot be read.
             Exception: Any exception of the sink.
 
         Cancellation: closes the connection at once.
@@ -104,7 +106,7 @@ class HttpExchange:
         try:
             await self._exchange(request, sink)
         except _FAULTS as fault:
-            raise _translated(fault, request.url, self._connect_timeout) from fault
+            raise _translated(fault, request.url, self._connect_timeout) from root_of(fault)
         finally:
             self._live -= 1
 
