@@ -11,7 +11,13 @@ from typing import Final, Literal
 
 import attrs
 
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ConfigError, ProviderProtocolError
+from agent_actors.protocol.sse import (
+    DEFAULT_MAX_EVENT_BYTES,
+    DEFAULT_MAX_LINE_BYTES,
+    SSEDecoder,
+    SSELimitError,
+)
 from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.response_sink import begin_body
 
@@ -20,6 +26,9 @@ _MAX_DOCUMENT: Final = 64 * 1024 * 1024
 
 _MAX_PAGE: Final = 64 * 1024
 """The number of bytes of an HTML page that are kept for the error message."""
+
+GOT_PAGE: Final = "got a page"
+"""A part of the error for an HTML page."""
 
 _Kind = Literal["unknown", "events", "document", "page"]
 _KINDS: Final[dict[bytes, _Kind]] = {
@@ -43,6 +52,46 @@ class Words:
     stream: str
     document: str
     line: str
+
+
+@attrs.frozen(kw_only=True)
+class StreamLimits:
+    """The limits of an event stream, which are options of a provider.
+
+    Attributes:
+        provider: The name of the provider's class, for error messages.
+        max_line_bytes: The longest line, in bytes.
+        max_event_bytes: The most bytes of data of one event.
+
+    Raises:
+        ConfigError: A limit is not positive.
+    """
+
+    provider: str
+    max_line_bytes: int = DEFAULT_MAX_LINE_BYTES
+    max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            self.decoder()
+        except ValueError as error:
+            raise ConfigError(f"{self.provider}: {error}") from error
+
+    def decoder(self) -> SSEDecoder:
+        """Return a new decoder with these limits."""
+        return SSEDecoder(
+            max_line_bytes=self.max_line_bytes,
+            max_event_bytes=self.max_event_bytes,
+            shows_faults=True,
+        )
+
+    def exceeded(self, error: SSELimitError, *, endpoint: str) -> ProviderProtocolError:
+        """Return the error for a stream that exceeds a limit; it names the option."""
+        failure = ProviderProtocolError(
+            f"{error}, which is an option of {self.provider}", endpoint=endpoint
+        )
+        failure.__cause__ = error
+        return failure
 
 
 class AnswerBody:
@@ -93,9 +142,9 @@ class AnswerBody:
 
     def no_answer(self) -> ProviderProtocolError:
         """Return the error for an HTML page, or for a document that is not a response."""
-        what = "a page" if self.kind == "page" else self._words.document
+        what = GOT_PAGE if self.kind == "page" else f"got {self._words.document}"
         return ProviderProtocolError(
-            f"expected an event stream of {self._words.stream}, got {what} {self._type()}: "
+            f"expected an event stream of {self._words.stream}, {what} {self._type()}: "
             f"{message_of_body(bytes(self._kept[:_MAX_PAGE]))}",
             endpoint=self._endpoint,
         )

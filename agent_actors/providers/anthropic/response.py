@@ -25,10 +25,10 @@ from agent_actors.domain.model import (
     ToolCallDelta,
 )
 from agent_actors.errors import ProviderError, ProviderProtocolError
-from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.protocol.sse import ServerSentEvent, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.stream_error import in_band_text
-from agent_actors.providers.response_body import AnswerBody, Words
+from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 from agent_actors.providers.response_sink import CUT_SHORT
 
 _DONE: Final = "[DONE]"
@@ -42,6 +42,9 @@ _WORDS: Final = Words(
 )
 
 
+_LIMITS: Final = StreamLimits(provider="AnthropicMessages")
+
+
 class AnswerReader:
     """Parses one response.
 
@@ -49,6 +52,7 @@ class AnswerReader:
         request: The request.
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
+        limits: The limits of an event stream.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -59,6 +63,7 @@ class AnswerReader:
         *,
         endpoint: str,
         content_type: str = "",
+        limits: StreamLimits = _LIMITS,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
@@ -66,7 +71,8 @@ class AnswerReader:
         # True once the body is known to be an event stream.
         self._streams = False
         self._message = MessageDecoder(request, endpoint=endpoint)
-        self._sse = SSEDecoder(shows_faults=True)
+        self._limits = limits
+        self._sse = limits.decoder()
         # An error inside the stream. `finish` raises it, after the earlier content was shown.
         self._failure: ProviderError | None = None
         self._on_told_end = on_told_end
@@ -166,8 +172,7 @@ class AnswerReader:
                     break
                 shown += self._take(event)
         except SSELimitError as error:
-            self._failure = ProviderProtocolError(str(error), endpoint=self._endpoint)
-            self._failure.__cause__ = error
+            self._failure = self._limits.exceeded(error, endpoint=self._endpoint)
         except ProviderError as error:
             self._failure = error
 

@@ -226,7 +226,7 @@ class ModelCaller:
                 verdict = judge(error, now=self._services.wall_clock())
                 pause = self._pause(call, verdict, stream)
                 if pause is None or self._is_used_up(error):
-                    _add_notes(error, call, verdict)
+                    _explain(error, call, verdict, self._policy)
                     raise
                 await self._restart(str(error))
                 await trio.sleep(pause)
@@ -307,11 +307,17 @@ class ModelCaller:
         )
 
 
-def _add_notes(error: ProviderError, call: _Call, verdict: Verdict) -> None:
+def _explain(error: ProviderError, call: _Call, verdict: Verdict, policy: RetryPolicy) -> None:
+    """Add the number of attempts and the reason why the endpoint's own time is not waited."""
+    now = trio.current_time()
     if call.tries > 1:
-        error.add_note(f"tried {call.tries} times in {trio.current_time() - call.began:.1f} s")
-    if verdict.again and verdict.after is not None and verdict.after > LONGEST_PAUSE:
-        error.add_note(
-            f"the endpoint asks to wait {verdict.after:g} s; more than {LONGEST_PAUSE:g} s is not "
-            "waited"
-        )
+        error.add_note(f"tried {call.tries} times in {now - call.began:.1f} s")
+    if not verdict.again or verdict.after is None:
+        return
+    if verdict.after > LONGEST_PAUSE:
+        limit = f"more than {LONGEST_PAUSE:g} s is not waited"
+    elif call.began + policy.patience - now < verdict.after:
+        limit = f"a call waits at most {policy.patience:g} s in total"
+    else:
+        return
+    error.add_hint(f"the endpoint asks to wait {verdict.after:g} s; {limit}")
