@@ -19,7 +19,6 @@ from agent_actors.errors import (
 )
 from agent_actors.providers.response_body import GOT_PAGE
 
-
 _VERSION: Final = re.compile(r"/v[0-9]+[a-z0-9]*(?:/|$)", re.IGNORECASE)
 _MODEL: Final = re.compile(r"\b(?:model|deployment|engine)s?\b", re.IGNORECASE)
 _UNKNOWN_PATH: Final = re.compile(

@@ -80,7 +80,7 @@ async def test_stream_limits_name_their_option(make: Make, option: str) -> None:
     provider = make(base_url="http://h/v1", exchange=exchange, **{option: 8})
     text = await message(provider)
     assert text.endswith(f"raise {option}, which is an option of {make.__name__}")
-    with pytest.raises(ProviderError, match="not a chat completion|no response|not JSON|events of"):
+    with pytest.raises(ProviderError, match="contained no response"):
         await make(base_url="http://h/v1", exchange=exchange).complete(REQUEST)
     with pytest.raises(ConfigError, match=f"{make.__name__}: {option} must be at least 1 byte"):
         make(base_url="http://h/v1", **{option: 0})

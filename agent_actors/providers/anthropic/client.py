@@ -23,6 +23,7 @@ from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderError, ProviderProtocolError
+from agent_actors.protocol.sse import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_LINE_BYTES
 from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.encode import (
     DEFAULT_MAX_TOKENS,
@@ -33,7 +34,6 @@ from agent_actors.providers.anthropic.encode import (
 )
 from agent_actors.providers.anthropic.response import AnswerReader
 from agent_actors.providers.anthropic.stream_error import in_band
-from agent_actors.protocol.sse import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_LINE_BYTES
 from agent_actors.providers.base_url import (
     checked_headers,
     explain_unknown_path,
@@ -47,7 +47,9 @@ from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.output_tool import OutputTool
 from agent_actors.providers.response_body import StreamLimits
 from agent_actors.providers.response_sink import AnswerSink, Reading
+from agent_actors.providers.secrets import Secrets
 from agent_actors.providers.wire_json import NotJsonError, read_json
+from agent_actors.transport.backends.httpx_exchange import client_headers
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
@@ -138,6 +140,7 @@ class AnthropicMessages:
             theirs = base.hostname == urlsplit(DEFAULT_BASE_URL).hostname
             api_key = os.environ.get(KEY_VARIABLE, "") if theirs else ""
         self._headers = _headers(api_key, version, betas, headers or {})
+        self._secrets = Secrets(api_key, {**client_headers(exchange), **self._headers}, base)
         self._limits = StreamLimits(
             provider=type(self).__name__,
             max_line_bytes=max_line_bytes,
@@ -170,21 +173,11 @@ class AnthropicMessages:
 
         Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
-        # The sink of the output tool supports neither deadlines nor budgets.
-        asker = sink
-        tool: OutputTool | None = None
-        if request.output is not None:
-            force = not _thinks(request)
-            tool = OutputTool.of(request, request.output, force=force)
-            request, sink = tool.request, tool.sink(sink)
-        answer, paused = await self._ask(request, sink, asker)
-        for number in range(1, self._max_continuations + 1):
-            if not paused or not _has_room(asker, answer.usage):
-                break
-            more, paused = await self._ask(_continued(request, answer, number), sink, asker)
-            answer = _joined(answer, more)
-        answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
-        return answer if tool is None else tool.answer(answer)
+        try:
+            return await self._stream(request, sink)
+        except ProviderError as error:
+            self._secrets.hide(error)
+            raise
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Send a request and return the complete response.
@@ -207,11 +200,12 @@ class AnthropicMessages:
         """
         reading = Reading(endpoint=self._name)
         body = encode_count(request, self._options, self._name)
-        await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
         try:
+            await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
             return _count_of(reading.document(), endpoint=self._name)
         except ProviderError as error:
             explain_unknown_path(error, self._count_url)
+            self._secrets.hide(error)
             raise
 
     def statistics(self) -> ExchangeStatistics:
@@ -222,6 +216,23 @@ class AnthropicMessages:
         """Close the connections, unless the caller passed the exchange; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
+
+    async def _stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
+        # The sink of the output tool supports neither deadlines nor budgets.
+        asker = sink
+        tool: OutputTool | None = None
+        if request.output is not None:
+            force = not _thinks(request)
+            tool = OutputTool.of(request, request.output, force=force)
+            request, sink = tool.request, tool.sink(sink)
+        answer, paused = await self._ask(request, sink, asker)
+        for number in range(1, self._max_continuations + 1):
+            if not paused or not _has_room(asker, answer.usage):
+                break
+            more, paused = await self._ask(_continued(request, answer, number), sink, asker)
+            answer = _joined(answer, more)
+        answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
+        return answer if tool is None else tool.answer(answer)
 
     async def _ask(
         self, request: ModelRequest, sink: ModelSink, asker: ModelSink
@@ -236,6 +247,7 @@ class AnthropicMessages:
                 endpoint=self._name,
                 content_type=content_type,
                 limits=self._limits,
+                redact=self._secrets.redact,
                 # A paused response is not complete: deadlines still apply to it.
                 on_told_end=lambda ends: grace.told(ends, whole=not made.paused),
             )

@@ -18,7 +18,7 @@ endpoints send zeros for unknown counts. Anthropic counts cached input tokens se
 other input tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.blocks import (
@@ -60,6 +60,7 @@ from agent_actors.providers.damage import (
     NOT_JSON,
     DamagedLines,
     damage_of,
+    unchanged,
 )
 from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in
@@ -126,6 +127,7 @@ class MessageDecoder:
     Args:
         request: The request.
         endpoint: The name of the endpoint in error messages.
+        redact: Removes credentials from notices.
 
     Attributes:
         model: The model's name from the endpoint; empty until it arrives.
@@ -157,7 +159,13 @@ class MessageDecoder:
         "skipped",
     )
 
-    def __init__(self, request: ModelRequest, *, endpoint: str) -> None:
+    def __init__(
+        self,
+        request: ModelRequest,
+        *,
+        endpoint: str,
+        redact: Callable[[str], str] = unchanged,
+    ) -> None:
         self._request = request
         self._endpoint = endpoint
         self._blocks = BlockTable(request)
@@ -173,7 +181,7 @@ class MessageDecoder:
         self.ended: bool = False
         self.paused: bool = False
         self.answered: bool = False
-        self.damaged: DamagedLines = DamagedLines()
+        self.damaged: DamagedLines = DamagedLines(redact)
         self.skipped: int = 0
         self.first_skipped: str = ""
 

@@ -24,10 +24,11 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderProtocolError
+from agent_actors.errors import ProviderError
 from agent_actors.protocol.sse import ServerSentEvent, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.stream_error import in_band_text
+from agent_actors.providers.damage import unchanged
 from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 from agent_actors.providers.response_sink import CUT_SHORT
 
@@ -53,6 +54,7 @@ class AnswerReader:
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
         limits: The limits of an event stream.
+        redact: Removes credentials from notices.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -64,13 +66,14 @@ class AnswerReader:
         endpoint: str,
         content_type: str = "",
         limits: StreamLimits = _LIMITS,
+        redact: Callable[[str], str] = unchanged,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
         # True once the body is known to be an event stream.
         self._streams = False
-        self._message = MessageDecoder(request, endpoint=endpoint)
+        self._message = MessageDecoder(request, endpoint=endpoint, redact=redact)
         self._limits = limits
         self._sse = limits.decoder()
         # An error inside the stream. `finish` raises it, after the earlier content was shown.

@@ -32,6 +32,8 @@ from agent_actors.providers.openai_chat.response import AnswerReader
 from agent_actors.providers.openai_chat.structured import ask_for_output
 from agent_actors.providers.response_body import StreamLimits
 from agent_actors.providers.response_sink import AnswerSink
+from agent_actors.providers.secrets import Secrets
+from agent_actors.transport.backends.httpx_exchange import client_headers
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
@@ -87,6 +89,7 @@ class OpenAIChat:
         self._name = shown_url(base)
         self._url_with_version = url_with_version(base, _PATH)
         self._headers = _headers(api_key, api_key_header, headers or {})
+        self._secrets = Secrets(api_key, {**client_headers(exchange), **self._headers}, base)
         self._limits = StreamLimits(
             provider=type(self).__name__,
             max_line_bytes=max_line_bytes,
@@ -111,33 +114,11 @@ class OpenAIChat:
 
         Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
-        grace = Grace(sink)
-        asked = ask_for_output(request, sink, self._dialect)
-        request, sink = asked.request, asked.sink
-        body = encode_request(request, self._dialect, self._name)
-
-        def reader(content_type: str) -> AnswerReader:
-            return AnswerReader(
-                request,
-                endpoint=self._name,
-                content_type=content_type,
-                limits=self._limits,
-                dialect=self._dialect,
-                on_told_end=grace.told,
-            )
-
-        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
-        headers = keyed_headers(self._headers, request)
         try:
-            await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
-            answer = reading.whole().finish()
+            return await self._stream(request, sink)
         except ProviderError as error:
-            if isinstance(error, ProviderStatusError) and request.tools:
-                explain_refused_tools(error)
-            explain_unknown_path(error, self._url, suggestion=self._url_with_version)
+            self._secrets.hide(error)
             raise
-        origin = Origin(PROVIDER, self._name, request.settings.model)
-        return marked(asked.answer(answer), origin)
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Send a request and return the complete response.
@@ -157,6 +138,36 @@ class OpenAIChat:
         """Close the connections, unless the caller passed the exchange; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
+
+    async def _stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
+        grace = Grace(sink)
+        asked = ask_for_output(request, sink, self._dialect)
+        request, sink = asked.request, asked.sink
+        body = encode_request(request, self._dialect, self._name)
+
+        def reader(content_type: str) -> AnswerReader:
+            return AnswerReader(
+                request,
+                endpoint=self._name,
+                content_type=content_type,
+                limits=self._limits,
+                redact=self._secrets.redact,
+                dialect=self._dialect,
+                on_told_end=grace.told,
+            )
+
+        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        headers = keyed_headers(self._headers, request)
+        try:
+            await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
+            answer = reading.whole().finish()
+        except ProviderError as error:
+            if isinstance(error, ProviderStatusError) and request.tools:
+                explain_refused_tools(error)
+            explain_unknown_path(error, self._url, suggestion=self._url_with_version)
+            raise
+        origin = Origin(PROVIDER, self._name, request.settings.model)
+        return marked(asked.answer(answer), origin)
 
 
 def _completions_url(base: SplitResult) -> str:

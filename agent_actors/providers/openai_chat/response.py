@@ -33,12 +33,13 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
+from agent_actors.errors import ProviderError, ProviderInBandError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
 from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import Fault, ServerSentEvent, SSELimitError
+from agent_actors.providers.damage import unchanged
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
 from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
@@ -68,6 +69,7 @@ class AnswerReader:
         content_type: The content type of the response, for error messages.
         dialect: The peculiarities of the endpoint.
         limits: The limits of an event stream.
+        redact: Removes credentials from notices.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -80,6 +82,7 @@ class AnswerReader:
         content_type: str = "",
         dialect: ChatDialect = PLAIN,
         limits: StreamLimits = _LIMITS,
+        redact: Callable[[str], str] = unchanged,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
@@ -89,7 +92,7 @@ class AnswerReader:
         self._assembler = Assembler.for_request(
             request, cumulative=dialect.cumulative, text_calls=_text_calls(request, dialect)
         )
-        self._chunks = ChunkDecoder(endpoint=endpoint)
+        self._chunks = ChunkDecoder(endpoint=endpoint, redact=redact)
         self._limits = limits
         self._sse = limits.decoder()
         self._fields = _ErrorFields()

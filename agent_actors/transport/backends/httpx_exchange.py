@@ -27,7 +27,7 @@ import httpcore
 import httpx
 import trio
 
-from agent_actors.abc import ByteSink, ExchangeStatistics, HttpRequest
+from agent_actors.abc import ByteExchange, ByteSink, ExchangeStatistics, HttpRequest
 from agent_actors.domain.urls import public_url
 from agent_actors.errors import (
     ConfigError,
@@ -99,6 +99,11 @@ class HttpxExchange:
         self._live = 0
         self._begun = 0
         self._closed = False
+
+    @property
+    def client_headers(self) -> Mapping[str, str]:
+        """The headers that the caller's own client adds to each request."""
+        return {} if self._single is None else dict(self._single.headers)
 
     def statistics(self) -> ExchangeStatistics:
         """Return a snapshot."""
@@ -217,6 +222,13 @@ class HttpxExchange:
         return ProviderConnectError(
             f"the connection broke before the response was complete: {why}", endpoint=url
         )
+
+
+def client_headers(exchange: ByteExchange | None) -> Mapping[str, str]:
+    """Return the headers that a caller's own client adds to each request; empty without one."""
+    if isinstance(exchange, HttpxExchange):
+        return exchange.client_headers
+    return {}
 
 
 class _Body(httpx.AsyncByteStream):
