@@ -139,6 +139,15 @@ class ProviderError(AgentError):
         super().__init__(f"{endpoint}: {message}")
         self.endpoint = endpoint
 
+    def add_hint(self, hint: str) -> None:
+        """Append a remedy or an explanation to the message, unless the message contains it.
+
+        Unlike a note, it is part of `str(error)`, and therefore of events, logs and the command
+        line.
+        """
+        if hint not in str(self):
+            self.args = (f"{self} ({hint})",)
+
 
 class ProviderConnectError(ProviderError):
     """The connection could not be opened, or it broke before the response was complete."""
@@ -171,6 +180,12 @@ class ProviderStatusError(ProviderError):
         self.status = status
         self.body_message = body_message
         self.headers = headers
+
+    def add_hint(self, hint: str) -> None:
+        """Append a remedy or an explanation to the message and to `hint`, unless it is there."""
+        super().add_hint(hint)
+        if hint not in self.hint:
+            self.hint = f"{self.hint}; {hint}" if self.hint else hint
 
 
 class ProviderProtocolError(ProviderError):

@@ -169,3 +169,14 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
 def test_unsent_request_says_so() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
     assert str(error) == "http://e: not sent: the endpoint has refused all requests for 300 s"
+
+
+def test_hints_are_added_once() -> None:
+    plain = ProviderInBandError("overloaded", endpoint="http://e")
+    status = ProviderStatusError(endpoint="e", status=404, body_message="no", headers={})
+    for error in (plain, status):
+        for hint in ("try later", "or elsewhere", "try later"):
+            error.add_hint(hint)
+    assert str(plain) == "http://e: overloaded (try later) (or elsewhere)"
+    assert str(status) == "e: HTTP 404: no (try later) (or elsewhere)"
+    assert status.hint == "try later; or elsewhere"

@@ -13,6 +13,7 @@ whose lease has passed to another run. An entry with a holder or a waiter is nev
 with neither is removed immediately.
 """
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, Self, TypeAlias
@@ -23,6 +24,8 @@ import trio
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
 from agent_actors.kernel.actor_loop import Owner
+
+_LOG: Final = logging.getLogger(__name__)
 
 OnBusy: TypeAlias = Literal["reject", "queue", "interrupt", "rollback", "steer"]
 
@@ -210,6 +213,8 @@ class SessionGate:
             place = sum(1 for other in entry.waiters if other.stops is not None)
         entry.waiters.insert(place, waiter)
         self._waiting += 1
+        holder = entry.holder.run_id
+        _note(session_id, run_id, "waits for run %s at place %d (%s)", holder, place + 1, on_busy)
         try:
             if waiter.stops is not None:
                 self._tell_stop(entry.holder, waiter.stops)
@@ -247,6 +252,7 @@ class SessionGate:
     def release_to_next(self, session_id: str) -> None:
         """Grant the session to the next waiter, after its holder is done. For `Lease.release`."""
         entry = self._entries[session_id]
+        _note(session_id, entry.holder.run_id, "released the lease")
         if not entry.waiters:
             del self._entries[session_id]
             return
@@ -284,11 +290,13 @@ class SessionGate:
 
     def _tell_stop(self, holder: Lease, reason: CancelReason, why: str = "") -> None:
         self._stopped += 1
+        _note(holder.session_id, holder.run_id, "is asked to stop (%s)", reason.value)
         holder.stop(reason, why)
 
     def _grant(self, session_id: str, run_id: str, stop: Stop | None) -> Lease:
         lease = Lease(session_id, run_id, self._next_fence, self, stop)
         self._next_fence += 1
+        _note(session_id, run_id, "holds the lease with fence %d", lease.fence)
         return lease
 
     def _busy(self, session_id: str, entry: _Entry, ancestors: Collection[str]) -> SessionBusy:
@@ -299,6 +307,13 @@ class SessionGate:
                 "this run is a descendant of it, so waiting would deadlock; use another session"
             )
         return SessionBusy(session_id=session_id, run_id=entry.holder.run_id, reason=reason)
+
+
+def _note(session_id: str, run_id: str, message: str, *values: object) -> None:
+    """Log an event of a lease. It may concern another run than the current code."""
+    if _LOG.isEnabledFor(logging.DEBUG):
+        ids = {"session_id": session_id, "run_id": run_id}
+        _LOG.debug(f"session %s: run %s {message}", session_id, run_id, *values, extra=ids)
 
 
 def _tell_places(entry: _Entry, first: int) -> None:

@@ -5,10 +5,12 @@ own.
 """
 
 import json
+import logging
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Final
 
@@ -23,7 +25,7 @@ from agent_actors.cli.chat.command import ChatArguments, run_chat
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
 from agent_actors.cli.doctor.command import examine
-from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted
+from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted, visible
 from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
 from agent_actors.errors import ConfigError
@@ -41,6 +43,8 @@ _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 _Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 _Seconds = Annotated[float, Parameter(show_default=False)]
 _Store = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_STORE")]
+
+_PACKAGE: Final = "agent_actors"
 
 app: Final = App(
     name="agent-actors",
@@ -310,7 +314,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         arguments: The arguments after the program's name.
     """
     try:
-        status: object = app(_with_stdin(arguments))
+        with _warnings_shown():
+            status: object = app(_with_stdin(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
         return fail(error, MISUSED)
@@ -323,6 +328,32 @@ def dispatch(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return interrupted()
     return status if isinstance(status, int) else 0
+
+
+class _WarningLine(logging.Formatter):
+    """Formats a log record as one line without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"warning: {visible(record.getMessage())}"
+
+
+@contextmanager
+def _warnings_shown() -> Generator[None]:
+    """Show the warnings of this package on stderr, but no tracebacks of tools and hooks.
+
+    A failed tool or hook is already part of the output of a command. A traceback would break the
+    display of `chat`.
+    """
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.addFilter(lambda record: not record.exc_info)
+    handler.setFormatter(_WarningLine())
+    logger = logging.getLogger(_PACKAGE)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _with_stdin(arguments: Sequence[str]) -> list[str]:

@@ -11,7 +11,13 @@ from typing import Final, Literal
 
 import attrs
 
-from agent_actors.errors import ProviderConnectError, ProviderProtocolError
+from agent_actors.errors import ConfigError, ProviderConnectError, ProviderProtocolError
+from agent_actors.protocol.sse import (
+    DEFAULT_MAX_EVENT_BYTES,
+    DEFAULT_MAX_LINE_BYTES,
+    SSEDecoder,
+    SSELimitError,
+)
 from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.foreign_body import name_of_binary, name_of_document
 from agent_actors.providers.response_sink import begin_body
@@ -21,6 +27,9 @@ _MAX_DOCUMENT: Final = 64 * 1024 * 1024
 
 _MAX_PAGE: Final = 64 * 1024
 """The number of bytes of an HTML page that are kept for the error message."""
+
+GOT_PAGE: Final = "got a page"
+"""A part of the error for an HTML page."""
 
 _Kind = Literal["unknown", "events", "document", "page", "binary"]
 _KINDS: Final[dict[bytes, _Kind]] = {
@@ -46,6 +55,46 @@ class Words:
     stream: str
     document: str
     line: str
+
+
+@attrs.frozen(kw_only=True)
+class StreamLimits:
+    """The limits of an event stream, which are options of a provider.
+
+    Attributes:
+        provider: The name of the provider's class, for error messages.
+        max_line_bytes: The longest line, in bytes.
+        max_event_bytes: The most bytes of data of one event.
+
+    Raises:
+        ConfigError: A limit is not positive.
+    """
+
+    provider: str
+    max_line_bytes: int = DEFAULT_MAX_LINE_BYTES
+    max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            self.decoder()
+        except ValueError as error:
+            raise ConfigError(f"{self.provider}: {error}") from error
+
+    def decoder(self) -> SSEDecoder:
+        """Return a new decoder with these limits."""
+        return SSEDecoder(
+            max_line_bytes=self.max_line_bytes,
+            max_event_bytes=self.max_event_bytes,
+            shows_faults=True,
+        )
+
+    def exceeded(self, error: SSELimitError, *, endpoint: str) -> ProviderProtocolError:
+        """Return the error for a stream that exceeds a limit; it names the option."""
+        failure = ProviderProtocolError(
+            f"{error}, which is an option of {self.provider}", endpoint=endpoint
+        )
+        failure.__cause__ = error
+        return failure
 
 
 class AnswerBody:
@@ -98,16 +147,17 @@ class AnswerBody:
         """Return the error for a page, binary data, or a document that is not a response."""
         begun = bytes(self._kept[:_MAX_PAGE])
         if self.kind == "binary":
-            return self._other(name_of_binary(begun))
+            return self._other(f"got {name_of_binary(begun)}")
         if self.kind == "page":
-            return self._other("a page", begun)
-        return self._other(name_of_document(bytes(self._kept)) or self._words.document, begun)
+            return self._other(GOT_PAGE, begun)
+        document = name_of_document(bytes(self._kept)) or self._words.document
+        return self._other(f"got {document}", begun)
 
     def _other(self, what: str, begun: bytes = b"") -> ProviderProtocolError:
         """Return the error for a body of another kind; its text is shown, if there is any."""
         shown = f": {message_of_body(begun)}" if begun else ""
         return ProviderProtocolError(
-            f"expected an event stream of {self._words.stream}, got {what} {self._type()}{shown}",
+            f"expected an event stream of {self._words.stream}, {what} {self._type()}{shown}",
             endpoint=self._endpoint,
         )
 
@@ -136,7 +186,7 @@ class AnswerBody:
             first: The first of these lines.
         """
         if foreign:
-            return self._other(f"an event stream of {foreign}")
+            return self._other(f"got an event stream of {foreign}")
         if skipped:
             what = (
                 f"the stream contained no response, but {skipped} data line(s) that are not "

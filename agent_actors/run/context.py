@@ -131,6 +131,11 @@ class RunContext:
         assert self.session is not None
         return self.session
 
+    @property
+    def ids(self) -> tuple[str, str, str]:
+        """The ids of the session, of the run and of the request."""
+        return self.spec.session_id, self.node.run_id, self.spec.request_id
+
     def messages(self) -> Messages:
         """Return the conversation so far; empty if the session is not open."""
         return Messages() if self.session is None else self.session.history()

@@ -56,7 +56,7 @@ from agent_actors.stores.disk.safe_files import (
 _EPOCH: Final = "epoch"
 _SESSIONS: Final = "sessions"
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.frozen

@@ -26,7 +26,7 @@ class JsonlStore(DiskStore):
 
     Directory names are session ids; characters that are unsafe in file names are escaped. A crash
     can leave an incomplete line at the end of a log. It is removed when a store next acquires the
-    session; `repairs` lists the removals, and the logger `agent_actors.stores` emits a warning.
+    session; `repairs` lists the removals, and a logger below `agent_actors.stores` emits a warning.
 
     Args:
         path: The directory, created if missing. Only the owner may access files that the store

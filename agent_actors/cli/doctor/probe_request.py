@@ -33,6 +33,7 @@ from agent_actors.profiles.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
 from agent_actors.providers.base_url import checked_headers, split_base_url
 from agent_actors.providers.openai_chat.client import OpenAIChat
+from agent_actors.providers.secrets import REDACTED
 
 if TYPE_CHECKING:
     from agent_actors.cli.doctor.findings import ObservedQuirk
@@ -173,7 +174,7 @@ class EndpointProbe:
         found = re.escape(key)
         # A short key may be a part of any word; a long key is a secret everywhere.
         alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
-        return re.sub(alone, "(the key)", text)
+        return re.sub(alone, REDACTED, text)
 
     def _learn(self, outcome: ProbeResult) -> bool:
         failure = outcome.failure

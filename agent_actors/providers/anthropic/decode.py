@@ -19,7 +19,7 @@ other input tokens. A response with several sampling steps has a list of them (`
 totals leave out some of these steps, for example a compaction, although all of them are billed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.blocks import (
@@ -61,6 +61,7 @@ from agent_actors.providers.damage import (
     NOT_JSON,
     DamagedLines,
     damage_of,
+    unchanged,
 )
 from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
 from agent_actors.providers.foreign_body import api_of_text
@@ -138,6 +139,7 @@ class MessageDecoder:
     Args:
         request: The request.
         endpoint: The name of the endpoint in error messages.
+        redact: Removes credentials from notices.
 
     Attributes:
         model: The model's name from the endpoint; empty until it arrives.
@@ -171,7 +173,13 @@ class MessageDecoder:
         "skipped",
     )
 
-    def __init__(self, request: ModelRequest, *, endpoint: str) -> None:
+    def __init__(
+        self,
+        request: ModelRequest,
+        *,
+        endpoint: str,
+        redact: Callable[[str], str] = unchanged,
+    ) -> None:
         self._request = request
         self._endpoint = endpoint
         self._blocks = BlockTable(request)
@@ -187,7 +195,7 @@ class MessageDecoder:
         self.ended: bool = False
         self.paused: bool = False
         self.answered: bool = False
-        self.damaged: DamagedLines = DamagedLines()
+        self.damaged: DamagedLines = DamagedLines(redact)
         self.skipped: int = 0
         self.first_skipped: str = ""
         self.foreign: str = ""

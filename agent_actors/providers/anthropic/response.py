@@ -24,11 +24,12 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderProtocolError
-from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.errors import ProviderError
+from agent_actors.protocol.sse import ServerSentEvent, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.stream_error import in_band_text
-from agent_actors.providers.response_body import AnswerBody, Words
+from agent_actors.providers.damage import unchanged
+from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 
 _DONE: Final = "[DONE]"
 """Not part of this protocol, but gateways from chat completions sometimes send it."""
@@ -41,6 +42,9 @@ _WORDS: Final = Words(
 )
 
 
+_LIMITS: Final = StreamLimits(provider="AnthropicMessages")
+
+
 class AnswerReader:
     """Parses one response.
 
@@ -48,6 +52,8 @@ class AnswerReader:
         request: The request.
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
+        limits: The limits of an event stream.
+        redact: Removes credentials from notices.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -58,14 +64,17 @@ class AnswerReader:
         *,
         endpoint: str,
         content_type: str = "",
+        limits: StreamLimits = _LIMITS,
+        redact: Callable[[str], str] = unchanged,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
         # True once the body is known to be an event stream.
         self._streams = False
-        self._message = MessageDecoder(request, endpoint=endpoint)
-        self._sse = SSEDecoder(shows_faults=True)
+        self._message = MessageDecoder(request, endpoint=endpoint, redact=redact)
+        self._limits = limits
+        self._sse = limits.decoder()
         # An error inside the stream. `finish` raises it, after the earlier content was shown.
         self._failure: ProviderError | None = None
         self._on_told_end = on_told_end
@@ -161,8 +170,7 @@ class AnswerReader:
                     break
                 shown += self._take(event)
         except SSELimitError as error:
-            self._failure = ProviderProtocolError(str(error), endpoint=self._endpoint)
-            self._failure.__cause__ = error
+            self._failure = self._limits.exceeded(error, endpoint=self._endpoint)
         except ProviderError as error:
             self._failure = error
 

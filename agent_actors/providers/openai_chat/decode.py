@@ -12,7 +12,7 @@ parts of a response as if they were choices. The complete `message` of a choice 
 choice has no `delta`: some endpoints send a growing message alongside the deltas.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
@@ -32,7 +32,13 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
 from agent_actors.protocol.response.text import mend_object, mend_surrogates
 from agent_actors.protocol.sse import Fault
-from agent_actors.providers.damage import NOT_A_FIELD, NOT_JSON, DamagedLines, damage_of
+from agent_actors.providers.damage import (
+    NOT_A_FIELD,
+    NOT_JSON,
+    DamagedLines,
+    damage_of,
+    unchanged,
+)
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
 from agent_actors.providers.foreign_body import api_of_text
@@ -86,6 +92,7 @@ class ChunkDecoder:
 
     Args:
         endpoint: The name of the endpoint in error messages.
+        redact: Removes credentials from notices.
 
     Attributes:
         model: The model's name from the endpoint; empty until it arrives.
@@ -122,7 +129,7 @@ class ChunkDecoder:
         "summed_up",
     )
 
-    def __init__(self, *, endpoint: str) -> None:
+    def __init__(self, *, endpoint: str, redact: Callable[[str], str] = unchanged) -> None:
         self._endpoint = endpoint
         # The text of a refusal so far, and the results of a content filter.
         self._refusal: list[str] = []
@@ -138,7 +145,7 @@ class ChunkDecoder:
         self.plain: PlainField | None = None
         self.model: str = ""
         self.response_id: str = ""
-        self.damaged: DamagedLines = DamagedLines()
+        self.damaged: DamagedLines = DamagedLines(redact)
         # The number of lines without a choice whose API was looked for.
         self._looked_at = 0
         self.foreign: str = ""

@@ -36,16 +36,17 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
+from agent_actors.errors import ProviderError, ProviderInBandError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
 from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
-from agent_actors.protocol.sse import Fault, ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.protocol.sse import Fault, ServerSentEvent, SSELimitError
+from agent_actors.providers.damage import unchanged
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
 from agent_actors.providers.openai_chat.reasoning_details import FIELD
-from agent_actors.providers.response_body import AnswerBody, Words
+from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 from agent_actors.providers.response_sink import CUT_SHORT
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
@@ -64,6 +65,9 @@ _CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
 """Deltas that continue a response."""
 
 
+_LIMITS: Final = StreamLimits(provider="OpenAIChat")
+
+
 class AnswerReader:
     """Parses one response.
 
@@ -72,6 +76,8 @@ class AnswerReader:
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
         dialect: The peculiarities of the endpoint.
+        limits: The limits of an event stream.
+        redact: Removes credentials from notices.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -83,6 +89,8 @@ class AnswerReader:
         endpoint: str,
         content_type: str = "",
         dialect: ChatDialect = PLAIN,
+        limits: StreamLimits = _LIMITS,
+        redact: Callable[[str], str] = unchanged,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
@@ -92,8 +100,9 @@ class AnswerReader:
         self._assembler = Assembler.for_request(
             request, cumulative=dialect.cumulative, text_calls=_text_calls(request, dialect)
         )
-        self._chunks = ChunkDecoder(endpoint=endpoint)
-        self._sse = SSEDecoder(shows_faults=True)
+        self._chunks = ChunkDecoder(endpoint=endpoint, redact=redact)
+        self._limits = limits
+        self._sse = limits.decoder()
         self._fields = _ErrorFields()
         self._done = False
         self._failure: ProviderError | None = None
@@ -236,7 +245,7 @@ class AnswerReader:
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
-            raise ProviderProtocolError(str(error), endpoint=self._endpoint) from error
+            raise self._limits.exceeded(error, endpoint=self._endpoint) from error
         for event in events:
             if self._done:
                 break

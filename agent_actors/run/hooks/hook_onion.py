@@ -4,6 +4,7 @@ The first registered hook is the outermost. `run_hooks.py` and the driver define
 decision on the run.
 """
 
+import logging
 import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -44,6 +45,8 @@ from agent_actors.run.hooks.response_validation import validate_response
 from agent_actors.tools import Tool
 from agent_actors.tools.output import ToolOutput, to_output
 from agent_actors.tools.protocol import as_tool
+
+_LOG: Final = logging.getLogger(__name__)
 
 # Seconds that one call of a hook may take.
 HOOK_TIMEOUT: Final = 60.0
@@ -342,7 +345,7 @@ class HookOnion:
         except BaseException as error:
             raise self._raised(hook, error) from error
         assert scope.cancelled_caught
-        raise HookError(f"did not decide within {timeout:g} s", hook=hook.name, phase=hook.phase)
+        raise _too_late(hook, f"did not decide within {timeout:g} s")
 
     async def _wrapped(
         self,
@@ -370,9 +373,7 @@ class HookOnion:
         finally:
             call_next.end()
         if scope.cancelled_caught:
-            raise HookError(
-                f"did not finish within {timeout:g} s", hook=hook.name, phase=hook.phase
-            )
+            raise _too_late(hook, f"did not finish within {timeout:g} s")
         if not isinstance(found, kind):
             raise _wrong(hook, found, f"a {kind.__name__}")
         replaced = not call_next.gave(found)
@@ -407,12 +408,19 @@ class HookOnion:
         rest = self._take_interrupt(error)
         if rest is None:
             return HookError("was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
-        return find_exit_request(rest) or HookError(
-            f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase
-        )
+        exit_request = find_exit_request(rest)
+        if exit_request is not None:
+            return exit_request
+        _LOG.warning("hook %s raised in %s", hook.name, hook.phase, exc_info=rest)
+        return HookError(f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase)
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
         self._context.host.note(_draft(hook, action, started, reason))
+
+
+def _too_late(hook: BoundHook, reason: str) -> HookError:
+    _LOG.warning("hook %s %s in %s", hook.name, reason, hook.phase)
+    return HookError(reason, hook=hook.name, phase=hook.phase)
 
 
 def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBuilder:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 Job = Callable[[], object]
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)

@@ -296,14 +296,14 @@ async def test_refusals_that_are_none_are_told_of() -> None:
     found = checks_of(report)
     assert "not clearly rejected: expected an event stream" in found["wrong model"].detail
     # What an endpoint repeats of the key is not shown.
-    assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no (the key)"
+    assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no [redacted]"
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
         (html(), "got a page"),
-        (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key (the key)"),
+        (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key [redacted]"),
         (status(503), "HTTP 503"),
         (body(b'{"no": "completion"}'), "JSON that is not a chat completion"),
         (reply(in_band_error("out of memory")), "out of memory"),
