@@ -36,7 +36,7 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderInBandError
+from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
