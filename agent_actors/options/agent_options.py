@@ -138,7 +138,7 @@ class OptionFields(TypedDict, total=False):
     hook_timeout: float
     permissions: PermissionPolicy | str | None
     can_use_tool: CanUseTool | None
-    on_ask: OnAsk
+    on_ask: OnAsk | None
     on_suspended: OnSuspended
     question_timeout: float
     allow_message_rewrite: bool
@@ -206,8 +206,8 @@ class AgentOptions(Generic[OutputT_co]):
         idle_timeout: Timeout between two deltas; comments and pings do not count.
         total_timeout: Timeout of one response.
         tool_timeout: Timeout of a tool call, unless the tool has its own.
-        max_retries: Maximum number of retries of one model call after transient failures; 0 means
-            none.
+        max_retries: Maximum number of retries of one model call after transient failures; 0 or
+            less means none.
         fallbacks: Models to use when the previous one has failed permanently: names of models at
             this endpoint, or other `AgentOptions`, from which only endpoint, sampling settings and
             timeouts are used. A run that switched to a fallback keeps it.
@@ -216,7 +216,9 @@ class AgentOptions(Generic[OutputT_co]):
         hook_timeout: Timeout of one call of a hook, unless the hook has its own.
         permissions: A `PermissionPolicy`, or the name of a mode; None allows every call.
         can_use_tool: A function, sync or async, that decides about a call instead of a person.
-        on_ask: When a person has to decide: `wait` for the answer, or `suspend` the run.
+        on_ask: When a person has to decide: `wait` for the answer (of `runtime.answer` or an
+            `ApprovalQueue`), or `suspend` the run. None waits too, but the mode `prompt` then
+            requires a `can_use_tool`.
         on_suspended: For a prompt to a session that waits for answers: `raise` an error, or `deny`
             the open calls and continue.
         question_timeout: Timeout of a question; without an answer by then, the call is denied.
@@ -312,7 +314,9 @@ class AgentOptions(Generic[OutputT_co]):
     can_use_tool: CanUseTool | None = attrs.field(
         default=None, validator=kinds.FUNCTION, metadata=IN_CODE
     )
-    on_ask: OnAsk = attrs.field(default="wait", validator=kinds.choice("wait", "suspend"))
+    on_ask: OnAsk | None = attrs.field(
+        default=None, validator=kinds.choice_or_none("wait", "suspend")
+    )
     on_suspended: OnSuspended = attrs.field(
         default="raise", validator=kinds.choice("raise", "deny")
     )
@@ -371,9 +375,9 @@ class AgentOptions(Generic[OutputT_co]):
             ),
         )
         if self.permissions is not None:
-            can_ask = self.can_use_tool is not None or self.on_ask == "suspend"
-            self.permissions.check(can_ask, self.tools)
-        _set(self, "retry_policy", _retry_policy(self))
+            has_approver = self.can_use_tool is not None or self.on_ask is not None
+            self.permissions.check(has_approver, self.tools)
+        _set(self, "retry_policy", RetryPolicy(max_retries=self.max_retries))
         _set(self, "hook_chain", compile_hooks(self.hooks) if self.hooks else NO_HOOKS)
         _set(self, "fallback_options", tuple(_fallback(self, item) for item in self.fallbacks))
 
@@ -560,13 +564,6 @@ def _resolve(options: AgentOptions[object]) -> None:
     _set(options, "resolved", resolved)
     if not options.model.strip():
         _set(options, "model", default_model(os.environ) if resolved is None else resolved.model)
-
-
-def _retry_policy(options: AgentOptions[object]) -> RetryPolicy:
-    try:
-        return RetryPolicy(max_retries=options.max_retries)
-    except ConfigError as error:
-        raise ConfigError(f"AgentOptions: {error}") from error
 
 
 def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -> AgentOptions:

@@ -128,12 +128,14 @@ def in_range(low: float, high: float) -> Check:
     return check
 
 
-def one_of(*choices: str) -> Check:
-    """Check that a string is one of these."""
+def one_of(*choices: str, or_none: bool = False) -> Check:
+    """Check that a string is one of these; None passes with `or_none`."""
 
     def check(name: str, value: object) -> str:
+        if value in choices or (or_none and value is None):
+            return ""
         listed = " or ".join(map(repr, choices))
-        return "" if value in choices else f"{name} must be {listed}; got {value!r:.80}"
+        return f"{name} must be {listed}; got {value!r:.80}"
 
     return check
 
@@ -240,6 +242,11 @@ def whole_or_none(least: int, unlimited: str) -> FieldType[int | None]:
     """Return the type of a count that may be None; `unlimited` says what None means."""
     check = at_least(least, unlimited=unlimited)
     return FieldType((int, _NONE), "a whole number, or None", check=check)
+
+
+def choice_or_none(*choices: str) -> FieldType[str | None]:
+    """Return the type of a string that is one of these, or None."""
+    return FieldType((str, _NONE), "a string, or None", check=one_of(*choices, or_none=True))
 
 
 def choice(*choices: str) -> FieldType[str]:

@@ -230,8 +230,8 @@ class PermissionPolicy:
         """Raise an error if this policy cannot work for an agent.
 
         Args:
-            has_approver: True if someone can be asked: a `can_use_tool`, an approver, or a handler
-                of questions.
+            has_approver: True if the agent declares where answers come from: a `can_use_tool`,
+                or an explicit `on_ask`.
             tools: The agent's tools.
 
         Raises:
@@ -241,8 +241,9 @@ class PermissionPolicy:
         """
         if self.mode is PermissionMode.PROMPT and not has_approver:
             raise ConfigError(
-                "permissions: mode 'prompt' asks about every call, but there is no approver; "
-                "pass an approver or can_use_tool, or choose another mode"
+                "permissions: mode 'prompt' asks about every call, but there is no approver; pass "
+                "can_use_tool, or on_ask='wait' if your program answers with runtime.answer or an "
+                "ApprovalQueue, or on_ask='suspend', or choose another mode"
             )
         known = {tool.name: tool for tool in tools}
         for name in (*(rule.name for rule in (*self.deny, *self.ask)), *self.disallowed_tools):

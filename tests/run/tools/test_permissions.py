@@ -118,6 +118,7 @@ async def test_a_mode_says_what_becomes_of_calls(mode: str, text: str) -> None:
 def test_ask_mode_needs_an_approver() -> None:
     with pytest.raises(ConfigError, match="there is no approver"):
         attrs.evolve(agent(*USE), permissions="prompt")
+    assert attrs.evolve(agent(*USE), permissions="prompt", on_ask="suspend").permissions
     with pytest.raises(ConfigError, match="on_ask must be 'wait' or 'suspend'; got 'maybe'"):
         attrs.evolve(agent(*USE), on_ask=cast(Literal["wait"], "maybe"))
 
