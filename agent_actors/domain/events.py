@@ -121,7 +121,7 @@ class SystemInit(Event):
         cwd: The working directory.
         sdk_version: The version of this package.
         model: The model's name.
-        tools: Names of the tools.
+        tools: Names of the tools that the model is offered, including those that hooks registered.
     """
 
     type: ClassVar[str] = "system.init"

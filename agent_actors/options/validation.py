@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from agent_actors.profiles.resolve import ResolvedProvider
 
 _MAX_LISTED_NAMES: Final = 16  # in an error; a longer list hides the name that was meant
-# The names that other packages use for these fields. Their spelling is not similar enough, or several
+# Names that other packages use for these fields. Their spelling is not similar enough, or several
 # fields share their meaning.
 _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

@@ -37,7 +37,7 @@ def acquire_session_nowait(context: RunContext) -> None:
     )
 
 
-async def open_session(context: RunContext) -> None:
+async def open_session(context: RunContext, tools: ToolRunner) -> None:
     """Acquire the session of a run, unless the run already holds it, and load the session.
 
     Raises:
@@ -53,7 +53,7 @@ async def open_session(context: RunContext) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
     context.session = context.journal.session = context.inbox.session = session
-    session.note(_metadata(context))
+    session.note(_metadata(context, tools))
     context.began_after = session.state.last_seq
     context.stop.opened()
 
@@ -77,13 +77,6 @@ async def begin_run(
     """
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
-    init: EventBuilder = partial(
-        SystemInit,
-        cwd=str(context.options.cwd),
-        sdk_version=__version__,
-        model=context.options.model,
-        tools=tuple(context.options.tools_by_name),
-    )
     closed: list[EventBuilder] = []
     if spec.answers is None:
         closed = context.usage.records(close_suspended(state, context.options, spec.session_id))
@@ -103,9 +96,9 @@ async def begin_run(
         )
     except BaseException:
         if spec.answers is None:  # otherwise the session stays suspended, unchanged
-            journal.add(init)
+            journal.add(_init(context, tools))
         raise
-    journal.add(*before, init, *closed, *report_of(state), *tools.notices())
+    journal.add(*before, _init(context, tools), *closed, *report_of(state), *tools.notices())
     if spec.replace_history is not None:
         spec.replace_history.queued = True
     return event
@@ -136,8 +129,20 @@ def _show_position(context: RunContext, position: int, holder: str) -> None:
     context.journal.publish_lossy(context.events.build(queued))
 
 
-def _metadata(context: RunContext) -> dict[str, JsonValue]:
-    options, parent, whitelist = context.options, context.node.parent, context.spec.tool_whitelist
+def _init(context: RunContext, tools: ToolRunner) -> EventBuilder:
+    if context.hooks is not None:  # hooks may have registered tools since the session was opened
+        context.opened_session.note(_metadata(context, tools))
+    return partial(
+        SystemInit,
+        cwd=str(context.options.cwd),
+        sdk_version=__version__,
+        model=context.options.model,
+        tools=tuple(tools.offered),
+    )
+
+
+def _metadata(context: RunContext, tools: ToolRunner) -> dict[str, JsonValue]:
+    options, parent = context.options, context.node.parent
     resolved = options.resolved
     return run_metadata(
         cwd=str(options.cwd),
@@ -145,9 +150,7 @@ def _metadata(context: RunContext) -> dict[str, JsonValue]:
             type(options.provider).__name__ if resolved is None else resolved.profile.name
         ),
         model=options.model,
-        allowed_tools=[
-            name for name in options.tools_by_name if whitelist is None or name in whitelist
-        ],
+        allowed_tools=list(tools.offered),
         agent_name=options.agent_name,
         parent=None if parent is None else (parent.session_id, context.parent_tool_use_id),
     )

@@ -226,3 +226,26 @@ async def test_hook_may_load_another_skill() -> None:
     )
     result = await run(attrs.evolve(options, tools=[skill_load]))
     assert (loaded, results(result)) == (["pdf-v2"], ["How to work with pdf-v2."])
+
+
+async def test_repeated_call_drops_the_exception() -> None:
+    @tool
+    async def flaky(text: str) -> str:
+        """Fail the first time."""
+        seen.append(text)
+        if len(seen) == 1:
+            raise OSError("try again")
+        return "fine"
+
+    async def twice(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        first = await call_next(call)
+        return await call_next(call) if first.is_error and repeats else first
+
+    for repeats in (True, False):
+        seen: list[str] = []
+        options = agent(call("flaky", {"text": "a"}), "Done.", hooks={"wrap_tool_call": twice})
+        result = await run(attrs.evolve(options, tools=[flaky]))
+        (used,) = result.tool_calls
+        assert (type(used.exception), used.is_error) == (
+            (type(None), False) if repeats else (OSError, True)
+        )
