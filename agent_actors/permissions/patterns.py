@@ -67,10 +67,12 @@ class Pattern:
     Attributes:
         text: The pattern as written.
         kind: The kind that its prefix names; None without a prefix.
+        body: The pattern without the prefix.
     """
 
     text: str
     kind: Kind | None
+    body: str
     _any: bool
     _narrow: Glob
     _wide: Glob
@@ -97,6 +99,7 @@ class Pattern:
         return cls(
             text,
             kind,
+            body,
             body in ("*", "**"),
             glob(body),
             wide_glob(body),

@@ -12,8 +12,10 @@ same arguments always produce the same verdict.
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
@@ -40,6 +42,8 @@ from agent_actors.permissions.modes import (
 )
 from agent_actors.permissions.rules import Rule, parse_rules, rule_for
 from agent_actors.tools import Tool
+
+_log: Final = logging.getLogger(__name__)
 
 # Characters of the arguments that a question shows: one screen, which a person still reads.
 _SHOWN: Final = 1500
@@ -84,6 +88,12 @@ class PermissionPolicy:
     allowed_tools: tuple[str, ...] | None = attrs.field(default=None, converter=_maybe_names)
     disallowed_tools: tuple[str, ...] = attrs.field(default=(), converter=_names)
     above: "PermissionPolicy | None" = None
+
+    def __attrs_post_init__(self) -> None:
+        for rule in self.allow:
+            risk = rule.execution_risk
+            if risk:
+                _warn_of_risk(rule.text, risk)
 
     # Offered tools.
 
@@ -331,6 +341,16 @@ class PermissionPolicy:
 
     def _mode_denies(self) -> Deny:
         return Deny(f"mode {self.mode.value!r} does not let it run")
+
+
+@lru_cache(maxsize=1024)  # one warning per rule; runs make policies from policies
+def _warn_of_risk(rule: str, risk: str) -> None:
+    _log.warning(
+        "the allow rule %r admits more than its program: %s; allow single commands, or use "
+        "read_only_commands()",
+        rule,
+        risk,
+    )
 
 
 def _ask(call: ToolUseBlock, tool: Tool, cwd: PurePath, reason: str) -> Ask:

@@ -147,3 +147,122 @@ EXECUTING_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Programs that run other programs or write any file, and the options that do it."""
+
+# These programs execute other programs only with options before their first operand.
+_INTERPRETERS: Final = frozenset(("node", "perl", "php", "python", "python3", "ruby"))
+_GIT_COMMANDS: Final = frozenset(
+    (
+        "am",
+        "archive",
+        "bisect",
+        "clone",
+        "config",
+        "daemon",
+        "diff",
+        "difftool",
+        "fast-import",
+        "fetch",
+        "filter-branch",
+        "format-patch",
+        "grep",
+        "gui",
+        "help",
+        "instaweb",
+        "log",
+        "ls-remote",
+        "maintenance",
+        "mergetool",
+        "p4",
+        "pull",
+        "push",
+        "rebase",
+        "remote",
+        "send-email",
+        "show",
+        "submodule",
+        "svn",
+        "worktree",
+    )
+)
+
+SAFE_COMMANDS: Final[tuple[str, ...]] = (
+    "basename *",
+    "cat *",
+    "cmp *",
+    "cut *",
+    "df *",
+    "diff *",
+    "dirname *",
+    "du *",
+    "echo *",
+    "git branch",
+    "git blame *",
+    "git diff",
+    "git diff --cached",
+    "git diff --stat",
+    "git log",
+    "git log --oneline",
+    "git ls-files *",
+    "git remote -v",
+    "git rev-parse *",
+    "git show",
+    "git status *",
+    "grep *",
+    "head *",
+    "ls *",
+    "nl *",
+    "pwd",
+    "readlink *",
+    "realpath *",
+    "sha256sum *",
+    "stat *",
+    "tail *",
+    "tr *",
+    "uname *",
+    "wc *",
+    "whoami",
+)
+"""Patterns for commands that read, run no program that their arguments name, and write no file.
+
+Git runs what the configuration of a repository names, for example `core.fsmonitor`: allow these
+commands only where the agent cannot write `.git`.
+"""
+
+
+def read_only_commands(tool: str = "Bash") -> tuple[str, ...]:
+    """Return allow rules for `SAFE_COMMANDS`.
+
+    The commands may read any file that the process may read.
+
+    Args:
+        tool: The name of the tool, which has an argument for the command.
+    """
+    return tuple(f"{tool}(command:{pattern})" for pattern in SAFE_COMMANDS)
+
+
+def find_execution_risk(pattern: str) -> str:
+    """Return how an allowed command could run any other program; empty if no way is known.
+
+    Args:
+        pattern: A pattern for commands, such as `git *`.
+    """
+    program, _, rest = " ".join(pattern.replace(":*", " *").split()).partition(" ")
+    program = program.rpartition("/")[2]
+    first = rest.partition(" ")[0]
+    if "*" not in rest and "?" not in rest:
+        return ""
+    is_open = not {"*", "?", "["}.isdisjoint(first)  # the wildcard includes the first argument
+    if program in WRAPPERS:
+        return "it runs any program"
+    if program == "git":
+        risky = is_open or first in _GIT_COMMANDS
+    elif program in _INTERPRETERS:
+        risky = is_open
+    elif program in RUN_COMMANDS and not is_open:
+        risky = first in RUN_COMMANDS[program]
+    else:
+        risky = program in EXECUTING_OPTIONS or program in RUN_COMMANDS
+    if not risky:
+        return ""
+    options = EXECUTING_OPTIONS.get(program) or " and ".join(sorted(RUN_COMMANDS[program]))
+    return f"its arguments can run other programs or write files: {options}"
