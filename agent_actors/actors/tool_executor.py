@@ -32,7 +32,7 @@ import trio
 from agent_actors.actors.run_tree import CallSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder
-from agent_actors.domain.json import JsonValue, copy_json
+from agent_actors.domain.json import JsonValue, copy_json, copy_object
 from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
@@ -43,6 +43,7 @@ from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.kernel.request import Request
 from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
 from agent_actors.tools import Tool, ToolOutput
+from agent_actors.tools.tool import ToolValidator
 
 _log: Final = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ class RunTools:
         on_progress: Receives a call's id, its tool's name and the reported progress, in any thread.
         on_record: Receives an event that a call records, and the call's id, in any thread.
         timeout: Seconds for a call whose tool has no timeout of its own.
+        validator: Validates the arguments of every call, after the tool; None for none.
         guard: The hooks and permission checks around the calls; None for none.
         turns: The lock that orders shared and exclusive calls.
         starting: Calls that begin in the next tick, in the order of their submission.
@@ -123,6 +125,7 @@ class RunTools:
     on_progress: Callable[[str, str, JsonValue], None]
     on_record: Callable[[EventBuilder, str], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
+    validator: ToolValidator | None = None
     guard: ToolGuard | None = None
     turns: SharedExclusiveLock = attrs.field(factory=SharedExclusiveLock)
     # Usually empty. A deque and a set would take 800 bytes of every run.
@@ -383,7 +386,14 @@ class ToolExecutor:
             if error.__cause__ is not None:  # the tool's own validator raised
                 _note_exception(request, error.__cause__)
             return str(error)
-        return ""
+        validator = request.run.validator
+        if validator is None:
+            return ""
+        try:
+            return call_unprotected(validator, call.name, copy_object(call.input)) or ""
+        except Exception as error:  # noqa: BLE001 - errors of users' code fail only this call
+            _note_exception(request, error)
+            return f"the validator of all tools raised {type(error).__name__}: {error}"
 
     def _start_clock(self, request: _Call, tool: Tool) -> None:
         request.started_at, request.started = self._wall_clock(), trio.current_time()

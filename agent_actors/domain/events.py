@@ -25,6 +25,11 @@ _NO_CALLS: Final[Mapping[str, JsonObject]] = {}
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
 
+if TYPE_CHECKING:
+    _GivenStatus: TypeAlias = TodoStatus
+else:  # the codec reads this annotation
+    _GivenStatus = Literal["pending", "in_progress", "completed", "done"]
+
 
 @attrs.frozen
 class Todo:
@@ -33,12 +38,16 @@ class Todo:
     Attributes:
         id: Unique id within the list.
         title: Description of the task.
-        status: `pending`, `in_progress` or `completed`.
+        status: `pending`, `in_progress` or `completed`; `done` is accepted as `completed`.
     """
 
     id: str
     title: str
-    status: TodoStatus = "pending"
+    status: _GivenStatus = "pending"
+
+    def __attrs_post_init__(self) -> None:
+        if cast(str, self.status) == "done":
+            object.__setattr__(self, "status", "completed")
 
 
 @attrs.frozen
@@ -406,6 +415,61 @@ class ErrorEvent(Event):
     type: ClassVar[str] = "error"
     error: str
     message: str
+
+
+@attrs.frozen
+class SessionStarted(Event):
+    """A session was opened in this runtime. Only subscribers receive this event.
+
+    Attributes:
+        source: `new`, or `resumed` if the session has records.
+    """
+
+    type: ClassVar[str] = "session.started"
+    recorded: ClassVar[bool] = False
+    source: str
+
+
+@attrs.frozen
+class RunStopped(Event):
+    """A run ended, after its hooks and before its last record. Only subscribers receive this event.
+
+    Attributes:
+        stop_reason: The stop reason; `error` if the run failed.
+        text: The text of the model's last response.
+    """
+
+    type: ClassVar[str] = "run.stopped"
+    recorded: ClassVar[bool] = False
+    stop_reason: str
+    text: str = ""
+
+
+@attrs.frozen
+class SubagentStopped(Event):
+    """A run that a tool started ended. Only subscribers receive this event.
+
+    The header is that of the run whose tool started the nested run.
+
+    Attributes:
+        subagent_name: The name of the nested run's agent; empty if the agent has no name.
+        subagent_session_id: The session of the nested run.
+        stop_reason: The stop reason of the nested run; `error` if it failed.
+        text: The text of its last response.
+        tool_use_id: The call that started the nested run; empty if unknown.
+    """
+
+    type: ClassVar[str] = "subagent.stopped"
+    recorded: ClassVar[bool] = False
+    subagent_name: str
+    subagent_session_id: str
+    stop_reason: str
+    text: str = ""
+    tool_use_id: str = ""
+
+
+OBSERVER_EVENTS: Final = (SessionStarted, RunStopped, SubagentStopped)
+"""The events that subscribers receive in addition to those of a run's stream."""
 
 
 @attrs.frozen

@@ -60,6 +60,7 @@ from agent_actors.profiles.resolve import (
 from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
+from agent_actors.tools.tool import ToolValidator
 
 if TYPE_CHECKING:
     import httpx
@@ -122,6 +123,7 @@ class OptionFields(TypedDict, total=False):
     http_client: "httpx.AsyncClient | None"
     cwd: str | os.PathLike[str] | None
     agent_name: str | None
+    resume: str | None
     max_iterations: int
     auto_execute_tools: bool
     max_tool_iterations: int
@@ -132,6 +134,7 @@ class OptionFields(TypedDict, total=False):
     idle_timeout: float
     total_timeout: float
     tool_timeout: float
+    tool_validator: ToolValidator | None
     max_retries: int
     fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
     hooks: Hooks
@@ -193,6 +196,8 @@ class AgentOptions(Generic[OutputT_co]):
         http_client: A custom `httpx.AsyncClient`; it is used unchanged and not closed.
         cwd: The working directory that tools receive; by default, that of the process.
         agent_name: The agent's name on every event.
+        resume: The id of an existing session that runs, queries and clients without a session id
+            continue; None: each begins a new session.
         max_iterations: Maximum number of model calls of a run.
         auto_execute_tools: For `Client` and `query`: True to execute tools automatically. Otherwise
             the caller receives each call, executes it and adds the result.
@@ -206,6 +211,8 @@ class AgentOptions(Generic[OutputT_co]):
         idle_timeout: Timeout between two deltas; comments and pings do not count.
         total_timeout: Timeout of one response.
         tool_timeout: Timeout of a tool call, unless the tool has its own.
+        tool_validator: A function of the tool's name and the arguments of a call, called for every
+            tool after the tool's own validation; returns an error message for the model, or None.
         max_retries: Maximum number of retries of one model call after transient failures; 0 or
             less means none.
         fallbacks: Models to use when the previous one has failed permanently: names of models at
@@ -288,6 +295,7 @@ class AgentOptions(Generic[OutputT_co]):
     )
     cwd: Path = attrs.field(default=None, converter=as_path, validator=kinds.PATH)
     agent_name: str | None = attrs.field(default=None, validator=kinds.TEXT_OR_NONE)
+    resume: str | None = attrs.field(default=None, validator=kinds.SESSION_ID)
     max_iterations: int = attrs.field(default=25, validator=kinds.whole(1))
     auto_execute_tools: bool = attrs.field(default=False, validator=kinds.SWITCH)
     max_tool_iterations: int = attrs.field(default=5, validator=kinds.whole(0))
@@ -302,6 +310,9 @@ class AgentOptions(Generic[OutputT_co]):
     idle_timeout: float = attrs.field(default=Timeouts().idle, validator=kinds.SECONDS)
     total_timeout: float = attrs.field(default=Timeouts().total, validator=kinds.SECONDS)
     tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
+    tool_validator: ToolValidator | None = attrs.field(
+        default=None, validator=kinds.CALLABLE, metadata=IN_CODE
+    )
     max_retries: int = attrs.field(default=RetryPolicy().max_retries, validator=kinds.WHOLE)
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
         default=(), converter=_as_fallbacks

@@ -13,6 +13,7 @@ import attrs
 
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import Prices, UsageLimits
+from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import ConfigError
 from agent_actors.options.validation import HEADER_RULE, fits_header
 from agent_actors.permissions import CanUseTool, PermissionPolicy
@@ -164,6 +165,11 @@ def _check_stop(_name: str, value: object) -> str:
     return ""
 
 
+def _check_session_id(name: str, value: object) -> str:
+    error = None if value is None else find_session_id_error(cast(str, value))
+    return "" if error is None else f"{name}: {error}"
+
+
 def _check_callable(name: str, value: object) -> str:
     if value is None or callable(value):
         return ""
@@ -182,6 +188,9 @@ _FROM_ENVIRONMENT: Final = "; omit it to take it from the environment"
 TEXT: Final = FieldType[str]((str,), "a string")
 TEXT_OR_ENVIRONMENT: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT)
 TEXT_OR_NONE: Final = FieldType[str | None]((str, _NONE), "a string, or None")
+SESSION_ID: Final = FieldType[str | None](
+    (str, _NONE), "the id of a session, or None", check=_check_session_id
+)
 KEY: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT, secret=True)
 HEADERS: Final = FieldType[Mapping[str, str]](
     (dict, Mapping), "a mapping", check=_check_headers, secret=True
@@ -213,6 +222,7 @@ POLICY: Final = FieldType[PermissionPolicy | None](
 FUNCTION: Final = FieldType[CanUseTool | None](
     (object, bool), "a function, or None", check=_check_callable
 )
+CALLABLE: Final = FieldType[object]((object, bool), "a function, or None", check=_check_callable)
 HTTP_CLIENT: "Final[FieldType[httpx.AsyncClient | None]]" = FieldType(
     (object, bool), "an httpx.AsyncClient", check=_check_client
 )

@@ -6,9 +6,10 @@ import trio
 
 from agent_actors.actors.session_gate import Lease
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventBuilder, RunQueued, SystemInit
+from agent_actors.domain.events import EventBuilder, RunQueued, SessionStarted, SystemInit
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import ToolCallResult
+from agent_actors.errors import SessionError
 from agent_actors.protocol.turn import Resumed, UserInput
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
@@ -44,6 +45,7 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
         SessionBusy: Another run holds the session, and the policy is to reject the run.
         HookError: The run steers, and a hook of the run that holds the session failed.
         SessionStoreError: The session cannot be read.
+        SessionError: The agent resumes a session that does not exist.
 
     Cancellation: safe; if another run took the input, `context.stop.steered` has the outcome.
     """
@@ -52,9 +54,15 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
         # Another run may have taken the input in the tick in which the lease was granted.
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
+    if context.spec.must_exist and not session.state.last_seq:
+        session.close()
+        raise SessionError("there is nothing to resume", session_id=session.session_id)
     context.session = context.journal.session = context.inbox.session = session
     session.note(_metadata(context, tools))
     context.began_after = session.state.last_seq
+    if session.announce():
+        source = "resumed" if session.state.last_seq else "new"
+        context.journal.notify_observers(partial(SessionStarted, source=source))
     context.stop.opened()
 
 

@@ -25,6 +25,8 @@ from agent_actors.tools.output import ToolOutput, to_output
 
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]
+# Takes the name of the tool and the arguments.
+ToolValidator: TypeAlias = Callable[[str, JsonObject], str | None]
 
 # The strictest of the common rules of endpoints.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
