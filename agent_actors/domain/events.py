@@ -268,7 +268,18 @@ class ToolResult(Event):
 
 @attrs.frozen
 class UserQuestion(Event):
-    """The run asks a person a question and waits for the answer."""
+    """The run asks a question and waits for the answer.
+
+    Attributes:
+        question_id: The id to pass along with the answer.
+        prompt: The question.
+        choices: The accepted answers; if empty, any text is accepted.
+        tool_name: Name of the call's tool.
+        tool_input: The call's arguments.
+        tool_use_id: Id of the call that waits for the answer.
+        by_function: True if `can_use_tool` is asked; `runtime.answer` then takes no answer. If the
+            function passes the question on, another event with another id asks a person.
+    """
 
     type: ClassVar[str] = "user.question"
     question_id: str
@@ -277,6 +288,7 @@ class UserQuestion(Event):
     tool_name: str | None = None
     tool_input: JsonObject | None = None
     tool_use_id: str = ""
+    by_function: bool = False
 
 
 @attrs.frozen

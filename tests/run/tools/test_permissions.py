@@ -257,6 +257,29 @@ async def test_a_function_may_decide(can_use_tool: CanUseTool, text: str) -> Non
     assert text in results(await run(options))[0]
 
 
+@pytest.mark.feature("OAGS-088")
+async def test_question_to_function_is_an_event() -> None:
+    options = attrs.evolve(with_policy(), can_use_tool=hands_on)
+    seen: list[UserQuestion] = []
+    async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
+        async for event in events:
+            if isinstance(event, UserQuestion):
+                seen.append(event)
+                if event.by_function:
+                    with pytest.raises(QuestionClosed):
+                        runtime.answer(event.question_id, "yes")
+                else:
+                    runtime.answer(event.question_id, "yes")
+    first, second = seen
+    assert (first.by_function, second.by_function) == (True, False)
+    assert (first.prompt, first.choices, first.tool_input) == (
+        second.prompt,
+        second.choices,
+        {"text": "a"},
+    )
+    assert first.question_id != second.question_id
+
+
 async def test_async_approver_may_rewrite_the_call() -> None:
     async def decide(request: PermissionRequest) -> PermissionDecision:
         assert (request.call.name, request.session_id) == ("echo", "s")
