@@ -370,7 +370,15 @@ class QuestionClosed(AgentError):
 
 
 class PromptBlocked(AgentError):
-    """A hook blocked the prompt; the error message is the hook's reason."""
+    """A hook blocked the prompt; the error message is the reason.
+
+    Attributes:
+        reason: The hook's reason; a generated text if the hook gave none.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class ClientError(AgentError):

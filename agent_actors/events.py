@@ -16,11 +16,14 @@ from agent_actors.domain.events import Notification as Notification
 from agent_actors.domain.events import ResultEvent as ResultEvent
 from agent_actors.domain.events import RunEvent as RunEvent
 from agent_actors.domain.events import RunQueued as RunQueued
+from agent_actors.domain.events import RunStopped as RunStopped
 from agent_actors.domain.events import RunSuspended as RunSuspended
 from agent_actors.domain.events import SessionCompacted as SessionCompacted
 from agent_actors.domain.events import SessionRewind as SessionRewind
+from agent_actors.domain.events import SessionStarted as SessionStarted
 from agent_actors.domain.events import SkillActivated as SkillActivated
 from agent_actors.domain.events import StreamNotice as StreamNotice
+from agent_actors.domain.events import SubagentStopped as SubagentStopped
 from agent_actors.domain.events import SystemInit as SystemInit
 from agent_actors.domain.events import Todo as Todo
 from agent_actors.domain.events import TodosChanged as TodosChanged

@@ -122,6 +122,11 @@ class OpenSession:
         """
         return await self._log.append(self._loaded, self._fence, scope, drafts)
 
+    def announce(self) -> bool:
+        """Return True once per opening of the session in this runtime: to the first caller."""
+        first, self._loaded.announced = not self._loaded.announced, True
+        return first
+
     def note(self, metadata: dict[str, JsonValue]) -> None:
         """Record these metadata keys with the next commit, if they have changed."""
         self._loaded.note(metadata)

@@ -25,6 +25,11 @@ _NO_CALLS: Final[Mapping[str, JsonObject]] = {}
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
 
+if TYPE_CHECKING:
+    _GivenStatus: TypeAlias = TodoStatus
+else:  # the codec reads this annotation
+    _GivenStatus = Literal["pending", "in_progress", "completed", "done"]
+
 
 @attrs.frozen
 class Todo:
@@ -33,12 +38,16 @@ class Todo:
     Attributes:
         id: Unique id within the list.
         title: Description of the task.
-        status: `pending`, `in_progress` or `completed`.
+        status: `pending`, `in_progress` or `completed`; `done` is accepted as `completed`.
     """
 
     id: str
     title: str
-    status: TodoStatus = "pending"
+    status: _GivenStatus = "pending"
+
+    def __attrs_post_init__(self) -> None:
+        if cast(str, self.status) == "done":
+            object.__setattr__(self, "status", "completed")
 
 
 @attrs.frozen
@@ -121,7 +130,7 @@ class SystemInit(Event):
         cwd: The working directory.
         sdk_version: The version of this package.
         model: The model's name.
-        tools: Names of the tools.
+        tools: Names of the tools that the model is offered, including those that hooks registered.
     """
 
     type: ClassVar[str] = "system.init"
@@ -259,7 +268,18 @@ class ToolResult(Event):
 
 @attrs.frozen
 class UserQuestion(Event):
-    """The run asks a person a question and waits for the answer."""
+    """The run asks a question and waits for the answer.
+
+    Attributes:
+        question_id: The id to pass along with the answer.
+        prompt: The question.
+        choices: The accepted answers; if empty, any text is accepted.
+        tool_name: Name of the call's tool.
+        tool_input: The call's arguments.
+        tool_use_id: Id of the call that waits for the answer.
+        by_function: True if `can_use_tool` is asked; `runtime.answer` then takes no answer. If the
+            function passes the question on, another event with another id asks a person.
+    """
 
     type: ClassVar[str] = "user.question"
     question_id: str
@@ -268,6 +288,7 @@ class UserQuestion(Event):
     tool_name: str | None = None
     tool_input: JsonObject | None = None
     tool_use_id: str = ""
+    by_function: bool = False
 
 
 @attrs.frozen
@@ -407,6 +428,61 @@ class ErrorEvent(Event):
     type: ClassVar[str] = "error"
     error: str
     message: str
+
+
+@attrs.frozen
+class SessionStarted(Event):
+    """A session was opened in this runtime. Only subscribers receive this event.
+
+    Attributes:
+        source: `new`, or `resumed` if the session has records.
+    """
+
+    type: ClassVar[str] = "session.started"
+    recorded: ClassVar[bool] = False
+    source: str
+
+
+@attrs.frozen
+class RunStopped(Event):
+    """A run ended, after its hooks and before its last record. Only subscribers receive this event.
+
+    Attributes:
+        stop_reason: The stop reason; `error` if the run failed.
+        text: The text of the model's last response.
+    """
+
+    type: ClassVar[str] = "run.stopped"
+    recorded: ClassVar[bool] = False
+    stop_reason: str
+    text: str = ""
+
+
+@attrs.frozen
+class SubagentStopped(Event):
+    """A run that a tool started ended. Only subscribers receive this event.
+
+    The header is that of the run whose tool started the nested run.
+
+    Attributes:
+        subagent_name: The name of the nested run's agent; empty if the agent has no name.
+        subagent_session_id: The session of the nested run.
+        stop_reason: The stop reason of the nested run; `error` if it failed.
+        text: The text of its last response.
+        tool_use_id: The call that started the nested run; empty if unknown.
+    """
+
+    type: ClassVar[str] = "subagent.stopped"
+    recorded: ClassVar[bool] = False
+    subagent_name: str
+    subagent_session_id: str
+    stop_reason: str
+    text: str = ""
+    tool_use_id: str = ""
+
+
+OBSERVER_EVENTS: Final = (SessionStarted, RunStopped, SubagentStopped)
+"""The events that subscribers receive in addition to those of a run's stream."""
 
 
 @attrs.frozen

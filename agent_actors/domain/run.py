@@ -124,6 +124,9 @@ class ToolCallResult:
         started_at: Wall-clock time in seconds since the epoch; 0 if the call never started.
         completed_at: Wall-clock time of the end of the call.
         duration: Duration in seconds, measured by a monotonic clock.
+        exception: The exception that the tool raised, with its traceback; None if it raised none,
+            or if the result comes from a log. Only this object has it: events and logs contain the
+            message. The traceback keeps the local variables of the tool in memory.
     """
 
     id: str
@@ -135,6 +138,7 @@ class ToolCallResult:
     started_at: float = 0.0
     completed_at: float = 0.0
     duration: float = 0.0
+    exception: BaseException | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen

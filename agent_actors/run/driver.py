@@ -115,7 +115,7 @@ class Driver:
         scope.deadline = context.started + timeout
         with scope:
             try:
-                await open_session(context)
+                await open_session(context, self._tools)
                 self._budget.session = context.opened_session.state
                 end = RunEnd(stop_reason=await self._run_turns())
             except RunBlocked as blocked:

@@ -6,9 +6,10 @@ import trio
 
 from agent_actors.actors.session_gate import Lease
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventBuilder, RunQueued, SystemInit
+from agent_actors.domain.events import EventBuilder, RunQueued, SessionStarted, SystemInit
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import ToolCallResult
+from agent_actors.errors import SessionError
 from agent_actors.protocol.turn import Resumed, UserInput
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
@@ -37,13 +38,14 @@ def acquire_session_nowait(context: RunContext) -> None:
     )
 
 
-async def open_session(context: RunContext) -> None:
+async def open_session(context: RunContext, tools: ToolRunner) -> None:
     """Acquire the session of a run, unless the run already holds it, and load the session.
 
     Raises:
         SessionBusy: Another run holds the session, and the policy is to reject the run.
         HookError: The run steers, and a hook of the run that holds the session failed.
         SessionStoreError: The session cannot be read.
+        SessionError: The agent resumes a session that does not exist.
 
     Cancellation: safe; if another run took the input, `context.stop.steered` has the outcome.
     """
@@ -52,9 +54,15 @@ async def open_session(context: RunContext) -> None:
         # Another run may have taken the input in the tick in which the lease was granted.
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
+    if context.spec.must_exist and not session.state.last_seq:
+        session.close()
+        raise SessionError("there is nothing to resume", session_id=session.session_id)
     context.session = context.journal.session = context.inbox.session = session
-    session.note(_metadata(context))
+    session.note(_metadata(context, tools))
     context.began_after = session.state.last_seq
+    if session.announce():
+        source = "resumed" if session.state.last_seq else "new"
+        context.journal.notify_observers(partial(SessionStarted, source=source))
     context.stop.opened()
 
 
@@ -77,13 +85,6 @@ async def begin_run(
     """
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
-    init: EventBuilder = partial(
-        SystemInit,
-        cwd=str(context.options.cwd),
-        sdk_version=__version__,
-        model=context.options.model,
-        tools=tuple(context.options.tools_by_name),
-    )
     closed: list[EventBuilder] = []
     if spec.answers is None:
         closed = context.usage.records(close_suspended(state, context.options, spec.session_id))
@@ -103,9 +104,9 @@ async def begin_run(
         )
     except BaseException:
         if spec.answers is None:  # otherwise the session stays suspended, unchanged
-            journal.add(init)
+            journal.add(_init(context, tools))
         raise
-    journal.add(*before, init, *closed, *report_of(state), *tools.notices())
+    journal.add(*before, _init(context, tools), *closed, *report_of(state), *tools.notices())
     if spec.replace_history is not None:
         spec.replace_history.queued = True
     return event
@@ -136,8 +137,20 @@ def _show_position(context: RunContext, position: int, holder: str) -> None:
     context.journal.publish_lossy(context.events.build(queued))
 
 
-def _metadata(context: RunContext) -> dict[str, JsonValue]:
-    options, parent, whitelist = context.options, context.node.parent, context.spec.tool_whitelist
+def _init(context: RunContext, tools: ToolRunner) -> EventBuilder:
+    if context.hooks is not None:  # hooks may have registered tools since the session was opened
+        context.opened_session.note(_metadata(context, tools))
+    return partial(
+        SystemInit,
+        cwd=str(context.options.cwd),
+        sdk_version=__version__,
+        model=context.options.model,
+        tools=tuple(tools.offered),
+    )
+
+
+def _metadata(context: RunContext, tools: ToolRunner) -> dict[str, JsonValue]:
+    options, parent = context.options, context.node.parent
     resolved = options.resolved
     return run_metadata(
         cwd=str(options.cwd),
@@ -145,9 +158,7 @@ def _metadata(context: RunContext) -> dict[str, JsonValue]:
             type(options.provider).__name__ if resolved is None else resolved.profile.name
         ),
         model=options.model,
-        allowed_tools=[
-            name for name in options.tools_by_name if whitelist is None or name in whitelist
-        ],
+        allowed_tools=list(tools.offered),
         agent_name=options.agent_name,
         parent=None if parent is None else (parent.session_id, context.parent_tool_use_id),
     )

@@ -125,8 +125,8 @@ class Runtime:
         Args:
             prompt: The user's input: text, or a sequence of texts, images and files; not blank.
             options: The agent.
-            session_id: The session to continue or to create; None: a new session, whose id is in
-                the result.
+            session_id: The session to continue or to create; None: `options.resume`, or a new
+                session, whose id is in the result.
             request_id: An id that appears in every event and in the result; None: a new id.
             on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
             model: The model to use instead of `options.model`; None: that of the options.
@@ -174,7 +174,8 @@ class Runtime:
         Args:
             prompt: The user's input: text, or a sequence of texts, images and files; not blank.
             options: The agent.
-            session_id: The session to continue or to create; None: a new session.
+            session_id: The session to continue or to create; None: `options.resume`, or a new
+                session.
             request_id: An id that appears in every event; None: a new id.
             on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
             model: The model to use instead of `options.model`; None: that of the options.
@@ -522,6 +523,7 @@ class Runtime:
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
+        session_id = session_id or options.resume
         if session_id and (fault := find_session_id_error(session_id)) is not None:
             raise ConfigError(fault)
         if isinstance(tool_whitelist, str):

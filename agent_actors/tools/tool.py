@@ -25,6 +25,8 @@ from agent_actors.tools.output import ToolOutput, to_output
 
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]
+# Takes the name of the tool and the arguments.
+ToolValidator: TypeAlias = Callable[[str, JsonObject], str | None]
 
 # The strictest of the common rules of endpoints.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -176,12 +178,18 @@ class Tool:
 
         Raises:
             ToolArgumentsError: The arguments are invalid; names the field, the expected and the
-                actual value.
+                actual value. If the validator itself raised, its exception is the cause.
         """
         if self._check_schema is not None:
             self._check_schema(arguments)
         if self.validator is not None:
-            fault = _own_fault(self.validator, copy_object(arguments))
+            try:
+                fault = self.validator(copy_object(arguments))
+            except Exception as error:
+                raise ToolArgumentsError(
+                    f"the tool's own validator raised {type(error).__name__}: {error}",
+                    tool=self.name,
+                ) from error
             if fault:
                 raise ToolArgumentsError(fault, tool=self.name)
 
@@ -315,10 +323,3 @@ def _schema(schema: Mapping[str, object], *, tool: str) -> JsonObject:
         return object_schema(schema)
     except SchemaError as error:
         raise SchemaError(f"tool {tool!r}: {error}") from None
-
-
-def _own_fault(validator: Validator, arguments: JsonObject) -> str | None:
-    try:
-        return validator(arguments)
-    except Exception as error:  # noqa: BLE001 - errors of the user's code fail only this call
-        return f"the tool's own validator raised {type(error).__name__}: {error}"

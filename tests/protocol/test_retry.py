@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.errors import (
-    ConfigError,
     DeadlineKind,
     ProviderConnectError,
     ProviderDeadlineError,
@@ -196,10 +195,8 @@ def test_backoff_doubles_with_full_jitter() -> None:
     assert policy.pause(10**6, 1.0) == 60
 
 
-def test_a_negative_number_of_retries_is_refused() -> None:
-    assert RetryPolicy(max_retries=0).max_retries == 0
-    with pytest.raises(ConfigError, match=r"max_retries must be at least 0.*got -1"):
-        RetryPolicy(max_retries=-1)
+def test_negative_retries_count_as_zero() -> None:
+    assert RetryPolicy(max_retries=-1) == RetryPolicy(max_retries=0)
 
 
 def test_retry_budget_refills_with_success() -> None:

@@ -135,7 +135,7 @@ class ChatTurn:
             async for event in events:
                 self._session_id = event.session_id
                 await self._ui.show(event)
-                if isinstance(event, UserQuestion):
+                if isinstance(event, UserQuestion) and not event.by_function:
                     self._asked.set()
         except (AgentError, OSError) as error:
             self._failure = self._failure or error

@@ -179,6 +179,11 @@ class Journal:
         if self._mailbox is not None:
             self._mailbox.offer(event)
 
+    def notify_observers(self, builder: EventBuilder) -> None:
+        """Publish an event that only subscribers receive."""
+        if self._bus.has_subscribers:
+            self._bus.publish(self._events.build(builder))
+
     def take_notes(self) -> list[EventBuilder]:
         """Return and remove the notes of a run that has ended, for a commit of its client."""
         notes, self._notes = self._notes, []

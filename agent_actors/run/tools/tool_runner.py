@@ -175,6 +175,7 @@ class ToolRunner:
             on_progress=self._on_progress,
             on_record=context.record,
             timeout=context.options.tool_timeout,
+            validator=context.options.tool_validator,
         )
 
     def _make_guard(self, offered: Mapping[str, Tool]) -> ToolGuard | None:

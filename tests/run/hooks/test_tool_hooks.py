@@ -5,8 +5,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors import tool
+from agent_actors import AgentOptions, tool
 from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.json import JsonObject
 from agent_actors.errors import HookError
 from agent_actors.hooks import (
     HookDecision,
@@ -226,3 +227,67 @@ async def test_hook_may_load_another_skill() -> None:
     )
     result = await run(attrs.evolve(options, tools=[skill_load]))
     assert (loaded, results(result)) == (["pdf-v2"], ["How to work with pdf-v2."])
+
+
+async def test_repeated_call_drops_the_exception() -> None:
+    @tool
+    async def flaky(text: str) -> str:
+        """Fail the first time."""
+        seen.append(text)
+        if len(seen) == 1:
+            raise OSError("try again")
+        return "fine"
+
+    async def twice(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        first = await call_next(call)
+        return await call_next(call) if first.is_error and repeats else first
+
+    for repeats in (True, False):
+        seen: list[str] = []
+        options = agent(call("flaky", {"text": "a"}), "Done.", hooks={"wrap_tool_call": twice})
+        result = await run(attrs.evolve(options, tools=[flaky]))
+        (used,) = result.tool_calls
+        assert (type(used.exception), used.is_error) == (
+            (type(None), False) if repeats else (OSError, True)
+        )
+
+
+@pytest.mark.feature("ASDK-121")
+async def test_one_validator_checks_all_tools() -> None:
+    def validate(name: str, arguments: JsonObject) -> str | None:
+        seen.append((name, arguments.pop("text")))
+        if seen[-1][1] == "boom":
+            raise ValueError("odd")
+        return "not this" if seen[-1][1] == "bad" else None
+
+    async def rewrite(event: PreToolUseEvent) -> HookDecision | None:
+        changed = {"text": "bad"} if event.tool_input["text"] == "c" else None
+        return None if changed is None else HookDecision(modified_input=changed)
+
+    seen: list[tuple[str, object]] = []
+    calls = [call("echo", {"text": text}) for text in ("a", "bad", "boom", "c")]
+    options = agent(interleave(*calls), "Done.", hooks={"before_tool": rewrite})
+    result = await run(attrs.evolve(options, tool_validator=validate))
+    assert results(result) == [
+        "said a",
+        "not this",
+        "the validator of all tools raised ValueError: odd",
+        "not this",
+    ]
+    assert ran == ["a"]
+    assert [type(used.exception) for used in result.tool_calls].count(ValueError) == 1
+    assert ("echo", "bad") in seen
+
+
+@pytest.mark.feature("ASDK-122")
+async def test_changed_hooks_apply_to_later_runs() -> None:
+    async def refuse(event: PreToolUseEvent) -> HookDecision:
+        return HookDecision(continue_=False, reason="later")
+
+    async def add(event: PreToolUseEvent) -> None:
+        later.append(options.evolve(hooks=[{"before_tool": add}, {"before_tool": refuse}]))
+
+    later: list[AgentOptions] = []
+    options = agent(*USE, *USE, hooks={"before_tool": add})
+    assert results(await run(options)) == ["said a"]
+    assert "later" in results(await run(later[0]))[0]

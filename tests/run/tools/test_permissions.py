@@ -118,6 +118,7 @@ async def test_a_mode_says_what_becomes_of_calls(mode: str, text: str) -> None:
 def test_ask_mode_needs_an_approver() -> None:
     with pytest.raises(ConfigError, match="there is no approver"):
         attrs.evolve(agent(*USE), permissions="prompt")
+    assert attrs.evolve(agent(*USE), permissions="prompt", on_ask="suspend").permissions
     with pytest.raises(ConfigError, match="on_ask must be 'wait' or 'suspend'; got 'maybe'"):
         attrs.evolve(agent(*USE), on_ask=cast(Literal["wait"], "maybe"))
 
@@ -254,6 +255,29 @@ def hands_on(request: PermissionRequest) -> PermissionDecision:
 async def test_a_function_may_decide(can_use_tool: CanUseTool, text: str) -> None:
     options = attrs.evolve(with_policy(), can_use_tool=can_use_tool, permissions="prompt")
     assert text in results(await run(options))[0]
+
+
+@pytest.mark.feature("OAGS-088")
+async def test_question_to_function_is_an_event() -> None:
+    options = attrs.evolve(with_policy(), can_use_tool=hands_on)
+    seen: list[UserQuestion] = []
+    async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
+        async for event in events:
+            if isinstance(event, UserQuestion):
+                seen.append(event)
+                if event.by_function:
+                    with pytest.raises(QuestionClosed):
+                        runtime.answer(event.question_id, "yes")
+                else:
+                    runtime.answer(event.question_id, "yes")
+    first, second = seen
+    assert (first.by_function, second.by_function) == (True, False)
+    assert (first.prompt, first.choices, first.tool_input) == (
+        second.prompt,
+        second.choices,
+        {"text": "a"},
+    )
+    assert first.question_id != second.question_id
 
 
 async def test_async_approver_may_rewrite_the_call() -> None:

@@ -8,15 +8,25 @@ from pathlib import Path
 import attrs
 import pytest
 
-from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors import AgentOptions, Tool, open_runtime, tool
 from agent_actors.abc import SessionStore
+from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SessionBusy
+from agent_actors.events import SystemInit
+from agent_actors.hooks import HookContext, HookDecision
+from agent_actors.permissions import PermissionPolicy
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, hang
 from tests.run.helpers import check_records
 from tests.run.hooks.helpers import USE
 from tests.runtime.sessions.helpers import DISK, STORES, contents, talk, talker, when_free
 
 MakeStore = Callable[[Path], SessionStore]
+
+
+def echo(arguments: JsonObject) -> JsonObject:
+    return arguments
+
+
 everywhere = pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
 on_disk = pytest.mark.parametrize("make", DISK.values(), ids=DISK.keys())
 
@@ -34,6 +44,31 @@ async def test_records_are_numbered_with_monotonic_time(make: MakeStore, tmp_pat
     stamps = [record.ts for record in records]
     assert stamps == sorted(stamps)
     assert {5.0, 7.0, 9.0} <= set(stamps)
+
+
+@pytest.mark.feature("OAGS-075")
+@pytest.mark.parametrize("blocked", [False, True])
+async def test_allowed_tools_are_the_offered_ones(blocked: bool) -> None:
+    @tool
+    async def extra() -> str:
+        """Another."""
+        return "extra"
+
+    async def plan(event: object, ctx: HookContext) -> HookDecision | None:
+        ctx.register_tool(extra)
+        return HookDecision(continue_=False) if blocked else None
+
+    policy = PermissionPolicy(disallowed_tools=["no_*"], deny=["secret"])
+    tools = [Tool(name, "", None, echo) for name in ("echo", "no_way", "secret")]
+    options = attrs.evolve(
+        talker("Fine."), tools=tools, permissions=policy, hooks={"before_agent": plan}
+    )
+    async with open_runtime() as runtime:
+        await runtime.run("Go.", options, session_id="s")
+        info = await runtime.sessions.info("s")
+        assert info is not None
+        (init,) = [e for e in await runtime.sessions.records("s") if isinstance(e, SystemInit)]
+    assert (list(init.tools), info.metadata["allowed_tools"]) == (["echo", "extra"],) * 2
 
 
 @everywhere
