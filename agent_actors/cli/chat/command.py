@@ -20,9 +20,10 @@ from agent_actors.cli.chat.loop import Chat, ChatPlan
 from agent_actors.cli.chat.messages import ChatUI
 from agent_actors.cli.chat.plain_view import PlainUI
 from agent_actors.cli.chat.terminal.modes import modes_kept, restorer, silent_typing
-from agent_actors.cli.chat.tools import demo_tools, load_tools
+from agent_actors.cli.chat.tools import demo_tools
 from agent_actors.cli.outcome import MISUSED, fail, interrupted, status_of
 from agent_actors.cli.streams import Output
+from agent_actors.cli.user_tools import load_tools
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import (
     PermissionDecision,

@@ -37,6 +37,7 @@ from agent_actors.cli.chat.transcript import (
 )
 from agent_actors.cli.chat.turn import ChatTurn
 from agent_actors.cli.outcome import FAILED
+from agent_actors.cli.safe_text import safe_json
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import AgentError, ConfigError
@@ -331,7 +332,8 @@ def _save(messages: Messages, name: str) -> Path:
     """
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - an unknown home directory stays unchanged
     if path.suffix == ".json":
-        text = json.dumps(messages_to_openai(messages), ensure_ascii=False, indent=2) + "\n"
+        written = json.dumps(messages_to_openai(messages), ensure_ascii=False, indent=2)
+        text = safe_json(written) + "\n"
     elif path.suffix == ".md":
         text = as_markdown(messages)
     else:
