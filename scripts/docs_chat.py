@@ -36,6 +36,8 @@ _CAPTURE: Final = re.compile(
 )
 _TIMES: Final = re.compile(r"\b\d+(?:\.\d)? m?s\b")
 _PATIENCE: Final = 60.0
+# The chat prints the name when it ends; a generated name would differ between runs.
+_SESSION: Final = ("--session", "tea")
 _WIDTH: Final = 84
 # Lines. High enough that nothing scrolls away.
 _HEIGHT: Final = 70
@@ -74,7 +76,15 @@ async def captured() -> list[list[Cell]]:
                 "HOME": home,
             }
             where = ["--base-url", endpoint.base_url, "--model", "qwen3-32b"]
-            command = [sys.executable, "-m", "agent_actors", "chat", *where, "--demo-tools"]
+            command = [
+                sys.executable,
+                "-m",
+                "agent_actors",
+                "chat",
+                *where,
+                "--demo-tools",
+                *_SESSION,
+            ]
             async with in_terminal(command, environment, width=_WIDTH, height=_HEIGHT) as it:
                 await _talk(it)
                 return [_timeless(row) for row in _filled(it.screen.cells)]

@@ -204,18 +204,13 @@ async def chat(
         tools: Your tools as module:attribute, a tool or a list of tools; may be repeated.
         demo_tools: Offer a clock, a calculator and notes, to try the chat.
         permissions: Permission mode; default asks before calls that change something.
-        session: Id of the session to continue or to create. Requires --store.
-        store: Path of the store: a file, or an existing directory for plain files.
+        session: Id of the session to continue or to create.
+        store: Path of the store: a file, or an existing directory for plain files. By default a
+            file of the user, below ~/.local/state; without a terminal, no store.
         show_thinking: Show the model's thinking.
         plain: Use no colours and no cursor movement. Always on if there is no terminal.
     """
-    missing = _missing(provider, base_url, model)
-    if not missing and session is not None and not store:
-        missing = (
-            "--session requires --store PATH, or AGENT_ACTORS_STORE; without a store, the session "
-            "ends with the chat"
-        )
-    if missing:
+    if missing := _missing(provider, base_url, model):
         return fail(missing, MISUSED)
     arguments = ChatArguments(
         provider=provider or None,

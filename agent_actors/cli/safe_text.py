@@ -7,6 +7,7 @@ characters are never written as they are, except for newline and tab.
 
 from typing import Final
 
+REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _REPLACED: Final = (
     *range(0x09),
     *range(0x0B, 0x20),
@@ -16,7 +17,7 @@ _REPLACED: Final = (
 )
 # A carriage return, and marks that only move the punctuation next to them.
 _REMOVED: Final = (0x0D, 0x061C, 0x200E, 0x200F)
-_SAFE: Final = {**dict.fromkeys(_REPLACED, "\N{REPLACEMENT CHARACTER}"), **dict.fromkeys(_REMOVED)}
+_SAFE: Final = {**dict.fromkeys(_REPLACED, REPLACEMENT), **dict.fromkeys(_REMOVED)}
 _ESCAPES: Final = {code: f"\\u{code:04x}" for code in _SAFE}
 
 
