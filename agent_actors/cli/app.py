@@ -28,6 +28,7 @@ from agent_actors.cli.doctor.command import examine
 from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted, visible
 from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
+from agent_actors.cli.user_tools import load_tools
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionMode
 from agent_actors.profiles.resolve import NO_API_KEY
@@ -120,13 +121,14 @@ async def run(
     max_tokens: int | None = None,
     temperature: float | None = None,
     timeout: _Seconds = math.inf,  # noqa: ASYNC109 - an option of the user; the run enforces it
+    tools: tuple[str, ...] = (),
     session: str | None = None,
     store: _Store = "",
     show_thinking: _Flag = False,
     usage: _Flag = False,
     json: _Flag = False,
 ) -> int:
-    """Stream the response to one prompt.
+    """Stream the response to one prompt. Text from a pipe or a file is appended to the prompt.
 
     Args:
         prompt: The prompt; - reads it from stdin. Put -- before a prompt that begins with a dash.
@@ -139,6 +141,8 @@ async def run(
         max_tokens: Maximum number of tokens in the response. By default the endpoint decides.
         temperature: Sampling temperature. By default the endpoint decides.
         timeout: Seconds for the complete response.
+        tools: Your tools as module:attribute, a tool or a list of tools; may be repeated. The model
+            may call all of them, since no person can be asked.
         session: Id of the session to continue or to create. Requires --store.
         store: Path of the store: a file, or an existing directory for plain files.
         show_thinking: Write the model's thinking to stderr.
@@ -164,6 +168,7 @@ async def run(
             max_tokens=max_tokens,
             temperature=temperature,
             run_timeout=timeout,
+            tools=load_tools(tools),
         )
         return await answer(prompt, options, shown, place)
 
@@ -203,18 +208,13 @@ async def chat(
         tools: Your tools as module:attribute, a tool or a list of tools; may be repeated.
         demo_tools: Offer a clock, a calculator and notes, to try the chat.
         permissions: Permission mode; default asks before calls that change something.
-        session: Id of the session to continue or to create. Requires --store.
-        store: Path of the store: a file, or an existing directory for plain files.
+        session: Id of the session to continue or to create.
+        store: Path of the store: a file, or an existing directory for plain files. By default a
+            file of the user, below ~/.local/state; without a terminal, no store.
         show_thinking: Show the model's thinking.
         plain: Use no colours and no cursor movement. Always on if there is no terminal.
     """
-    missing = _missing(provider, base_url, model)
-    if not missing and session is not None and not store:
-        missing = (
-            "--session requires --store PATH, or AGENT_ACTORS_STORE; without a store, the session "
-            "ends with the chat"
-        )
-    if missing:
+    if missing := _missing(provider, base_url, model):
         return fail(missing, MISUSED)
     arguments = ChatArguments(
         provider=provider or None,

@@ -41,7 +41,7 @@ CALL = ToolUseBlock("c", "look", {"at": 1})
 USED = Usage(3, 4)
 
 RECORDS: list[tuple[AnyEvent, str]] = [
-    (UserMessage(*HEAD, "Go\x1b[2J\non."), "Go [2J on."),
+    (UserMessage(*HEAD, "Go\x1b[2J\non."), "Go\ufffd[2J on."),
     (AssistantMessage(*HEAD, (TextBlock("Well."), CALL)), "Well. look(…)"),
     (ToolUse(*HEAD, "c", "look", {"at": 1}), 'look({"at": 1})'),
     (ToolResult(*HEAD, "c", "look", {"é": [1]}), 'look: {"é": [1]}'),

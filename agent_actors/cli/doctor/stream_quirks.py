@@ -23,8 +23,11 @@ _DONE: Final = "[DONE]"
 _JUNK: Final = object()
 """Replaces a data line that is not JSON."""
 
-_IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 37, 38, 39, 40, 45, 50})
+_IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 26, 28, 37, 38, 39, 40, 45, 50})
 """Quirks that a complete document can also have; all others exist only in a stream."""
+
+_CUT_OFF: Final = frozenset({"length", "max_tokens", "model_length"})
+"""Finish reasons of a response that reached its token limit."""
 
 _OFTEN: Final = 2
 """How many texts must repeat the previous one; a single repetition may be chance."""
@@ -152,7 +155,8 @@ class _Watch:
                 message = choice.get("message")
                 if isinstance(message, dict):
                     self._delta(message)
-        self._whole()
+                self._reasons.append(str(choice.get("finish_reason")))
+        self._whole(ended=True)
 
     def take(self, value: object) -> None:
         """Process the data of an event."""
@@ -172,10 +176,10 @@ class _Watch:
         self.cumulative = _repeats(self._texts)
         if self.cumulative:
             notes.note(41, self._texts[-1])
-        self._whole()
+        self._whole(ended=ended)
 
-    def _whole(self) -> None:
-        self.calls.close()
+    def _whole(self, *, ended: bool) -> None:
+        self.calls.close(cut_off=not ended or not _CUT_OFF.isdisjoint(self._reasons))
         text = "".join(self._texts)
         if found := _CALL_IN_TEXT.search(text):
             self._notes.note(25, text[found.start() :])

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from agent_actors.abc import LogRepair
-from agent_actors.cli.outcome import visible
+from agent_actors.cli.safe_text import visible
 from agent_actors.codec.events import dumps_event
 from agent_actors.codec.json_values import to_json_object
 from agent_actors.codec.openai_messages import messages_to_openai
