@@ -137,7 +137,7 @@ def _show_position(context: RunContext, position: int, holder: str) -> None:
 
 
 def _metadata(context: RunContext) -> dict[str, JsonValue]:
-    options, parent, whitelist = context.options, context.node.parent, context.spec.tool_whitelist
+    options, parent, policy = context.options, context.node.parent, context.permissions
     resolved = options.resolved
     return run_metadata(
         cwd=str(options.cwd),
@@ -146,7 +146,7 @@ def _metadata(context: RunContext) -> dict[str, JsonValue]:
         ),
         model=options.model,
         allowed_tools=[
-            name for name in options.tools_by_name if whitelist is None or name in whitelist
+            name for name in options.tools_by_name if policy is None or policy.offers(name)
         ],
         agent_name=options.agent_name,
         parent=None if parent is None else (parent.session_id, context.parent_tool_use_id),
