@@ -50,6 +50,7 @@ async def test_injected_transport_is_closed() -> None:
     assert (seen[0].headers["x-team"], transport.closed) == ("a", 1)
 
 
+@pytest.mark.feature("ASDK-022")
 async def test_caller_client_is_used_never_closed() -> None:
     async with (
         ScriptedEndpoint(lambda _: "Hello") as endpoint,
