@@ -117,6 +117,10 @@ def chunks_at(stream: bytes, cuts: list[int]) -> list[bytes]:
     return [stream[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(stream)])]
 
 
+def whole(stream: bytes) -> list[bytes]:
+    return [stream]
+
+
 def single_bytes(stream: bytes) -> list[bytes]:
     return [stream[i : i + 1] for i in range(len(stream))]
 
@@ -333,7 +337,7 @@ def test_invalid_bytes_are_replaced_by_standard() -> None:
     ],
     ids=["no data", "plain bytes", "bytes", "lines", "joined lines", "harmless", "no fault"],
 )
-@pytest.mark.parametrize("split", [lambda stream: [stream], single_bytes], ids=["whole", "bytes"])
+@pytest.mark.parametrize("split", [whole, single_bytes])
 def test_faults_are_shown_only_on_request(
     stream: bytes,
     faulty: list[ServerSentEvent],
