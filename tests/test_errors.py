@@ -11,20 +11,27 @@ from agent_actors import errors
 from agent_actors.errors import (
     ActorCrashed,
     AgentError,
+    CallClosed,
     ConfigError,
     DeadlineKind,
     HookError,
     MessageError,
+    OutputError,
     ProviderDeadlineError,
     ProviderInBandError,
     ProviderStatusError,
+    QuestionClosed,
     ReaderStalled,
     RunDeadlineExceeded,
     RuntimeClosed,
     RuntimeShutdown,
     SessionBusy,
+    SessionExists,
     SessionFenced,
+    SessionStoreError,
+    SessionUnknown,
     ToolArgumentsError,
+    TurnLimitReached,
     UnknownEventTypeError,
 )
 
@@ -112,6 +119,57 @@ def test_every_error_says_what_it_is() -> None:
             SessionBusy(session_id="s", run_id="r", reason="an ancestor holds it"),
             "session 's': run r is using it; an ancestor holds it",
             {},
+        ),
+        (
+            ProviderStatusError(
+                endpoint="http://e", status=400, body_message="no", headers={}, hint="try b"
+            ),
+            "http://e: HTTP 400: no (try b)",
+            {"hint": "try b"},
+        ),
+        (
+            CallClosed("c", session_id="s"),
+            (
+                "session 's': call 'c' does not accept a result: it has one already, its tool runs "
+                "in the runtime, or it does not exist"
+            ),
+            {"call_id": "c", "session_id": "s"},
+        ),
+        (SessionUnknown("s"), "session 's': no session has this id", {"session_id": "s"}),
+        (
+            SessionExists("s"),
+            (
+                "session 's': a session with this id exists already; choose another id, or delete "
+                "the session first"
+            ),
+            {"session_id": "s"},
+        ),
+        (SessionStoreError("no store", session_id=""), "no store", {"session_id": ""}),
+        (
+            OutputError("not an int", stop_reason="completed", text="x", messages=("m",)),
+            "the run ended with 'completed' and has no output: not an int",
+            {
+                "fault": "not an int",
+                "stop_reason": "completed",
+                "text": "x",
+                "messages": ("m",),
+            },
+        ),
+        (
+            QuestionClosed("q"),
+            (
+                "question 'q' is not open: it was answered, it timed out, its run ended, or it "
+                "does not exist"
+            ),
+            {"question_id": "q"},
+        ),
+        (
+            TurnLimitReached(3),
+            (
+                "the client has used its 3 turns (option max_turns); raise or remove the limit, or "
+                "use a new client"
+            ),
+            {"max_turns": 3},
         ),
         (SessionFenced("stale", session_id="s"), "session 's': stale", {"session_id": "s"}),
         (

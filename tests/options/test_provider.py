@@ -4,6 +4,7 @@ import math
 import os
 
 import attrs
+import httpx
 import pytest
 import trio
 import trio.testing
@@ -45,6 +46,26 @@ async def test_profile_name_alone_is_sufficient(
     (request,) = endpoint.requests
     assert request.path == "/v1/chat/completions"
     assert (request.model, request.headers["authorization"]) == ("qwen3", "Bearer not-needed")
+
+
+@pytest.mark.feature("ASDK-022")
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_runs_use_the_caller_client(provider: str) -> None:
+    async with (
+        ScriptedEndpoint(["Hello."]) as endpoint,
+        httpx.AsyncClient(headers={"x-mine": "yes"}) as client,
+    ):
+        options = AgentOptions(
+            model="m",
+            provider=provider,
+            base_url=endpoint.base_url,
+            http_client=client,
+            api_key="k",
+        )
+        async with open_runtime() as runtime:
+            assert (await runtime.run("Hi", options)).text == "Hello."
+        assert not client.is_closed
+    assert [request.headers["x-mine"] for request in endpoint.requests] == ["yes"]
 
 
 @pytest.mark.feature("ASDK-021", "ASDK-023")

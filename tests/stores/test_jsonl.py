@@ -62,7 +62,6 @@ KNOWN: Final[JsonObject] = {
     "OAGS-072",
     "OAGS-073",
     "OAGS-074",
-    "OAGS-075",
     "OAGS-076",
     "OAGS-077",
     "OAGS-078",

@@ -42,7 +42,25 @@ def forget() -> None:
 # --- runs ---
 
 
-@pytest.mark.feature("ASDK-002", "ASDK-005", "WICK-023", "WICK-026")
+@pytest.mark.feature("ASDK-005")
+async def test_run_keeps_hooks_it_started_with() -> None:
+    async def late(event: PhaseEvent) -> HookDecision:
+        raise AssertionError
+
+    async def change(event: PreToolUseEvent) -> None:
+        seen.append(event.tool_input["text"])
+        registered.append(late)
+        hooks["after_tool"] = [late]
+
+    seen: list[object] = []
+    registered: list[object] = [change]
+    hooks: dict[str, list[object]] = {"before_tool": registered}
+    options = agent(call("echo", {"text": "a"}), call("echo", {"text": "b"}), "Done.", hooks=hooks)
+    await run(options)
+    assert seen == ["a", "b"]
+
+
+@pytest.mark.feature("ASDK-002", "WICK-023", "WICK-026")
 async def test_hooks_share_state_within_a_run() -> None:
     @tool
     async def extra() -> str:

@@ -138,6 +138,9 @@ async def test_person_answers_from_another_task(answer: str, text: str) -> None:
                     (question,) = runtime.questions("s")
                     assert runtime.questions("other") == ()
                     assert (question.id, question.tool_input) == (event.question_id, {"text": "a"})
+                    assert (question.prompt, question.choices) == (event.prompt, event.choices)
+                    assert event.choices == ("yes", "session", "always", "no")
+                    assert "echo" in event.prompt
                     runtime.answer(event.question_id, answer)
                     with pytest.raises(QuestionClosed, match="it was answered"):
                         runtime.answer(event.question_id, "yes")
@@ -242,7 +245,7 @@ def hands_on(request: PermissionRequest) -> PermissionDecision:
     return PermissionDecision("ask")
 
 
-@pytest.mark.feature("ASDK-064", "OAGS-085", "OAGS-086", "OAGS-090", "OAS-111")
+@pytest.mark.feature("ASDK-064", "OAGS-085", "OAGS-086", "OAS-111")
 @pytest.mark.parametrize(
     ("can_use_tool", "text"),
     [
@@ -280,8 +283,10 @@ async def test_question_to_function_is_an_event() -> None:
     assert first.question_id != second.question_id
 
 
+@pytest.mark.feature("OAGS-090")
 async def test_async_approver_may_rewrite_the_call() -> None:
     async def decide(request: PermissionRequest) -> PermissionDecision:
+        await trio.lowlevel.checkpoint()
         assert (request.call.name, request.session_id) == ("echo", "s")
         request.call.input["text"] = "scribbled"
         return PermissionDecision("allow", input={"text": "b"})
@@ -445,15 +450,23 @@ async def test_nested_run_cannot_bypass_policy() -> None:
 # --- the model asks ---
 
 
+@pytest.mark.feature("OAGS-089")
 async def test_a_model_may_ask_the_user_itself() -> None:
     turns: list[Turn] = [
         call("AskUserQuestion", {"question": "Which one?", "choices": ["a", "b"]}),
         "Done.",
     ]
     options = attrs.evolve(agent(*turns), tools=[ask_user_question])
-    result = await asked_and_answered(options, "b")
-    assert results(result) == ["b"]
-    assert not result.tool_calls[0].is_error
+    shown: list[object] = []
+    async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
+        async for event in events:
+            if isinstance(event, UserQuestion):
+                shown.append((event.prompt, event.choices, event.tool_use_id))
+                runtime.answer(event.question_id, "b")
+    assert events.result is not None
+    (done,) = events.result.tool_calls
+    assert shown == [("Which one?", ("a", "b"), done.id)]
+    assert (done.content, done.is_error) == ("b", False)
 
 
 async def test_ask_tool_needs_no_permission() -> None:
