@@ -213,7 +213,8 @@ class AgentOptions(Generic[OutputT_co]):
             timeouts are used. A run that switched to a fallback keeps it.
         hooks: A `Hook`, a mapping from phases to functions, or any number of both; the first hook
             is the outermost.
-        hook_timeout: Timeout of one call of a hook, unless the hook has its own.
+        hook_timeout: Timeout of one call of a hook, unless the hook has its own. The time that a
+            hook waits in `call_next` does not count.
         permissions: A `PermissionPolicy`, or the name of a mode; None allows every call.
         can_use_tool: A function, sync or async, that decides about a call instead of a person.
         on_ask: When a person has to decide: `wait` for the answer, or `suspend` the run.

@@ -4,7 +4,6 @@ The first registered hook is the outermost. `run_hooks.py` and the driver define
 decision on the run.
 """
 
-import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
@@ -38,6 +37,7 @@ from agent_actors.kernel.interrupts import (
     call_unprotected,
     raise_interrupt,
 )
+from agent_actors.kernel.pausable_deadline import PausableDeadline
 from agent_actors.run.hooks.call_next import CallNext
 from agent_actors.run.hooks.hook_host import HookHost
 from agent_actors.run.hooks.response_validation import validate_response
@@ -265,6 +265,9 @@ class HookOnion:
     async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
         """Make a model call inside the hooks that wrap it, the first registered hook outermost.
 
+        The timeout bounds the own time of a hook. Time that passes inside `call_next` counts only
+        against a deadline of the hook's own.
+
         Raises:
             HookError: As for `decide`. Errors of the call itself pass through if the hooks let
                 them.
@@ -274,7 +277,7 @@ class HookOnion:
         return await step(request)
 
     async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
-        """Call a tool's handler inside the hooks that wrap the call.
+        """Call a tool's handler inside the hooks that wrap the call; timeouts as for model calls.
 
         Raises:
             HookError: As for `decide`. Errors of the handler pass through if the hooks let them.
@@ -354,12 +357,17 @@ class HookOnion:
         context = self._context
         if isinstance(argument, ToolUseBlock):
             context = attrs.evolve(context, call_id=argument.id)
-        call_next = CallNext(hook, partial(_asked, hook, step, type(argument)))
+        scope = trio.CancelScope()
+        # The agent's timeout bounds the hook's own time. A hook with its own deadline has chosen a
+        # deadline for the step, too.
+        clock = PausableDeadline(scope) if hook.deadline is None else None
+        call_next = CallNext(hook, partial(_asked, hook, step, type(argument)), clock)
         started = trio.current_time()
-        timeout = math.inf if hook.deadline is None else hook.deadline
+        timeout = self._timeout if hook.deadline is None else hook.deadline
         found: object = None
         try:
-            with trio.move_on_after(timeout) as scope:
+            with scope:
+                scope.deadline = started + timeout
                 found = await await_unprotected(hook.call, argument, call_next, context)
         except (HookError, trio.Cancelled):
             raise
