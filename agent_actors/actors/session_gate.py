@@ -4,15 +4,22 @@ The gate owns, per session, the holder and the waiters. It knows of a run only i
 stop it. An uncontended acquire is synchronous. If the session is held, the policy of the second run
 decides. `reject` raises. All other policies wait in one bounded queue, which is first come, first
 served, except for one rule: runs that stop the holder (`interrupt`, `rollback`) are ahead of runs
-that wait for it (`queue`, `steer`). If such an interrupting run is queued behind a new holder, the
-new holder is stopped immediately. The most recent request therefore wins, and the prompts of the
-earlier runs stay in the history. The gate does not know about input for a running holder (`steer`).
+that wait for it (`queue`, `steer`). If such an interrupting run is queued behind a new holder that
+interrupts, too, the new holder is stopped immediately. The most recent request therefore wins, and
+the prompts of the earlier runs stay in the history. The gate does not know about input for a
+running holder (`steer`).
+
+Callers that interrupt again and again cannot keep a waiting run from its turn: at most
+`MAX_OVERTAKES` interrupting runs that arrived later go ahead of the first waiting run. The
+interrupting runs that are queued behind it wait for its end; only a run that arrives later, or a
+caller, stops it.
 
 Every lease has a fencing number from one counter per runtime, so that a store can refuse a writer
 whose lease has passed to another run. An entry with a holder or a waiter is never dropped; an entry
 with neither is removed immediately.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, Self, TypeAlias
@@ -35,6 +42,9 @@ _STOPS: Final[Mapping[OnBusy, CancelReason]] = MappingProxyType(
 Stop: TypeAlias = Callable[[CancelReason, str], None]
 # Notifies a waiter of its position, from 1, and of the holder's run id; synchronous.
 Moved: TypeAlias = Callable[[int, str], None]
+
+# The number of later interrupting runs that may go ahead of the first run that waits.
+MAX_OVERTAKES: Final = 8
 
 # Further runs are rejected immediately, so that they do not pile up behind a run.
 QUEUE_CAPACITY: Final = 100
@@ -100,12 +110,52 @@ class _Waiter:
     moved: Moved | None
     granted: trio.Event = attrs.field(factory=trio.Event)
     lease: Lease | None = None
+    # The number of the waiter among all waiters of its session, from 1.
+    arrival: int = 0
 
 
 @attrs.define(eq=False)
 class _Entry:
     holder: Lease
-    waiters: list[_Waiter] = attrs.field(factory=list[_Waiter])
+    # Runs that stop the holder, and runs that wait for it; each in the order of their arrival.
+    stoppers: list[_Waiter] = attrs.field(factory=list[_Waiter])
+    others: list[_Waiter] = attrs.field(factory=list[_Waiter])
+    arrivals: int = 0
+    # The number of later stoppers that have gone ahead of the first of `others`.
+    overtakes: int = 0
+
+    def join(self, waiter: _Waiter) -> None:
+        self.arrivals += 1
+        waiter.arrival = self.arrivals
+        (self.others if waiter.stops is None else self.stoppers).append(waiter)
+
+    def leave(self, waiter: _Waiter) -> None:
+        if waiter.stops is not None:
+            self.stoppers.remove(waiter)
+            return
+        if waiter is self.others[0]:
+            self.overtakes = 0
+        self.others.remove(waiter)
+
+    def waiters(self) -> list[_Waiter]:
+        """Return the waiters in the order in which they acquire the session, as of now."""
+        order: list[_Waiter] = []
+        stoppers, overtakes = deque(self.stoppers), self.overtakes
+        for other in self.others:
+            while stoppers and (stoppers[0].arrival < other.arrival or overtakes < MAX_OVERTAKES):
+                overtakes += stoppers[0].arrival > other.arrival
+                order.append(stoppers.popleft())
+            order.append(other)
+            overtakes = 0
+        return [*order, *stoppers]
+
+    def pop(self) -> _Waiter:
+        """Remove and return the next waiter."""
+        waiter = self.waiters()[0]
+        self.leave(waiter)
+        if waiter.stops is not None and self.others:
+            self.overtakes += waiter.arrival > self.others[0].arrival
+        return waiter
 
 
 class SessionGate:
@@ -197,23 +247,21 @@ class SessionGate:
         entry = self._entries.get(session_id)
         if entry is None or on_busy == "reject" or session_id in ancestors:
             return self.acquire_nowait(session_id, run_id, ancestors=ancestors, stop=stop)
-        if len(entry.waiters) >= self._queue_capacity:
+        waiting = len(entry.stoppers) + len(entry.others)
+        if waiting >= self._queue_capacity:
             self._rejected += 1
             raise SessionBusy(
                 session_id=session_id,
                 run_id=entry.holder.run_id,
-                reason=f"and {len(entry.waiters)} runs already wait; try again later",
+                reason=f"and {waiting} runs already wait; try again later",
             )
         waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved)
-        place = len(entry.waiters)
-        if waiter.stops is not None:
-            place = sum(1 for other in entry.waiters if other.stops is not None)
-        entry.waiters.insert(place, waiter)
+        entry.join(waiter)
         self._waiting += 1
         try:
             if waiter.stops is not None:
                 self._tell_stop(entry.holder, waiter.stops)
-            _tell_places(entry, place)
+            _tell_places(entry, entry.waiters().index(waiter))
             return await self.owner.ask(lambda: self._wait_for(waiter))
         except BaseException:
             self._withdraw(session_id, waiter)
@@ -247,15 +295,17 @@ class SessionGate:
     def release_to_next(self, session_id: str) -> None:
         """Grant the session to the next waiter, after its holder is done. For `Lease.release`."""
         entry = self._entries[session_id]
-        if not entry.waiters:
+        if not entry.stoppers and not entry.others:
             del self._entries[session_id]
             return
-        waiter = entry.waiters.pop(0)
+        waiter = entry.pop()
         self._waiting -= 1
         entry.holder = waiter.lease = self._grant(session_id, waiter.run_id, waiter.stop)
         waiter.granted.set()
-        if entry.waiters and entry.waiters[0].stops is not None:
-            self._tell_stop(waiter.lease, entry.waiters[0].stops)
+        # A run that was overtaken too often must not be stopped by the runs that overtook it next.
+        stops = entry.stoppers[0].stops if entry.stoppers else None
+        if waiter.stops is not None and stops is not None:
+            self._tell_stop(waiter.lease, stops)
         _tell_places(entry, 0)
 
     def statistics(self) -> GateStatistics:
@@ -277,8 +327,8 @@ class SessionGate:
             waiter.lease.release()
         else:
             entry = self._entries[session_id]
-            place = entry.waiters.index(waiter)
-            del entry.waiters[place]
+            place = entry.waiters().index(waiter)
+            entry.leave(waiter)
             self._waiting -= 1
             _tell_places(entry, place)
 
@@ -303,6 +353,6 @@ class SessionGate:
 
 def _tell_places(entry: _Entry, first: int) -> None:
     """Notify the waiters from this position on, counted from 0, of their positions."""
-    for place, waiter in enumerate(entry.waiters[first:], first + 1):
+    for place, waiter in enumerate(entry.waiters()[first:], first + 1):
         if waiter.moved is not None:
             waiter.moved(place, entry.holder.run_id)
