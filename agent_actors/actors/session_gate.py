@@ -1,13 +1,13 @@
 """SessionGate: at most one run per session.
 
-The gate owns, per session, the holder and the waiters. It knows of a run only its id and how to
-stop it. An uncontended acquire is synchronous. If the session is held, the policy of the second run
-decides. `reject` raises. All other policies wait in one bounded queue, which is first come, first
-served, except for one rule: runs that stop the holder (`interrupt`, `rollback`) are ahead of runs
-that wait for it (`queue`, `steer`). If such an interrupting run is queued behind a new holder that
-interrupts, too, the new holder is stopped immediately. The most recent request therefore wins, and
-the prompts of the earlier runs stay in the history. The gate does not know about input for a
-running holder (`steer`).
+The gate owns, per session, the holder and the waiters. It knows of a run only its id, its place in
+the tree of runs, and how to stop it. An uncontended acquire is synchronous. If the session is held,
+the policy of the second run decides. `reject` raises. All other policies wait in one bounded queue,
+which is first come, first served, except for one rule: runs that stop the holder (`interrupt`,
+`rollback`) are ahead of runs that wait for it (`queue`, `steer`). If such an interrupting run is
+queued behind a new holder that interrupts, too, the new holder is stopped immediately. The most
+recent request therefore wins, and the prompts of the earlier runs stay in the history. The gate
+does not know about input for a running holder (`steer`).
 
 Callers that interrupt again and again cannot keep a waiting run from its turn: at most
 `MAX_OVERTAKES` interrupting runs that arrived later go ahead of the first waiting run. The
@@ -21,12 +21,14 @@ with neither is removed immediately.
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal, Self, TypeAlias
 
 import attrs
 import trio
 
+from agent_actors.actors.run_tree import RunNode, SessionWait, find_wait_cycle
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
 from agent_actors.kernel.actor_loop import Owner
@@ -75,6 +77,7 @@ class Lease:
         session_id: The session.
         run_id: The run that holds the lease.
         fence: A number that grows with every lease of the runtime.
+        node: The run in the tree of runs; None if the lease is not for a run.
     """
 
     session_id: str
@@ -82,6 +85,7 @@ class Lease:
     fence: int
     _gate: "SessionGate"
     _stop: Stop | None = None
+    node: RunNode | None = None
     _released: bool = attrs.field(default=False, init=False)
 
     def release(self) -> None:
@@ -108,6 +112,7 @@ class _Waiter:
     stops: CancelReason | None
     stop: Stop | None
     moved: Moved | None
+    node: RunNode | None
     granted: trio.Event = attrs.field(factory=trio.Event)
     lease: Lease | None = None
     # The number of the waiter among all waiters of its session, from 1.
@@ -195,6 +200,7 @@ class SessionGate:
         *,
         ancestors: Collection[str] = (),
         stop: Stop | None = None,
+        node: RunNode | None = None,
     ) -> Lease:
         """Acquire the session if it is free.
 
@@ -203,6 +209,7 @@ class SessionGate:
             run_id: The run that acquires it.
             ancestors: The sessions that the run's ancestors hold.
             stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
+            node: The run in the tree of runs; None if the lease is not for a run.
 
         Raises:
             SessionBusy: Another run holds the session; the error names it.
@@ -210,7 +217,7 @@ class SessionGate:
         entry = self._entries.get(session_id)
         if entry is not None:
             raise self._busy(session_id, entry, ancestors)
-        lease = self._grant(session_id, run_id, stop)
+        lease = self._grant(session_id, run_id, stop, node)
         self._entries[session_id] = _Entry(lease)
         return lease
 
@@ -223,6 +230,7 @@ class SessionGate:
         ancestors: Collection[str] = (),
         stop: Stop | None = None,
         moved: Moved | None = None,
+        node: RunNode | None = None,
     ) -> Lease:
         """Acquire the session; if it is held, follow the policy.
 
@@ -236,17 +244,21 @@ class SessionGate:
             stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
             moved: Called with the position in the queue, at first and after every change; None for
                 no notification.
+            node: The run in the tree of runs; None if the lease is not for a run.
 
         Raises:
             SessionBusy: The session is held, and the policy, the ancestry or the length of the
-                queue forbids to wait.
+                queue forbids to wait; or the runs would wait for each other, directly or through
+                runs of further sessions. A run that stops the holder ends such a cycle.
 
         Cancellation: safe; a lease that was granted in the same tick as the cancellation is
             returned. A holder that was asked to end still ends.
         """
         entry = self._entries.get(session_id)
         if entry is None or on_busy == "reject" or session_id in ancestors:
-            return self.acquire_nowait(session_id, run_id, ancestors=ancestors, stop=stop)
+            return self.acquire_nowait(
+                session_id, run_id, ancestors=ancestors, stop=stop, node=node
+            )
         waiting = len(entry.stoppers) + len(entry.others)
         if waiting >= self._queue_capacity:
             self._rejected += 1
@@ -255,7 +267,16 @@ class SessionGate:
                 run_id=entry.holder.run_id,
                 reason=f"and {waiting} runs already wait; try again later",
             )
-        waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved)
+        waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved, node)
+        if node is None:
+            return await self._queue_up(session_id, entry, waiter)
+        with SessionWait(node, session_id, partial(self._holding_run, session_id)) as wait:
+            cycle = () if waiter.stops is not None else find_wait_cycle(wait)
+            if cycle:
+                raise self._deadlock(session_id, entry, cycle)
+            return await self._queue_up(session_id, entry, waiter)
+
+    async def _queue_up(self, session_id: str, entry: _Entry, waiter: _Waiter) -> Lease:
         entry.join(waiter)
         self._waiting += 1
         try:
@@ -300,7 +321,9 @@ class SessionGate:
             return
         waiter = entry.pop()
         self._waiting -= 1
-        entry.holder = waiter.lease = self._grant(session_id, waiter.run_id, waiter.stop)
+        entry.holder = waiter.lease = self._grant(
+            session_id, waiter.run_id, waiter.stop, waiter.node
+        )
         waiter.granted.set()
         # A run that was overtaken too often must not be stopped by the runs that overtook it next.
         stops = entry.stoppers[0].stops if entry.stoppers else None
@@ -336,10 +359,28 @@ class SessionGate:
         self._stopped += 1
         holder.stop(reason, why)
 
-    def _grant(self, session_id: str, run_id: str, stop: Stop | None) -> Lease:
-        lease = Lease(session_id, run_id, self._next_fence, self, stop)
+    def _grant(
+        self, session_id: str, run_id: str, stop: Stop | None, node: RunNode | None
+    ) -> Lease:
+        lease = Lease(session_id, run_id, self._next_fence, self, stop, node)
         self._next_fence += 1
         return lease
+
+    def _holding_run(self, session_id: str) -> RunNode | None:
+        entry = self._entries.get(session_id)
+        return entry.holder.node if entry else None
+
+    def _deadlock(self, session_id: str, entry: _Entry, cycle: tuple[str, ...]) -> SessionBusy:
+        self._rejected += 1
+        sessions = " -> ".join(map(repr, cycle))
+        return SessionBusy(
+            session_id=session_id,
+            run_id=entry.holder.run_id,
+            reason=(
+                f"waiting for it would deadlock, because each of these sessions waits for the next:"
+                f" {sessions}; use another session, or on_busy='interrupt'"
+            ),
+        )
 
     def _busy(self, session_id: str, entry: _Entry, ancestors: Collection[str]) -> SessionBusy:
         self._rejected += 1

@@ -162,6 +162,7 @@ class _Call(Request[ToolCallResult]):
         current_call.set(self.held)
 
     def _settle(self, error: Exception | None) -> None:
+        self.held.ended = True
         self.held.release_all()
         super()._settle(error)
 

@@ -34,6 +34,7 @@ def acquire_session_nowait(context: RunContext) -> None:
         context.node.run_id,
         ancestors=context.ancestors,
         stop=context.stop.stop,
+        node=context.node,
     )
 
 
@@ -126,6 +127,7 @@ async def _acquire_session(context: RunContext) -> Lease:
             ancestors=context.ancestors,
             stop=context.stop.stop,
             moved=partial(_show_position, context),
+            node=context.node,
         )
     finally:
         await steering.withdraw()  # noqa: ASYNC102 - shielded there
