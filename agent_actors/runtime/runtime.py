@@ -336,7 +336,7 @@ class Runtime:
         return self.events.notify(text, data=data, session_id=session_id)
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question of a run; see `questions.answer`."""
+        """Answer a question of a run, from any task or thread; see `questions.answer`."""
         self.questions.answer(question_id, answer)
 
     def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
