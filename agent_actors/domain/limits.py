@@ -41,6 +41,12 @@ def _is_number(value: object) -> TypeGuard[float]:
     )
 
 
+DEFAULT_MAX_CALLS: Final = 256
+"""Default maximum number of calls of one response that run.
+
+A model in a loop has made 792 calls in one response, which occupied its endpoint for hours.
+"""
+
 DEFAULT_TOOL_TIMEOUT: Final = 300.0
 """Default timeout of one tool call, in seconds.
 

@@ -28,6 +28,7 @@ import attrs
 from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, ResumeWindow
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import (
+    DEFAULT_MAX_CALLS,
     DEFAULT_TOOL_TIMEOUT,
     NO_LIMITS,
     Prices,
@@ -132,6 +133,7 @@ class OptionFields(TypedDict, total=False):
     idle_timeout: float
     total_timeout: float
     tool_timeout: float
+    max_calls_per_response: int
     max_retries: int
     fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
     hooks: Hooks
@@ -206,6 +208,8 @@ class AgentOptions(Generic[OutputT_co]):
         idle_timeout: Timeout between two deltas; comments and pings do not count.
         total_timeout: Timeout of one response.
         tool_timeout: Timeout of a tool call, unless the tool has its own.
+        max_calls_per_response: Maximum number of calls of one response that run; the others get an
+            error result, which tells the model to make them in its next response.
         max_retries: Maximum number of retries of one model call after transient failures; 0 means
             none.
         fallbacks: Models to use when the previous one has failed permanently: names of models at
@@ -301,6 +305,7 @@ class AgentOptions(Generic[OutputT_co]):
     idle_timeout: float = attrs.field(default=Timeouts().idle, validator=kinds.SECONDS)
     total_timeout: float = attrs.field(default=Timeouts().total, validator=kinds.SECONDS)
     tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
+    max_calls_per_response: int = attrs.field(default=DEFAULT_MAX_CALLS, validator=kinds.whole(1))
     max_retries: int = attrs.field(default=RetryPolicy().max_retries, validator=kinds.WHOLE)
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
         default=(), converter=_as_fallbacks

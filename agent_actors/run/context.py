@@ -99,7 +99,9 @@ class RunContext:
     def __attrs_post_init__(self) -> None:
         spec, services, options = self.spec, self.services, self.spec.options
         self.started_at = services.wall_clock()
-        self.machine = TurnMachine(spec.max_iterations, options.retries_of_output)
+        self.machine = TurnMachine(
+            spec.max_iterations, options.retries_of_output, options.max_calls_per_response
+        )
         self.usage = UsageAccounting(options.prices)
         self.output = RunOutput(options.output)
         scope = EventScope(
