@@ -123,6 +123,8 @@ class ToolCallResult:
         started_at: Wall-clock time in seconds since the epoch; 0 if the call never started.
         completed_at: Wall-clock time of the end of the call.
         duration: Duration in seconds, measured by a monotonic clock.
+        complete_bytes: Size of the complete text if `content` was cut because it was too long;
+            else 0.
     """
 
     id: str
@@ -134,6 +136,7 @@ class ToolCallResult:
     started_at: float = 0.0
     completed_at: float = 0.0
     duration: float = 0.0
+    complete_bytes: int = 0
 
 
 @attrs.frozen

@@ -29,6 +29,7 @@ from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVEN
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import (
     DEFAULT_MAX_CALLS,
+    DEFAULT_MAX_RESULT_BYTES,
     DEFAULT_TOOL_TIMEOUT,
     NO_LIMITS,
     Prices,
@@ -134,6 +135,7 @@ class OptionFields(TypedDict, total=False):
     total_timeout: float
     tool_timeout: float
     max_calls_per_response: int
+    max_result_bytes: float
     max_retries: int
     fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
     hooks: Hooks
@@ -210,6 +212,9 @@ class AgentOptions(Generic[OutputT_co]):
         tool_timeout: Timeout of a tool call, unless the tool has its own.
         max_calls_per_response: Maximum number of calls of one response that run; the others get an
             error result, which tells the model to make them in its next response.
+        max_result_bytes: Maximum size of the text of a tool result; at least 1,024, `math.inf` for
+            no limit. A longer result is cut, and the model can read the rest with the tool
+            `ReadResult`. Images and files do not count.
         max_retries: Maximum number of retries of one model call after transient failures; 0 means
             none.
         fallbacks: Models to use when the previous one has failed permanently: names of models at
@@ -306,6 +311,9 @@ class AgentOptions(Generic[OutputT_co]):
     total_timeout: float = attrs.field(default=Timeouts().total, validator=kinds.SECONDS)
     tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
     max_calls_per_response: int = attrs.field(default=DEFAULT_MAX_CALLS, validator=kinds.whole(1))
+    max_result_bytes: float = attrs.field(
+        default=DEFAULT_MAX_RESULT_BYTES, validator=kinds.RESULT_BYTES
+    )
     max_retries: int = attrs.field(default=RetryPolicy().max_retries, validator=kinds.WHOLE)
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
         default=(), converter=_as_fallbacks

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import attrs
 import trio
 
 from agent_actors.actors.session_gate import Lease
@@ -196,4 +197,6 @@ async def _given_result(
     context.usage.call_records.begin(call.id)
     if context.hooks is not None:
         output = await context.hooks.onion.after_tool(call, output, context.messages())
-    return result_of(call, output, context.services.wall_clock())
+    output, complete_bytes = await context.result_limit.cut(call.id, output)
+    result = result_of(call, output, context.services.wall_clock())
+    return attrs.evolve(result, complete_bytes=complete_bytes)

@@ -502,6 +502,7 @@ class Runtime:
             actors.log,
             self._transactions,
             queue_policy(self._options.on_busy),
+            actors.kept_results,
         )
 
     def stream_spec(self, spec: RunSpec) -> RunStream:

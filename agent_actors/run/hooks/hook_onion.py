@@ -4,6 +4,7 @@ The first registered hook is the outermost. `run_hooks.py` and the driver define
 decision on the run.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
@@ -42,11 +43,14 @@ from agent_actors.run.hooks.call_next import CallNext
 from agent_actors.run.hooks.hook_host import HookHost
 from agent_actors.run.hooks.response_validation import validate_response
 from agent_actors.tools import Tool
-from agent_actors.tools.output import ToolOutput, to_output
+from agent_actors.tools.output import ToolOutput, converts_fast, to_output
 from agent_actors.tools.protocol import as_tool
 
 # Seconds that one call of a hook may take.
 HOOK_TIMEOUT: Final = 60.0
+
+# Threads that convert results must not wait for the threads of tools.
+_UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 # The recorded action for a rewrite that has no effect in the phase of the hook.
 _IGNORED: Final = {
@@ -228,7 +232,8 @@ class HookOnion:
         """
         if not self._chain.row(Phase.AFTER_TOOL):
             return output
-        shown = copy_json(output.content)  # a change that a hook makes in place has no effect
+        # A change that a hook makes in place has no effect.
+        shown = await _off_loop(output, partial(copy_json, output.content))
         event, _ = await self.decide(
             PostToolUseEvent(
                 session_id=self._context.run.session_id,
@@ -386,7 +391,8 @@ class HookOnion:
         replaced = not call_next.gave(found)
         if replaced:
             self._record(hook, "replace", started)
-        return _sound(hook, found, replaced=replaced)
+        sound = partial(_sound, hook, found, replaced=replaced)
+        return await _off_loop(found, sound) if isinstance(found, ToolOutput) else sound()
 
     def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
         run = self._context.run
@@ -459,6 +465,13 @@ def _asked(
             phase=hook.phase,
         )
     return step(argument)
+
+
+async def _off_loop(output: ToolOutput, work: Callable[[], T]) -> T:
+    """Call a function that copies or converts an output; in a thread if the output is large."""
+    if converts_fast(output):
+        return work()
+    return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
 
 
 def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
