@@ -1,5 +1,7 @@
 """The event loop while a tool returns 100 MB: the durations of its steps, and the delay of a timer.
 
+A few other sessions make calls all the time, as in a service.
+
 A step is the time from the resumption of a task to its next checkpoint. No other task runs
 meanwhile. The claim is that the 99th percentile of the steps stays under 50 ms. The delay of a task
 that sleeps for a millisecond also shows the time for which a thread holds the interpreter's lock.
@@ -20,6 +22,7 @@ from agent_actors.testing import ScriptedModel, call
 from benchmarks.record import QUICK, ROUNDS, Row, report, row
 
 BYTES: Final = 10_000_000 if QUICK else 100_000_000
+OTHERS: Final = 4
 LIMIT: Final = 50.0
 """Milliseconds: the claim."""
 
@@ -82,7 +85,15 @@ async def measure(value: JsonValue) -> tuple[list[float], list[float]]:
     options = AgentOptions(model="m", provider=model, tools=[fetch])
     steps = Steps()
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
+
+        async def work() -> None:
+            while True:
+                await runtime.run("go", ordinary())
+                await trio.sleep(0.001)
+
         nursery.start_soon(tick)
+        for _ in range(OTHERS):
+            nursery.start_soon(work)
         await trio.sleep(0.05)
         trio.lowlevel.add_instrument(steps)
         result = await runtime.run("go", options)
@@ -90,6 +101,17 @@ async def measure(value: JsonValue) -> tuple[list[float], list[float]]:
         assert result.tool_calls[0].complete_bytes >= BYTES * 0.9
         nursery.cancel_scope.cancel()
     return steps.found, delays
+
+
+def ordinary() -> AgentOptions:
+    """Return an agent that makes one short call."""
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "fine"
+
+    return AgentOptions(model="m", provider=ScriptedModel([[call("look")], "Done."]), tools=[look])
 
 
 def p99(figures: list[float]) -> float:

@@ -1,7 +1,8 @@
 """Results that are too long: cut, said so, kept, and read on by the model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 
 import attrs
@@ -9,13 +10,16 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, Client, ToolOutput, ToolUseBlock, open_runtime, tool
+from agent_actors.abc import SessionStore
 from agent_actors.actors.kept_results import KeptResults
 from agent_actors.domain.events import ToolResult
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.model import ModelRequest
 from agent_actors.hooks import HookDecision, PostToolUseEvent
 from agent_actors.permissions import PermissionPolicy
+from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
+from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn, call
 from agent_actors.tools import Tool
 from tests.run.helpers import check_history, check_quiet
@@ -200,6 +204,17 @@ async def test_later_runs_offer_read_result() -> None:
         assert not runtime._actors.kept_results._texts
     records = [one for one in await store.load("s") if isinstance(one, ToolResult)]
     assert records == []
+
+
+@pytest.mark.parametrize("kind", [SqliteStore, JsonlStore])
+async def test_stores_on_disk_keep_complete_texts(
+    kind: Callable[[Path], SessionStore], tmp_path: Path
+) -> None:
+    for turns in ([[call("fetch", id="c1")], "Done."], [read_on(3000), "Done."]):
+        options = attrs.evolve(agent(), provider=ScriptedModel(cast("list[Turn]", turns)))
+        async with open_runtime(store=kind(tmp_path / "store")) as runtime:  # as after a restart
+            result = await runtime.run("Go.", options, session_id="s")
+    assert "These are the bytes 3000 to" in str(result.tool_calls[0].content)
 
 
 async def test_whitelist_may_name_read_result() -> None:
