@@ -67,7 +67,8 @@ def converts_fast(value: object) -> bool:
             if isinstance(part, Mapping):
                 waiting += cast("Mapping[object, object]", part).values()
         elif attrs.has(type(part)):
-            waiting += [getattr(part, field.name, None) for field in attrs.fields(type(part))]
+            cls = cast("type[attrs.AttrsInstance]", type(part))
+            waiting += [getattr(part, field.name, None) for field in attrs.fields(cls)]
         elif dataclasses.is_dataclass(part):
             waiting += [getattr(part, field.name, None) for field in dataclasses.fields(part)]
     return not waiting and left >= 0

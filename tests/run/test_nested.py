@@ -314,7 +314,7 @@ async def test_ended_call_waits_for_no_run(autojump_clock: MockClock) -> None:
             trio.lowlevel.spawn_system_task(background, context=context)
             return "begun"
 
-        turns = [call("begin")], [pause(20), say("Done.")]
+        turns: list[Turn] = [[call("begin")], [pause(20), say("Done.")]]
         ready = trio.Event()
         second = caller_of(runtime, "a", "queue", ready)
         nursery.start_soon(partial(runtime.run, "go", second, session_id="b"))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import attrs
 import pytest
@@ -46,7 +47,7 @@ async def test_any_thread_may_answer_a_question() -> None:
         (question,) = runtime.questions()
         assert found == (question,)
         answer = partial(runtime.answer, question.id)
-        assert isinstance(await in_a_thread(partial(answer, 5)), ConfigError)  # type: ignore[arg-type]
+        assert isinstance(await in_a_thread(partial(answer, cast(str, 5))), ConfigError)
         assert await in_a_thread(partial(answer, "yes")) is None
         assert isinstance(await in_a_thread(partial(answer, "yes")), QuestionClosed)
         await trio.testing.wait_all_tasks_blocked()

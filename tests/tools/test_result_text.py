@@ -17,8 +17,16 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 VALUES: st.SearchStrategy[JsonValue] = st.recursive(
     SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
 )
-PARTS = st.builds(lambda text: {"type": "text", "text": text}, st.text()) | st.just(IMAGE)
-CONTENTS = st.text() | st.dictionaries(st.text(), VALUES) | st.lists(VALUES) | st.lists(PARTS)
+
+
+def text_part(text: str) -> JsonValue:
+    return {"type": "text", "text": text}
+
+
+PARTS: st.SearchStrategy[JsonValue] = st.builds(text_part, st.text()) | st.just(IMAGE)
+CONTENTS: st.SearchStrategy[Content] = st.one_of(
+    st.text(), st.dictionaries(st.text(), VALUES), st.lists(VALUES), st.lists(PARTS)
+)
 
 
 def text_of(content: Content) -> bytes:
@@ -70,7 +78,8 @@ def test_sizes_are_estimated_from_above(value: JsonValue, small: bool) -> None:
 
 
 def test_estimate_stops_in_large_values() -> None:
-    assert not is_small([[None] * 400, [None] * 400], 1e9)
+    row: list[JsonValue] = [None] * 400
+    assert not is_small([row, row], 1e9)
 
 
 @given(CONTENTS, st.integers(0, 50))
@@ -118,5 +127,6 @@ def test_slow_conversions_are_recognised(value: object, fast: bool) -> None:
 
 
 def test_json_text_is_that_of_json() -> None:
-    content: Content = {"k": ["é\u0001", 1.5, True, None, [], {}] * 200}
+    values: list[JsonValue] = ["é\u0001", 1.5, True, None, [], {}]
+    content: Content = {"k": values * 200}
     assert b"".join(text_chunks(content)).decode() == json.dumps(content, ensure_ascii=False)

@@ -69,11 +69,8 @@ class ResultLimit:
         if self.max_bytes == math.inf or self.fits(output):
             return output, 0
         with trio.CancelScope(shield=True):
-            data, note = await self._cut_data(output.data)
-            content, total = await self._cut_content(call_id, output.content)
-        if note:
-            content = _with_note(content, note)
-        return attrs.evolve(output, content=content, data=data), total
+            return await self._cut(call_id, output)
+        return output, 0  # for type checkers: nothing cancels this scope
 
     async def read(self, call_id: str, offset: int, total: int) -> ToolOutput:
         """Return the part of a complete text that begins at an offset, with a notice.
@@ -107,6 +104,13 @@ class ResultLimit:
     @property
     def _room(self) -> int:
         return int(self.max_bytes) - NOTICE_BYTES
+
+    async def _cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
+        data, note = await self._cut_data(output.data)
+        content, total = await self._cut_content(call_id, output.content)
+        if note:
+            content = _with_note(content, note)
+        return attrs.evolve(output, content=content, data=data), total
 
     async def _cut_content(self, call_id: str, content: Content) -> tuple[Content, int]:
         chunks, total = await self._measured(content)

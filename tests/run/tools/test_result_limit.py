@@ -13,7 +13,7 @@ from agent_actors import AgentOptions, Client, ToolOutput, ToolUseBlock, open_ru
 from agent_actors.abc import SessionStore
 from agent_actors.actors.kept_results import KeptResults
 from agent_actors.domain.events import ToolResult
-from agent_actors.domain.json import JsonValue
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import ModelRequest
 from agent_actors.hooks import HookDecision, PostToolUseEvent
 from agent_actors.permissions import PermissionPolicy
@@ -36,6 +36,10 @@ def returning(value: object) -> Tool:
         return cast(JsonValue, value)
 
     return fetch
+
+
+def _own(arguments: JsonObject) -> str:
+    return f"mine, with {arguments}"
 
 
 def read_on(offset: int, call_id: str = "c1") -> Turn:
@@ -150,7 +154,8 @@ async def test_blocks_and_objects_are_cut() -> None:
 
 
 async def test_large_data_is_dropped_from_a_result() -> None:
-    data: JsonValue = {"rows": ["x" * 100] * 100}
+    rows: list[JsonValue] = ["x" * 100] * 100
+    data: JsonValue = {"rows": rows}
     async with open_runtime() as runtime:
         dropped, kept, thing = [
             (await runtime.run("Go.", agent(value=value))).tool_calls[0]
@@ -184,7 +189,7 @@ async def test_notice_names_no_missing_tool(why: str) -> None:
     if why == "policy":
         options = attrs.evolve(options, permissions=PermissionPolicy(mode="bypass", deny=["Read*"]))
     else:
-        own = Tool("ReadResult", "Mine.", None, lambda arguments: "mine")
+        own = Tool("ReadResult", "Mine.", None, _own)
         options = attrs.evolve(options, tools=[*options.tools, own])
     told = await run(options)
     assert told[0].endswith("The rest is not available.]")
@@ -210,11 +215,13 @@ async def test_later_runs_offer_read_result() -> None:
 async def test_stores_on_disk_keep_complete_texts(
     kind: Callable[[Path], SessionStore], tmp_path: Path
 ) -> None:
-    for turns in ([[call("fetch", id="c1")], "Done."], [read_on(3000), "Done."]):
-        options = attrs.evolve(agent(), provider=ScriptedModel(cast("list[Turn]", turns)))
+    told: list[str] = []
+    for turn in ([call("fetch", id="c1")], read_on(3000)):
+        options = attrs.evolve(agent(), provider=ScriptedModel([turn, "Done."]))
         async with open_runtime(store=kind(tmp_path / "store")) as runtime:  # as after a restart
             result = await runtime.run("Go.", options, session_id="s")
-    assert "These are the bytes 3000 to" in str(result.tool_calls[0].content)
+            told.append(str(result.tool_calls[0].content))
+    assert "These are the bytes 3000 to" in told[1]
 
 
 async def test_whitelist_may_name_read_result() -> None:
