@@ -58,6 +58,7 @@ from agent_actors.kernel.interrupts import protect_loaded_modules as _protect_lo
 from agent_actors.options.agent_options import AgentOptions as AgentOptions
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
+from agent_actors.run.inheritance import in_current_run as in_current_run
 from agent_actors.run.prompt import Prompt as Prompt
 from agent_actors.runtime.approval_queue import ApprovalQueue as ApprovalQueue
 from agent_actors.runtime.approval_queue import Whitelisted as Whitelisted
@@ -137,6 +138,7 @@ __all__ = [
     "Whitelisted",
     "__version__",
     "ask_user_question",
+    "in_current_run",
     "open_runtime",
     "query",
     "run",

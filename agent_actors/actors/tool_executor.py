@@ -43,6 +43,7 @@ from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.kernel.request import Request
 from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
 from agent_actors.tools import Tool, ToolOutput
+from agent_actors.tools.output import converts_fast
 from agent_actors.tools.tool import ToolValidator
 
 _log: Final = logging.getLogger(__name__)
@@ -99,6 +100,18 @@ class ToolGuard(Protocol):
         ...
 
 
+class ResultCutter(Protocol):
+    """Cuts the results of a run that are too long."""
+
+    def fits(self, output: ToolOutput) -> bool:
+        """Return whether an output is certainly short enough."""
+        ...
+
+    async def cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
+        """Return an output that is short enough, and the size of the complete text if it is cut."""
+        ...
+
+
 @attrs.frozen(eq=False)
 class RunTools:
     """The common properties of the calls of one run.
@@ -113,6 +126,7 @@ class RunTools:
         timeout: Seconds for a call whose tool has no timeout of its own.
         validator: Validates the arguments of every call, after the tool; None for none.
         guard: The hooks and permission checks around the calls; None for none.
+        cutter: Cuts results that are too long; None for no limit.
         turns: The lock that orders shared and exclusive calls.
         starting: Calls that begin in the next tick, in the order of their submission.
         in_line: Calls that have not entered a queue for slots yet; later calls must not pass them.
@@ -127,6 +141,7 @@ class RunTools:
     timeout: float = DEFAULT_TOOL_TIMEOUT
     validator: ToolValidator | None = None
     guard: ToolGuard | None = None
+    cutter: ResultCutter | None = None
     turns: SharedExclusiveLock = attrs.field(factory=SharedExclusiveLock)
     # Usually empty. A deque and a set would take 800 bytes of every run.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
@@ -170,6 +185,7 @@ class _Call(Request[ToolCallResult]):
         current_call.set(self.held)
 
     def _settle(self, error: Exception | None) -> None:
+        self.held.ended = True
         self.held.release_all()
         super()._settle(error)
 
@@ -350,7 +366,7 @@ class ToolExecutor:
                 self._start_clock(request, tool)
             self._calls += 1
             request.enter()
-            return self._result(request, await self._execute(request, tool))
+            return await self._cut(request, await self._execute(request, tool))
         except KeyboardInterrupt as error:  # raised in users' code, for example in a validator
             self.owner.take_interrupt(error)
             return _failed(request.block, _interrupted(call.name))
@@ -368,7 +384,7 @@ class ToolExecutor:
         output = ToolOutput(_late(admitted, timeout), is_error=True)
         with trio.move_on_after(timeout) as request.held.scope:
             output = await guard.around(admitted, tool, partial(self._handle, request, tool))
-        return self._result(request, await guard.after(request.block, output))
+        return await self._cut(request, await guard.after(request.block, output))
 
     async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:
         fault = self._fault(request, tool, call)  # a hook may have changed the arguments
@@ -404,6 +420,13 @@ class ToolExecutor:
     def _missed(self, request: _Call, timeout: float) -> ToolCallResult:
         return self._result(request, ToolOutput(_late(request.block, timeout), is_error=True))
 
+    async def _cut(self, request: _Call, output: ToolOutput) -> ToolCallResult:
+        cutter = request.run.cutter
+        if cutter is None or cutter.fits(output):
+            return self._result(request, output)
+        output, complete_bytes = await cutter.cut(request.block.id, output)
+        return attrs.evolve(self._result(request, output), complete_bytes=complete_bytes)
+
     def _result(self, request: _Call, output: ToolOutput) -> ToolCallResult:
         call = request.block
         return ToolCallResult(
@@ -425,7 +448,11 @@ class ToolExecutor:
         context = _context(request) if tool.takes_context else None
         try:
             if tool.is_async:
-                return await await_unprotected(tool.invoke, call.input, context)
+                returned = await await_unprotected(tool.call, call.input, context)
+                if not converts_fast(returned):
+                    convert = partial(tool.output_of, returned)
+                    return await trio.to_thread.run_sync(convert, limiter=_UNBOUNDED)
+                return call_unprotected(tool.output_of, returned)
             work = partial(tool.invoke_sync, call.input, context)
             if tool.on_cancel == "abandon":
                 return await self._in_abandonable_thread(work)

@@ -252,7 +252,10 @@ class ToolProgress(Event):
 
 @attrs.frozen
 class ToolResult(Event):
-    """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool."""
+    """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool.
+
+    `complete_bytes` is the size of the complete text if `content` was cut; else 0.
+    """
 
     type: ClassVar[str] = "tool.result"
     tool_use_id: str
@@ -264,6 +267,7 @@ class ToolResult(Event):
     completed_at: float = 0.0
     duration: float = 0.0
     synthetic: bool = False
+    complete_bytes: int = 0
 
 
 @attrs.frozen

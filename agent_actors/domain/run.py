@@ -127,6 +127,8 @@ class ToolCallResult:
         exception: The exception that the tool raised, with its traceback; None if it raised none,
             or if the result comes from a log. Only this object has it: events and logs contain the
             message. The traceback keeps the local variables of the tool in memory.
+        complete_bytes: Size of the complete text if `content` was cut because it was too long;
+            else 0.
     """
 
     id: str
@@ -138,6 +140,7 @@ class ToolCallResult:
     started_at: float = 0.0
     completed_at: float = 0.0
     duration: float = 0.0
+    complete_bytes: int = 0
     exception: BaseException | None = attrs.field(default=None, eq=False, repr=False)
 
 

@@ -28,6 +28,8 @@ import attrs
 from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, ResumeWindow
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import (
+    DEFAULT_MAX_CALLS,
+    DEFAULT_MAX_RESULT_BYTES,
     DEFAULT_TOOL_TIMEOUT,
     NO_LIMITS,
     Prices,
@@ -135,6 +137,8 @@ class OptionFields(TypedDict, total=False):
     total_timeout: float
     tool_timeout: float
     tool_validator: ToolValidator | None
+    max_calls_per_response: int
+    max_result_bytes: float
     max_retries: int
     fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
     hooks: Hooks
@@ -213,6 +217,11 @@ class AgentOptions(Generic[OutputT_co]):
         tool_timeout: Timeout of a tool call, unless the tool has its own.
         tool_validator: A function of the tool's name and the arguments of a call, called for every
             tool after the tool's own validation; returns an error message for the model, or None.
+        max_calls_per_response: Maximum number of calls of one response that run; the others get an
+            error result, which tells the model to make them in its next response.
+        max_result_bytes: Maximum size of the text of a tool result; at least 1,024, `math.inf` for
+            no limit. A longer result is cut, and the model can read the rest with the tool
+            `ReadResult`. Images and files do not count.
         max_retries: Maximum number of retries of one model call after transient failures; 0 or
             less means none.
         fallbacks: Models to use when the previous one has failed permanently: names of models at
@@ -220,7 +229,8 @@ class AgentOptions(Generic[OutputT_co]):
             timeouts are used. A run that switched to a fallback keeps it.
         hooks: A `Hook`, a mapping from phases to functions, or any number of both; the first hook
             is the outermost.
-        hook_timeout: Timeout of one call of a hook, unless the hook has its own.
+        hook_timeout: Timeout of one call of a hook, unless the hook has its own. The time that a
+            hook waits in `call_next` does not count.
         permissions: A `PermissionPolicy`, or the name of a mode; None allows every call.
         can_use_tool: A function, sync or async, that decides about a call instead of a person.
         on_ask: When a person has to decide: `wait` for the answer (of `runtime.answer` or an
@@ -312,6 +322,10 @@ class AgentOptions(Generic[OutputT_co]):
     tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
     tool_validator: ToolValidator | None = attrs.field(
         default=None, validator=kinds.CALLABLE, metadata=IN_CODE
+    )
+    max_calls_per_response: int = attrs.field(default=DEFAULT_MAX_CALLS, validator=kinds.whole(1))
+    max_result_bytes: float = attrs.field(
+        default=DEFAULT_MAX_RESULT_BYTES, validator=kinds.RESULT_BYTES
     )
     max_retries: int = attrs.field(default=RetryPolicy().max_retries, validator=kinds.WHOLE)
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar, 
 import attrs
 
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.limits import Prices, UsageLimits
+from agent_actors.domain.limits import MIN_MAX_RESULT_BYTES, Prices, UsageLimits
 from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import ConfigError
 from agent_actors.options.validation import HEADER_RULE, fits_header
@@ -210,6 +210,11 @@ AMOUNT: Final = FieldType[float](
     (float, int),
     "a whole number, or math.inf",
     check=at_least(1, unlimited=", or math.inf for any number"),
+)
+RESULT_BYTES: Final = FieldType[float](
+    (float, int),
+    "a whole number, or math.inf",
+    check=at_least(MIN_MAX_RESULT_BYTES, unlimited=", or math.inf for no limit"),
 )
 STOP: Final = FieldType[tuple[str, ...]](
     (tuple,), "a list of strings", check=_check_stop, takes_text=True

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import attrs
 import trio
 
 from agent_actors.actors.session_gate import Lease
@@ -35,6 +36,7 @@ def acquire_session_nowait(context: RunContext) -> None:
         context.node.run_id,
         ancestors=context.ancestors,
         stop=context.stop.stop,
+        node=context.node,
     )
 
 
@@ -127,6 +129,7 @@ async def _acquire_session(context: RunContext) -> Lease:
             ancestors=context.ancestors,
             stop=context.stop.stop,
             moved=partial(_show_position, context),
+            node=context.node,
         )
     finally:
         await steering.withdraw()  # noqa: ASYNC102 - shielded there
@@ -205,4 +208,6 @@ async def _given_result(
     context.usage.call_records.begin(call.id)
     if context.hooks is not None:
         output = await context.hooks.onion.after_tool(call, output, context.messages())
-    return result_of(call, output, context.services.wall_clock())
+    output, complete_bytes = await context.result_limit.cut(call.id, output)
+    result = result_of(call, output, context.services.wall_clock())
+    return attrs.evolve(result, complete_bytes=complete_bytes)

@@ -337,7 +337,7 @@ class Runtime:
         return self.events.notify(text, data=data, session_id=session_id)
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question of a run; see `questions.answer`."""
+        """Answer a question of a run, from any task or thread; see `questions.answer`."""
         self.questions.answer(question_id, answer)
 
     def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
@@ -503,6 +503,7 @@ class Runtime:
             actors.log,
             self._transactions,
             queue_policy(self._options.on_busy),
+            actors.kept_results,
         )
 
     def stream_spec(self, spec: RunSpec) -> RunStream:

@@ -63,6 +63,7 @@ UNFINISHED: Final = "the run ended before this call had a result"
 LOST_MESSAGE: Final = "[A record of this conversation is damaged; a message may be missing here.]"
 # The key in the data of a notification: the `seq` of each unreadable record that it reports.
 REPORTED_UNREADABLE: Final = "unreadable_records"
+_NO_CUTS: Final[Mapping[str, int]] = MappingProxyType({})
 _NO_CALLS: Final[Mapping[str, ToolUseBlock]] = MappingProxyType({})
 
 
@@ -82,6 +83,8 @@ class SessionState:
             that waits for the answer. Empty if the last run was not suspended.
         external: The open calls, by id, that the last run deferred to its caller, with the
             arguments to use. Read-only.
+        cut_results: The size of the complete text of each result that was cut, in bytes, by the id
+            of its call. Read-only; not rewound.
         unreadable: The records that were skipped because they cannot be decoded.
         unreported: The `seq` of unreadable records that no run has reported yet.
     """
@@ -96,6 +99,7 @@ class SessionState:
     suspended: dict[str, str] = attrs.field(factory=dict[str, str])
     # A shared default, because it is empty in most sessions.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS
+    cut_results: Mapping[str, int] = _NO_CUTS
     unreadable: tuple[UnreadableEvent, ...] = ()
     unreported: tuple[int, ...] = ()
     # True if a record was skipped since the last message.
@@ -159,6 +163,8 @@ class SessionState:
             self._take_answer(record)
         elif isinstance(record, ToolResult):
             self._add(_result_block(record))
+            if record.complete_bytes:
+                self.cut_results = {**self.cut_results, record.tool_use_id: record.complete_bytes}
             if record.tool_use_id in self.external:  # supplied between two runs
                 left = (call for call in self.external.values() if call.id != record.tool_use_id)
                 self.external = {call.id: call for call in left}

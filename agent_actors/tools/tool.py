@@ -218,8 +218,20 @@ class Tool:
 
         Cancellation: that of the handler.
         """
+        return self.output_of(await self.call(arguments, context))
+
+    async def call(self, arguments: JsonObject, context: ToolContext | None) -> object:
+        """Call an async handler with validated arguments, and return its return value unchanged.
+
+        For a caller that converts the value elsewhere, with `output_of`: a large value takes long.
+
+        Raises:
+            ToolArgumentsError: An argument does not match the annotated type.
+
+        Cancellation: that of the handler.
+        """
         result = self._call(arguments, context)
-        return self._output(await result if inspect.isawaitable(result) else result)
+        return await result if inspect.isawaitable(result) else result
 
     def invoke_sync(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
         """Call a sync handler with validated arguments, in the calling thread.
@@ -236,19 +248,24 @@ class Tool:
                 f"tool {self.name!r}: the handler is a plain function that returned an awaitable; "
                 "make it `async def`, or its wrapper if it has one"
             )
-        return self._output(result)
+        return self.output_of(result)
 
-    def _call(self, arguments: JsonObject, context: ToolContext | None) -> object:
-        given = self._detached if context is None else context
-        return self.binding.call(self.handler, copy_object(arguments), given)
+    def output_of(self, result: object) -> ToolOutput:
+        """Return a handler's return value as an output; see `to_output`.
 
-    def _output(self, result: object) -> ToolOutput:
+        Raises:
+            TypeError: The value cannot be represented in JSON; names the tool and the type.
+        """
         try:
             return to_output(result)
         except TypeError as error:
             raise TypeError(
                 f"tool {self.name!r} returned {type(result).__name__}: {error}"
             ) from None
+
+    def _call(self, arguments: JsonObject, context: ToolContext | None) -> object:
+        given = self._detached if context is None else context
+        return self.binding.call(self.handler, copy_object(arguments), given)
 
 
 def _carried_out_elsewhere(arguments: JsonObject) -> str:

@@ -105,6 +105,24 @@ def test_call_results_return_to_the_model() -> None:
     )
 
 
+def test_excess_calls_get_error_results() -> None:
+    play(
+        TurnMachine(25, max_calls=2),
+        GO,
+        STARTED,
+        answer(use("a"), ToolUseError("bad JSON", "{", "x", "tool"), use("b"), use("c"), use("d")),
+        [
+            "append answer call:a call:x call:b call:c call:d synthetic:x synthetic:c synthetic:d",
+            "start a",
+            "start b",
+        ],
+        result("a"),
+        ["append result:a"],
+        result("b"),
+        ["append result:b", "model 2"],
+    )
+
+
 def test_calls_run_whatever_the_finish_reason_says() -> None:
     one = thinking()
     commands = one.feed(answer(use("a"), finish="stop"))

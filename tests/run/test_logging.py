@@ -117,7 +117,7 @@ async def test_leases_and_evictions_are_logged(caplog: pytest.LogCaptureFixture)
     runs = [line.split()[3] for line in leases if "holds the lease" in line]
     assert leases[:5] == [
         f"session s: run {runs[0]} holds the lease with a fence",
-        f"session s: run {runs[1]} waits for run {runs[0]} at place 1 (interrupt)",
+        f"session s: run {runs[1]} waits for run {runs[0]}",
         f"session s: run {runs[0]} is asked to stop (interrupt)",
         f"session s: run {runs[0]} released the lease",
         f"session s: run {runs[1]} holds the lease with a fence",

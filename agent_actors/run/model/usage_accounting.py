@@ -194,5 +194,6 @@ def _result_draft(result: ToolCallResult, *, synthetic: bool) -> EventBuilder:
         started_at=result.started_at,
         completed_at=result.completed_at,
         duration=result.duration,
+        complete_bytes=result.complete_bytes,
         synthetic=synthetic,
     )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
+import trio
 
 from agent_actors.abc import AppendOutcome, LogAppend, LogRepair
 from agent_actors.domain.events import AnyEvent
@@ -28,6 +29,7 @@ from agent_actors.errors import ConfigError, SessionStoreError
 from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared
 from agent_actors.stores.disk.idle_sessions import IdleSessions
 from agent_actors.stores.disk.listing import Query, asked
+from agent_actors.stores.disk.result_files import ResultFiles
 from agent_actors.stores.disk.thread import StoreThread
 
 T = TypeVar("T")
@@ -48,6 +50,8 @@ _PRUNED_AT_ONCE: Final = 200
 _LOOK_EVERY: Final = 0.02
 # Seconds that a session is held after its run if no other instance has the store open.
 _KEEP: Final = 1.0
+# Threads that read and write texts of results, for all stores of the process.
+_RESULT_THREADS: Final = trio.CapacityLimiter(8)
 # Seconds between flushes to the disk with `batch`.
 SYNC_EVERY: Final = 1.0
 
@@ -155,8 +159,9 @@ class DiskStore:
 
     shared: Final = True
 
-    def __init__(self, core: Core, options: DiskOptions, where: str) -> None:
+    def __init__(self, core: Core, options: DiskOptions, where: str, results: ResultFiles) -> None:
         self._core = core
+        self._results = results
         self._options = options
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
@@ -242,7 +247,32 @@ class DiskStore:
 
     async def delete(self, session_id: str) -> None:
         """Delete the session, on the disk too."""
-        await self._run(session_id, partial(self._core.delete, session_id))
+        await self._run(session_id, partial(self._delete, session_id))
+
+    async def keep_result(self, session_id: str, tool_use_id: str, chunks: Sequence[bytes]) -> None:
+        """Keep the complete text of a tool result that was cut.
+
+        Raises:
+            OSError: The text could not be written.
+
+        Cancellation: stops waiting; the text may be written or not.
+        """
+        # Not in the store's thread: commits must not wait for a large text.
+        keep = partial(self._results.keep, session_id, tool_use_id, chunks)
+        await trio.to_thread.run_sync(keep, abandon_on_cancel=True, limiter=_RESULT_THREADS)
+
+    async def read_result(
+        self, session_id: str, tool_use_id: str, offset: int, size: int
+    ) -> bytes | None:
+        """Return a part of a text that `keep_result` has kept; None if it is not kept.
+
+        Raises:
+            OSError: The text could not be read.
+
+        Cancellation: safe.
+        """
+        read = partial(self._results.read, session_id, tool_use_id, offset, size)
+        return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=_RESULT_THREADS)
 
     async def prune(self, before: float) -> Sequence[str]:
         """Delete unused sessions whose last record is older than `before`; return their ids."""
@@ -306,9 +336,17 @@ class DiskStore:
         self._kept.take(session_id)
         return self._core.load(session_id, after_seq)
 
+    def _delete(self, session_id: str) -> None:
+        self._core.delete(session_id)
+        self._results.delete(session_id)
+
     def _prune(self, before: float) -> Sequence[str]:
         self._give_back(0.0)
-        return self._core.prune(before, _PRUNED_AT_ONCE)
+        gone = self._core.prune(before, _PRUNED_AT_ONCE)
+        for session_id in gone:
+            with suppress(OSError):
+                self._results.delete(session_id)
+        return gone
 
     def _failure(self, error: Exception, session_id: str) -> SessionStoreError:
         return SessionStoreError(

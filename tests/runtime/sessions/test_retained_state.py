@@ -27,7 +27,7 @@ from tests.runtime.sessions.helpers import DISK, STORES, contents, talk, talker,
 MakeStore = Callable[[Path], SessionStore]
 
 
-def echo(arguments: JsonObject) -> JsonObject:
+def echo_back(arguments: JsonObject) -> JsonObject:
     return arguments
 
 
@@ -77,7 +77,7 @@ async def test_allowed_tools_are_the_offered_ones(blocked: bool) -> None:
         return HookDecision(continue_=False) if blocked else None
 
     policy = PermissionPolicy(disallowed_tools=["no_*"], deny=["secret"])
-    tools = [Tool(name, "", None, echo) for name in ("echo", "no_way", "secret")]
+    tools = [Tool(name, "", None, echo_back) for name in ("echo", "no_way", "secret")]
     options = attrs.evolve(
         talker("Fine."), tools=tools, permissions=policy, hooks={"before_agent": plan}
     )
