@@ -259,7 +259,15 @@ class ToolResult(Event):
 
 @attrs.frozen
 class UserQuestion(Event):
-    """The run asks a person a question and waits for the answer."""
+    """The run asks a person a question and waits for the answer.
+
+    Attributes:
+        choices: The accepted answers; if empty, any text is accepted.
+        tool_name: Name of the tool of the call that waits for the answer.
+        tool_input: The call's arguments.
+        reason: The reason for the question.
+        permission: True if the question asks for permission to run the call.
+    """
 
     type: ClassVar[str] = "user.question"
     question_id: str
@@ -268,6 +276,8 @@ class UserQuestion(Event):
     tool_name: str | None = None
     tool_input: JsonObject | None = None
     tool_use_id: str = ""
+    reason: str = ""
+    permission: bool = True
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Todo, UnreadableEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
+from agent_actors.domain.run import Question
 from agent_actors.domain.usage import Usage
 
 # Ids appear in messages, file names and cache keys. A longer id is a mistake.
@@ -101,7 +102,7 @@ class SessionSnapshot:
         requests: Number of requests of all model calls.
         last_seq: `seq` of the last record.
         open_calls: Ids of the calls without a result, which the next run closes.
-        questions: Ids of the open questions.
+        questions: The open questions; answers are passed to `runtime.resume`.
         external_calls: Open calls that the caller has to execute.
         unreadable: Records that were left out because they cannot be decoded.
     """
@@ -116,7 +117,7 @@ class SessionSnapshot:
     requests: int
     last_seq: int
     open_calls: tuple[str, ...]
-    questions: tuple[str, ...]
+    questions: tuple[Question, ...]
     external_calls: tuple[ToolUseBlock, ...] = ()
     unreadable: tuple[UnreadableEvent, ...] = ()
 

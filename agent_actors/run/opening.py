@@ -9,6 +9,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, RunQueued, SystemInit
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import ToolCallResult
+from agent_actors.errors import AgentError
 from agent_actors.protocol.turn import Resumed, UserInput
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
@@ -17,6 +18,7 @@ from agent_actors.run.steering import Steering
 from agent_actors.run.suspension import answers_by_call, check_results, close_suspended
 from agent_actors.run.tools.deferred_calls import result_of
 from agent_actors.run.tools.tool_runner import ToolRunner
+from agent_actors.sessions import SessionState
 from agent_actors.sessions.metadata import run_metadata
 from agent_actors.sessions.records import records_before_run, report_of
 from agent_actors.tools.output import ToolOutput
@@ -53,7 +55,6 @@ async def open_session(context: RunContext) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
     context.session = context.journal.session = context.inbox.session = session
-    session.note(_metadata(context))
     context.began_after = session.state.last_seq
     context.stop.opened()
 
@@ -70,8 +71,8 @@ async def begin_run(
         RunBlocked: A hook ended the run before it began.
         HookError: A hook failed.
         MessageError: The conversation that replaces the history is not valid.
-        SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does not fit the
-            session; the session is unchanged.
+        SessionUnknown, SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does
+            not fit the session; the session is unchanged, and nothing is recorded.
 
     Cancellation: safe; the session is unchanged except for the records of the run's end.
     """
@@ -84,14 +85,12 @@ async def begin_run(
         model=context.options.model,
         tools=tuple(context.options.tools_by_name),
     )
-    closed: list[EventBuilder] = []
-    if spec.answers is None:
-        closed = context.usage.records(close_suspended(state, context.options, spec.session_id))
-    else:
-        tools.answers = answers_by_call(state, spec.session_id, spec.answers)
-        tools.check_answers(state.open_calls)
-        check_results(state, spec.session_id, spec.results)
-        tools.deferred.external.update(state.external)
+    try:
+        closed = _accept(context, tools, state)
+    except AgentError:
+        journal.records_nothing = True  # a mistyped session id must not create a session
+        raise
+    context.opened_session.note(_metadata(context))
     try:
         prompt = await _fire_first_hooks(context, subagent)
         event = prompt if spec.answers is None else await _resume(context, tools, state.open_calls)
@@ -109,6 +108,22 @@ async def begin_run(
     if spec.replace_history is not None:
         spec.replace_history.queued = True
     return event
+
+
+def _accept(context: RunContext, tools: ToolRunner, state: SessionState) -> list[EventBuilder]:
+    """Check that the request fits the session; return the records that close suspended calls.
+
+    Raises:
+        AgentError: The request does not fit the session.
+    """
+    spec = context.spec
+    if spec.answers is None:
+        return context.usage.records(close_suspended(state, context.options, spec.session_id))
+    tools.answers = answers_by_call(state, spec.session_id, spec.answers)
+    tools.check_answers(state.open_calls)
+    check_results(state, spec.session_id, spec.results)
+    tools.deferred.external.update(state.external)
+    return []
 
 
 async def _acquire_session(context: RunContext) -> Lease:

@@ -142,6 +142,8 @@ class PermissionPrompter:
             tool_name=call.name,
             tool_input=question.tool_input,
             tool_use_id=call.id,
+            reason=reason,
+            permission=question.permission,
         )
         context = self._context
         if self._options.on_ask == "suspend":

@@ -168,7 +168,7 @@ class SessionAPI:
             requests=state.requests,
             last_seq=state.last_seq,
             open_calls=tuple(call.id for call in state.open_calls),
-            questions=tuple(state.suspended),
+            questions=state.questions(session_id),
             external_calls=tuple(state.external.values()),
             unreadable=state.unreadable,
         )
