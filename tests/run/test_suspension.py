@@ -187,7 +187,7 @@ async def test_refused_run_shows_its_error() -> None:
         async def read() -> None:
             async with runtime.stream("Hi.", agent("Done."), session_id="s") as events:
                 async for event in events:
-                    shown.append((event.type, event.seq))
+                    shown.append((event.type, event.seq))  # noqa: PERF401 - kept if it raises
 
         with pytest.raises(SessionSuspended):
             await read()
