@@ -21,7 +21,7 @@ from agent_actors.actors.subscriber_queue import Gap, Overflow, SubscriberQueue
 from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, raise_interrupt
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
@@ -277,9 +277,9 @@ class Subscription:
         try:
             with trio.move_on_after(self._timeout) as deadline:
                 await await_unprotected(self._handler, event)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # noqa: BLE001 - harms only its own subscription
+        except BaseException as error:  # harms only its own subscription
+            if is_cancellation(error):
+                raise
             self._failed += 1
             rest = self._take_interrupt(error)
             if rest is None:

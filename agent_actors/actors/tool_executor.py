@@ -37,7 +37,7 @@ from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.kernel.request import Request
@@ -458,9 +458,9 @@ class ToolExecutor:
                 return await self._in_abandonable_thread(work)
             await request.held.take(self._threads, request.run.run_id)
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # noqa: BLE001 - every exception of a tool is its result
+        except BaseException as error:  # every exception of a tool is its result
+            if is_cancellation(error):
+                raise
             rest = self.owner.take_interrupt(error)
             if rest is None:
                 return ToolOutput(_interrupted(call.name), is_error=True)

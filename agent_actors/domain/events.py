@@ -281,6 +281,8 @@ class UserQuestion(Event):
         tool_name: Name of the call's tool.
         tool_input: The call's arguments.
         tool_use_id: Id of the call that waits for the answer.
+        reason: The reason for the question.
+        permission: True if the question asks for permission to run the call.
         by_function: True if `can_use_tool` is asked; `runtime.answer` then takes no answer. If the
             function passes the question on, another event with another id asks a person.
     """
@@ -293,6 +295,8 @@ class UserQuestion(Event):
     tool_input: JsonObject | None = None
     tool_use_id: str = ""
     by_function: bool = False
+    reason: str = ""
+    permission: bool = True
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, RunQueued, SessionStarted, SystemInit
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import ToolCallResult
-from agent_actors.errors import SessionError
+from agent_actors.errors import AgentError, SessionError
 from agent_actors.protocol.turn import Resumed, UserInput
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
@@ -19,6 +19,7 @@ from agent_actors.run.steering import Steering
 from agent_actors.run.suspension import answers_by_call, check_results, close_suspended
 from agent_actors.run.tools.deferred_calls import result_of
 from agent_actors.run.tools.tool_runner import ToolRunner
+from agent_actors.sessions import SessionState
 from agent_actors.sessions.metadata import run_metadata
 from agent_actors.sessions.records import records_before_run, report_of
 from agent_actors.tools.output import ToolOutput
@@ -60,7 +61,6 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
         session.close()
         raise SessionError("there is nothing to resume", session_id=session.session_id)
     context.session = context.journal.session = context.inbox.session = session
-    session.note(_metadata(context, tools))
     context.began_after = session.state.last_seq
     if session.announce():
         source = "resumed" if session.state.last_seq else "new"
@@ -80,21 +80,19 @@ async def begin_run(
         RunBlocked: A hook ended the run before it began.
         HookError: A hook failed.
         MessageError: The conversation that replaces the history is not valid.
-        SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does not fit the
-            session; the session is unchanged.
+        SessionUnknown, SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does
+            not fit the session; the session is unchanged, and nothing is recorded.
 
     Cancellation: safe; the session is unchanged except for the records of the run's end.
     """
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
-    closed: list[EventBuilder] = []
-    if spec.answers is None:
-        closed = context.usage.records(close_suspended(state, context.options, spec.session_id))
-    else:
-        tools.answers = answers_by_call(state, spec.session_id, spec.answers)
-        tools.check_answers(state.open_calls)
-        check_results(state, spec.session_id, spec.results)
-        tools.deferred.external.update(state.external)
+    try:
+        closed = _accept(context, tools, state)
+    except AgentError:
+        journal.records_nothing = True  # a mistyped session id must not create a session
+        raise
+    context.opened_session.note(_metadata(context, tools))
     try:
         prompt = await _fire_first_hooks(context, subagent)
         event = prompt if spec.answers is None else await _resume(context, tools, state.open_calls)
@@ -112,6 +110,22 @@ async def begin_run(
     if spec.replace_history is not None:
         spec.replace_history.queued = True
     return event
+
+
+def _accept(context: RunContext, tools: ToolRunner, state: SessionState) -> list[EventBuilder]:
+    """Check that the request fits the session; return the records that close suspended calls.
+
+    Raises:
+        AgentError: The request does not fit the session.
+    """
+    spec = context.spec
+    if spec.answers is None:
+        return context.usage.records(close_suspended(state, context.options, spec.session_id))
+    tools.answers = answers_by_call(state, spec.session_id, spec.answers)
+    tools.check_answers(state.open_calls)
+    check_results(state, spec.session_id, spec.results)
+    tools.deferred.external.update(state.external)
+    return []
 
 
 async def _acquire_session(context: RunContext) -> Lease:

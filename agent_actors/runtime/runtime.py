@@ -206,8 +206,8 @@ class Runtime:
 
         Args:
             session_id: The session.
-            answers: Answers by question id, for `result.questions`. Questions without an answer
-                are asked again.
+            answers: Answers by question id, for `result.questions`, which another process reads
+                from `sessions.snapshot(...)`. Questions without an answer are asked again.
             options: The agent.
             results: Results by call id, for `result.external_calls`: any value that a tool may
                 return, a `ToolOutput`, a `ToolResultBlock`, or an exception for a call that
@@ -218,6 +218,7 @@ class Runtime:
         Raises:
             ConfigError: A result cannot be sent to a model, and nothing has begun; or an answer is
                 not valid for its question, and the session waits as before.
+            SessionUnknown: No session has this id; none is created.
             SessionSuspended: The session does not wait for answers or results.
             QuestionClosed: The session does not wait for one of these answers.
             CallClosed: The session does not wait for one of these results.

@@ -32,7 +32,7 @@ from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEv
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import BoundHook, HookChain
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import (
     TakeInterrupt,
     await_unprotected,
@@ -348,9 +348,11 @@ class HookOnion:
         try:
             with trio.move_on_after(timeout) as scope:
                 return await await_unprotected(hook.call, *arguments)
-        except (HookError, trio.Cancelled):
+        except HookError:
             raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             raise self._raised(hook, error) from error
         assert scope.cancelled_caught
         raise _too_late(hook, f"did not decide within {timeout:g} s")
@@ -377,9 +379,11 @@ class HookOnion:
             with scope:
                 scope.deadline = started + timeout
                 found = await await_unprotected(hook.call, argument, call_next, context)
-        except (HookError, trio.Cancelled):
+        except HookError:
             raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             if call_next.raised(error):
                 raise  # the error of the step, which the hook let pass
             raise call_next.refusal_in(error) or self._raised(hook, error) from error

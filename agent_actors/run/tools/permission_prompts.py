@@ -20,7 +20,7 @@ from agent_actors.domain.events import EventBuilder, Notification, UserQuestion
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, HookError
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.permissions import (
     Ask,
@@ -197,9 +197,9 @@ class PermissionPrompter:
                 late = f"no answer within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
             return as_decision(said)
-        except trio.Cancelled:
-            raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             rest = self._context.services.take_interrupt(error)
             stop = None if rest is None else find_exit_request(rest)
             if stop is not None:
@@ -221,6 +221,8 @@ def _asked(question: Question, *, by_function: bool = False) -> EventBuilder:
         tool_name=question.tool_name,
         tool_input=question.tool_input,
         tool_use_id=question.tool_use_id,
+        reason=question.reason,
+        permission=question.permission,
         by_function=by_function,
     )
 

@@ -41,6 +41,7 @@ from agent_actors.domain.session import (
     SessionOrder,
     SessionPage,
     SessionSnapshot,
+    trusted_now,
 )
 from agent_actors.errors import ConfigError, InvalidEventError, SessionExists, SessionUnknown
 from agent_actors.runtime.open_state import OpenState
@@ -168,7 +169,7 @@ class SessionAPI:
             requests=state.requests,
             last_seq=state.last_seq,
             open_calls=tuple(call.id for call in state.open_calls),
-            questions=tuple(state.suspended),
+            questions=state.questions(session_id),
             external_calls=tuple(state.external.values()),
             unreadable=state.unreadable,
         )
@@ -469,8 +470,9 @@ class SessionAPI:
     async def prune(self, days: float) -> tuple[str, ...]:
         """Delete the sessions whose last record is older than a number of days.
 
-        Sessions that are in use are kept. A store on disk does this by itself if it has a
-        `cleanup_period_days`.
+        Sessions that are in use are kept. The age is measured from now, but from at most one day
+        after the newest record of the store, because a clock may be wrong. A store on disk deletes
+        old sessions by itself if it has a `cleanup_period_days`.
 
         Returns:
             The ids of the deleted sessions.
@@ -483,7 +485,9 @@ class SessionAPI:
         """
         if not days > 0:
             raise ConfigError(f"prune: days must be above 0; got {days}")
-        before = self._wall_clock() - days * _SECONDS_PER_DAY
+        newest = await self.list(order="updated", limit=1)
+        now = trusted_now(self._wall_clock(), newest.sessions)
+        before = now - days * _SECONDS_PER_DAY
         deleted = tuple(await self._reader.call_store("", partial(self._store.prune, before)))
         for session_id in deleted:
             self._transactions.forget(session_id)
