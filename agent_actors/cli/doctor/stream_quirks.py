@@ -149,8 +149,8 @@ class _Watch:
     def document(self, value: object) -> None:
         """Process a complete response or an error that was sent instead of a stream."""
         for chunk in _objects(_listed(value)):
-            if chunk.get("error"):
-                self._notes.note(45, json.dumps(chunk["error"]))
+            if error := _error_in(chunk):
+                self._notes.note(45, json.dumps(error))
             for choice in _objects(chunk.get("choices")):
                 message = choice.get("message")
                 if isinstance(message, dict):
@@ -189,11 +189,12 @@ class _Watch:
         shown = json.dumps(chunk)
         choices = _objects(chunk.get("choices"))
         usage = chunk.get("usage")
-        if chunk.get("error"):
+        failed = bool(_error_in(chunk))
+        if failed:
             notes.note(45, shown)
         elif not (choices or usage or self._chunks):
             notes.note(33, shown)
-        if not chunk.get("error") and (self._counted or (usage and choices)):
+        if not failed and (self._counted or (usage and choices)):
             notes.note(35, shown)
         self._counted = self._counted or bool(usage)
         self._chunks += 1
@@ -282,6 +283,12 @@ def _repeats(texts: list[str]) -> bool:
 
 def _listed(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def _error_in(chunk: JsonObject) -> JsonValue:
+    """Return the error in a chunk, in a choice, or in the field of Groq; None if there is none."""
+    places = [chunk, *_objects(chunk.get("choices")), *_objects([chunk.get("x_groq")])]
+    return next((place["error"] for place in places if place.get("error")), None)
 
 
 def _objects(value: object) -> list[JsonObject]:
