@@ -32,7 +32,7 @@ _SHORTEST_PART: Final = 8
 
 _LONG: Final = 12
 """Characters. A longer secret is replaced everywhere, also if it was cut after this many: error
-messages often show the beginning of a body only. A shorter one is replaced only as a word of its own.
+messages often show the beginning of a body only. A shorter one is replaced as a complete word only.
 """
 
 
