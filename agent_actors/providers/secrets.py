@@ -31,9 +31,8 @@ _SHORTEST_PART: Final = 8
 """Characters of a part of a header that counts as secret. `Bearer` and `session` are shorter."""
 
 _LONG: Final = 12
-"""Characters. A longer secret is replaced everywhere, even if it was cut after this many: error
-messages often show only the beginning of a body. A shorter secret is replaced only as a separate
-word.
+"""Characters. A longer secret is replaced everywhere, also if it was cut after this many: error
+messages often show the beginning of a body only. A shorter one is replaced as a complete word only.
 """
 
 

@@ -45,7 +45,7 @@ def verifying_context() -> ssl.SSLContext:
     except OSError as error:
         if not variable or error.errno in {errno.EMFILE, errno.ENFILE}:
             raise
-        named = os.strerror(error.errno) if type(error) is not ssl.SSLError else error.reason
+        named = error.reason if isinstance(error, ssl.SSLError) else error.strerror
         raise _unreadable(variable, path, f"cannot be read: {named or error}") from error
 
 

@@ -1,7 +1,7 @@
 """The warnings of the library on the command line."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -25,7 +25,10 @@ def test_warnings_are_single_lines(
     warn: Callable[[], None],
     shown: str,
 ) -> None:
-    monkeypatch.setattr("agent_actors.cli.app.app", lambda _: warn())
+    def command(_: Sequence[str]) -> None:
+        warn()
+
+    monkeypatch.setattr("agent_actors.cli.app.app", command)
     assert dispatch([]) == 0
     assert capsys.readouterr().err == shown
     assert not logging.getLogger("agent_actors").handlers

@@ -36,6 +36,11 @@ def lines(caplog: pytest.LogCaptureFixture, module: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name.endswith(module)]
 
 
+def ids_of(record: logging.LogRecord) -> tuple[object, ...]:
+    fields = vars(record)
+    return fields["session_id"], fields["run_id"], fields["request_id"]
+
+
 def test_each_module_has_its_own_logger() -> None:
     root = Path(agent_actors.__file__).parent
     named = [
@@ -100,14 +105,15 @@ async def test_leases_and_evictions_are_logged(caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.DEBUG, "agent_actors")
     begun = trio.Event()
 
+    @tool
     async def answer() -> str:
+        """Wait."""
         begun.set()
         await trio.sleep_forever()
         raise AssertionError
 
-    slow = tool(answer, description="Waits.")
     model = ScriptedModel([call("answer"), "Hello.", "Hello."])
-    agent = AgentOptions(model="m", provider=model, tools=[slow])
+    agent = AgentOptions(model="m", provider=model, tools=[answer])
     async with open_runtime(max_sessions=1) as runtime, trio.open_nursery() as nursery:
         nursery.start_soon(lambda: runtime.run("Go.", agent, session_id="s"))
         await begun.wait()
@@ -145,15 +151,12 @@ async def test_filter_adds_ids_of_the_run(caplog: pytest.LogCaptureFixture) -> N
             await runtime.run("Go.", agent, session_id="t")
     finally:
         caplog.handler.removeFilter(ids)
-    found = {
-        record.getMessage(): (record.session_id, record.run_id, record.request_id)  # type: ignore[attr-defined]
-        for record in caplog.records
-    }
+    found = {record.getMessage(): ids_of(record) for record in caplog.records}
     assert found["outside"] == ("", "", "")
     assert found["in a tool"] == ("s", result.run_id, "r")
     assert found["session s leaves the memory"] == ("s", "", "")  # another run makes room for "t"
     attempts = [record for record in caplog.records if record.name.endswith("model_stream")]
-    assert attempts[0].run_id == result.run_id  # type: ignore[attr-defined]
+    assert ids_of(attempts[0]) == ("s", result.run_id, "r")
 
 
 class Raising(Hook):
@@ -161,7 +164,7 @@ class Raising(Hook):
 
     name = "raising"
 
-    async def before_model(self, event: object, context: object) -> None:
+    async def before_model(self, event: object, ctx: object) -> None:
         raise RuntimeError("a bug of the hook")
 
 

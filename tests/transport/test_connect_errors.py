@@ -7,7 +7,7 @@ import resource
 import socket
 import ssl
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def test_foreign_causes_keep_their_traceback() -> None:
 
 
 @contextmanager
-def no_free_descriptor(kept: int = 0) -> Iterator[None]:
+def no_free_descriptor(kept: int = 0) -> Generator[None]:
     """Let this process open only `kept` more files."""
     gc.collect()  # may close descriptors
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
