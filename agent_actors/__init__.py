@@ -12,6 +12,8 @@ from agent_actors.client.client import ClientMessages as ClientMessages
 from agent_actors.client.content_stream import AnswerRestarted as AnswerRestarted
 from agent_actors.client.content_stream import FaceBlock as FaceBlock
 from agent_actors.client.content_stream import StreamBlock as StreamBlock
+from agent_actors.client.helpers import create_client as create_client
+from agent_actors.client.helpers import format_messages as format_messages
 from agent_actors.client.query import Query as Query
 from agent_actors.client.query import QueryMessage as QueryMessage
 from agent_actors.client.query import query as query
@@ -138,7 +140,13 @@ __all__ = [
     "Whitelisted",
     "__version__",
     "ask_user_question",
+<<<<<<< HEAD
     "in_current_run",
+||||||| a827f96
+=======
+    "create_client",
+    "format_messages",
+>>>>>>> toolp
     "open_runtime",
     "query",
     "run",

@@ -178,7 +178,8 @@ class AgentOptions(Generic[OutputT_co]):
         provider: The name of a provider profile, for example `ollama` or `anthropic`; a
             `ProviderProfile`; a custom `ModelProvider`; or an object with only `complete` or
             `stream`.
-        system_prompt: Sent first with every request and never stored; empty sends none.
+        system_prompt: Sent first with every request and never stored; empty: that of the profile,
+            or none.
         tools: Tools, or any objects with the interface of `ToolProtocol`; their names must be
             unique.
         max_tokens: Maximum number of tokens of one response; None sends none.
@@ -587,8 +588,11 @@ def _resolve(options: AgentOptions[object]) -> None:
     except ConfigError as error:
         raise ConfigError(f"AgentOptions: {error}") from error
     _set(options, "resolved", resolved)
-    if not options.model.strip():
-        _set(options, "model", default_model(os.environ) if resolved is None else resolved.model)
+    if resolved is not None:
+        _set(options, "model", resolved.model)
+        _set(options, "system_prompt", options.system_prompt or resolved.profile.system_prompt)
+    elif not options.model.strip():
+        _set(options, "model", default_model(os.environ))
 
 
 def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -> AgentOptions:

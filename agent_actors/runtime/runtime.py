@@ -482,6 +482,11 @@ class Runtime:
     # Starting a run.
 
     @property
+    def options(self) -> RuntimeOptions:
+        """The options with which the runtime was opened."""
+        return self._options
+
+    @property
     def default_on_busy(self) -> OnBusy:
         """The policy for sessions that another run holds, unless a call passes its own."""
         return self._options.on_busy
