@@ -11,14 +11,14 @@ after a change of the tests compare the same mutants.
 mutmut forks a process for each mutant, after the tests were collected, and runs the tests that call
 the mutated function, with few random examples. This is fast, but misses what a mutant changes while
 modules are imported and tests are collected, and its time limits are too short on a busy machine.
-Therefore only a failed test counts. Every other mutant is written into the source, and all tests of
-the package run in a new process, with the usual number of examples.
+Therefore only a failed test counts. For every other mutant, all tests of the package run in a new
+process, with the usual number of examples. `mutmut apply` is not used: it may change the method of
+another class that has the same name.
 
 mutmut makes no mutants of decorated functions or of code outside functions.
 """
 
 import argparse
-import difflib
 import os
 import random
 import shutil
@@ -123,14 +123,14 @@ def copy_project(package: str) -> Path:
 
 
 def run_python(
-    target: Path, *arguments: str, profile: str = "default", timeout: float | None = None
+    folder: Path, *arguments: str, timeout: float | None = None, **variables: str
 ) -> CompletedProcess[str]:
-    """Run Python in a copy of the project, where the copy's modules are imported."""
-    environment = {**os.environ, "HYPOTHESIS_PROFILE": profile}
-    environment.pop("PYTHONPATH", None)
+    """Run Python in a copy of the project, with more environment variables."""
+    environment = {**os.environ, **variables}
+    environment.pop("PYTHONPATH", None)  # the copy's modules are imported
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=target,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -141,37 +141,22 @@ def run_python(
 
 def run_mutmut(target: Path, *arguments: str) -> str:
     """Run Python with mutmut in a copy of the project; return the printed text."""
-    done = run_python(target, *arguments, profile="mutation")
+    done = run_python(target, *arguments, HYPOTHESIS_PROFILE="mutation")
     if done.returncode:
         raise SystemExit(f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}\nmutation: mutmut failed")
     return done.stdout
 
 
-def run_tests(target: Path, package: str, timeout: float | None = None) -> bool:
-    """Run a package's own tests in a new process; return whether they passed."""
+def run_tests(target: Path, package: str, mutant: str, timeout: float | None = None) -> str:
+    """Run a package's own tests against a mutant in a new process; return the mutant's status."""
+    # The generated functions call the mutant that this variable names.
+    variables = {"MUTANT_UNDER_TEST": mutant, "HYPOTHESIS_PROFILE": "default"}
     command = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", locate(package)[1])
-    return not run_python(target, *command, timeout=timeout).returncode
-
-
-def confirm(target: Path, package: str, name: str, timeout: float) -> tuple[str, list[str]]:
-    """Run all tests of a package against one mutant in a new process.
-
-    Returns:
-        The status, and the changed lines.
-    """
-    # The module of `agent_actors.protocol.sse.x__text__mutmut_3` is all before the last dot.
-    source = Path(*name.split(".")[:-1])
-    source = source / "__init__.py" if (ROOT / source).is_dir() else source.with_suffix(".py")
-    run_mutmut(target, "-m", "mutmut", "apply", name)
-    original = (ROOT / source).read_text("utf-8").splitlines()
-    mutated = (target / source).read_text("utf-8").splitlines()
-    changes = list(difflib.unified_diff(original, mutated, str(source), lineterm="", n=0))[2:]
     try:
-        return "survived" if run_tests(target, package, timeout) else "killed", changes
+        done = run_python(target / "mutants", *command, timeout=timeout, **variables)
     except subprocess.TimeoutExpired:
-        return "timeout", changes
-    finally:
-        shutil.copy2(ROOT / source, target / source)
+        return "timeout"
+    return "killed" if done.returncode else "survived"
 
 
 def test_package(package: str, size: int, seed: int, jobs: int) -> str:
@@ -185,13 +170,15 @@ def test_package(package: str, size: int, seed: int, jobs: int) -> str:
     found = read_results(run_mutmut(target, *results))
     statuses = {name: found[name] for name in chosen}
     started = time.monotonic()
-    if not run_tests(target, package):
+    if run_tests(target, package, "") != "survived":
         raise SystemExit(f"mutation: the tests of {package} fail without a mutant")
     timeout = STARTUP + PATIENCE * (time.monotonic() - started)
     for name in [name for name, status in statuses.items() if status != "killed"]:
-        statuses[name], changes = confirm(target, package, name, timeout)
+        statuses[name] = run_tests(target, package, name, timeout)
         if statuses[name] not in DETECTED:
-            print(f"\n{name}", *changes, sep="\n", flush=True)
+            shown = run_mutmut(target, "-m", "mutmut", "show", name).splitlines()
+            changed = [line for line in shown if line.startswith(("-", "+"))]
+            print(f"\n{name}", *changed[2:], sep="\n", flush=True)
     return row(package, len(names), statuses)
 
 
