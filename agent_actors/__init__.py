@@ -140,13 +140,9 @@ __all__ = [
     "Whitelisted",
     "__version__",
     "ask_user_question",
-<<<<<<< HEAD
-    "in_current_run",
-||||||| a827f96
-=======
     "create_client",
     "format_messages",
->>>>>>> toolp
+    "in_current_run",
     "open_runtime",
     "query",
     "run",

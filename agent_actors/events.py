@@ -36,3 +36,5 @@ from agent_actors.domain.events import UnreadableEvent as UnreadableEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
+from agent_actors.domain.events import bare_event as bare_event
+from agent_actors.runtime.sessions.rebuild import rebuild_messages as rebuild_messages

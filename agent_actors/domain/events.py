@@ -5,11 +5,26 @@ properties, for example `event.session_id`. Deltas, tool input, stream notices a
 only: their `seq` is None. Every other event is recorded and gets its `seq` when it is committed. An
 event of a type that this version does not know is kept as `UnknownEvent`. A damaged record of a log
 becomes an `UnreadableEvent`. `codec/events.py` defines the JSON form.
+
+Tests and imports may leave the header out: `UserMessage(text="hi")` is a bare event, with empty ids
+and no position. `bare_event` makes the same in a form that type checkers accept.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias, cast, get_args
+from types import MappingProxyType
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Final,
+    Literal,
+    NoReturn,
+    Protocol,
+    TypeAlias,
+    cast,
+    get_args,
+)
 
 import attrs
 
@@ -71,6 +86,41 @@ class EventScope:
     parent_tool_use_id: str | None = None
 
 
+def _raise_missing(event: attrs.AttrsInstance) -> NoReturn:
+    missing = next(one.name for one in attrs.fields(type(event)) if not hasattr(event, one.name))
+    raise TypeError(f"{type(event).__name__}() needs a value for {missing!r}")
+
+
+def is_required(default: object) -> bool:
+    """Return whether this default of an event's field means that the field needs a value."""
+    return getattr(default, "factory", None) is _raise_missing
+
+
+# The header of an event that was made without one.
+BARE_HEADER: Final[Mapping[str, object]] = MappingProxyType(
+    {"scope": EventScope("", "", ""), "id": "", "ts": 0.0}
+)
+
+
+def _with_optional_header(
+    _: type, fields: "list[attrs.Attribute[object]]"
+) -> "list[attrs.Attribute[object]]":
+    """Give the header's fields defaults, so that `UserMessage(text="hi")` is a bare event.
+
+    Python requires that the fields after them have defaults too. The default of a required field
+    raises, as a missing argument does.
+    """
+    changed: list[attrs.Attribute[object]] = []
+    for field in fields:
+        default = field.default
+        if field.name in BARE_HEADER:
+            default = BARE_HEADER[field.name]
+        elif default is attrs.NOTHING:
+            default = attrs.Factory(_raise_missing, takes_self=True)
+        changed.append(field.evolve(default=default))
+    return changed
+
+
 @attrs.frozen
 class Event:
     """The base class of all events, with the header that every event carries.
@@ -122,7 +172,7 @@ class Event:
         return self.scope.parent_tool_use_id
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SystemInit(Event):
     """A run started.
 
@@ -140,7 +190,7 @@ class SystemInit(Event):
     tools: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class RunQueued(Event):
     """The run waits for its session; emitted again when its position changes. Live only.
 
@@ -155,7 +205,7 @@ class RunQueued(Event):
     holder: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class UserMessage(Event):
     """The input of the user. `blocks` contains the complete content if it is more than text."""
 
@@ -164,7 +214,7 @@ class UserMessage(Event):
     blocks: tuple[ContentBlock, ...] = ()
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AssistantDelta(Event):
     """More text of the response. Live only."""
 
@@ -173,7 +223,7 @@ class AssistantDelta(Event):
     text: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AssistantThinking(Event):
     """More of the model's thinking. Live only."""
 
@@ -182,7 +232,7 @@ class AssistantThinking(Event):
     text: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolDelta(Event):
     """More of a call's arguments, as JSON text. Live only, and only on request."""
 
@@ -193,7 +243,7 @@ class ToolDelta(Event):
     partial_json: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class StreamNotice(Event):
     """An irregularity in the model's stream, which continues. Live only.
 
@@ -205,7 +255,7 @@ class StreamNotice(Event):
     text: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AssistantMessage(Event):
     """A complete response of the model.
 
@@ -228,7 +278,7 @@ class AssistantMessage(Event):
         return "".join(block.text for block in self.blocks if block.type == "text")
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolUse(Event):
     """A tool is about to be called. `repaired` is True if the model's arguments were not JSON."""
 
@@ -239,7 +289,7 @@ class ToolUse(Event):
     repaired: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolProgress(Event):
     """Progress of a tool. Live only; dropped if the reader is slow."""
 
@@ -250,7 +300,7 @@ class ToolProgress(Event):
     progress: JsonValue
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolResult(Event):
     """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool.
 
@@ -270,7 +320,7 @@ class ToolResult(Event):
     complete_bytes: int = 0
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class UserQuestion(Event):
     """The run asks a question and waits for the answer.
 
@@ -299,7 +349,7 @@ class UserQuestion(Event):
     permission: bool = True
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class HookEvent(Event):
     """A hook returned a decision other than to proceed."""
 
@@ -312,7 +362,7 @@ class HookEvent(Event):
     duration: float = 0.0
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SkillActivated(Event):
     """A skill was activated; it applies to the following turns."""
 
@@ -320,7 +370,7 @@ class SkillActivated(Event):
     name: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class TodosChanged(Event):
     """The session's task list changed to this list."""
 
@@ -328,7 +378,7 @@ class TodosChanged(Event):
     todos: tuple[Todo, ...]
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class FileChanged(Event):
     """A file of the session now has this text; None if the file was deleted."""
 
@@ -337,7 +387,7 @@ class FileChanged(Event):
     content: str | None
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SessionCompacted(Event):
     """`summary` replaces every record up to and including `up_to_seq`."""
 
@@ -346,7 +396,7 @@ class SessionCompacted(Event):
     summary: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SessionRewind(Event):
     """The records after `to_seq` and before this record are discarded."""
 
@@ -354,7 +404,7 @@ class SessionRewind(Event):
     to_seq: int
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class RunSuspended(Event):
     """The run ended with open questions, or with calls that its caller executes.
 
@@ -368,7 +418,7 @@ class RunSuspended(Event):
     external_calls: Mapping[str, JsonObject] = _NO_CALLS
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AttemptRestarted(Event):
     """The model call is retried: discard the deltas of the response shown so far."""
 
@@ -377,7 +427,7 @@ class AttemptRestarted(Event):
     reason: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class UsageEvent(Event):
     """Usage of the last model call and of the run so far.
 
@@ -399,7 +449,7 @@ class UsageEvent(Event):
     cost: float | None = None
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class Notification(Event):
     """A message for a person; callers may also emit their own."""
 
@@ -408,7 +458,7 @@ class Notification(Event):
     data: JsonValue = None
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ResultEvent(Event):
     """The run ended with a result. This is the last event of the run's stream.
 
@@ -429,7 +479,7 @@ class ResultEvent(Event):
     damaged_lines: int = 0
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ErrorEvent(Event):
     """The run ended with an error. This is the last event of the run's stream."""
 
@@ -618,3 +668,20 @@ Later versions may add events; a type checker then reports the missing cases.
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     cls.type: cls for cls in cast("tuple[type[Event], ...]", get_args(RunEvent))
 }
+
+BareT = TypeVar("BareT", bound=Event)
+
+
+def bare_event(event_type: type[BareT], /, **fields: object) -> BareT:
+    """Return an event without a header, for tests and imports: ids are empty, `ts` is 0.
+
+    `UserMessage(text="hi")` does the same, but type checkers require the header there.
+
+    Args:
+        event_type: The class of the event.
+        fields: The event's own fields.
+
+    Raises:
+        TypeError: A required field is missing, or the event has no such field.
+    """
+    return partial(event_type, EventScope("", "", ""), "", 0.0)(**fields)  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def _approver(error: BaseException) -> dict[str, Any]:
 
 
 def _validator(error: BaseException) -> dict[str, Any]:
-    def check(*_: object) -> None:
+    def check(_city: object, _field: object, _name: str) -> None:
         raise error
 
     @attrs.define

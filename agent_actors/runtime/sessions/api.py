@@ -18,7 +18,7 @@ from agent_actors.codec.openai_messages import (
     messages_from_openai,
     messages_to_openai,
 )
-from agent_actors.codec.session_lines import moved_line, session_of
+from agent_actors.codec.session_lines import completed_line, moved_line, session_of
 from agent_actors.context.truncation import head_of
 from agent_actors.domain.events import (
     AnyEvent,
@@ -531,8 +531,10 @@ class SessionAPI:
 
         Args:
             lines: One record per line, from the first record of the session; blank lines are
-                skipped. A record that names the import is added.
-            session_id: The id of the new session; None: the id in the records.
+                skipped. A record that names the import is added. Fields of the header that are
+                missing are filled in, so that `{"type": "user.message", "text": "hi"}` is a record.
+            session_id: The id of the new session; None: the id in the records, or a new id if the
+                records have none.
 
         Returns:
             The id of the new session.
@@ -550,6 +552,11 @@ class SessionAPI:
         records = [line.strip() for line in encoded if line.strip()]
         if not records:
             raise InvalidEventError("expected the records of a session, got none")
+        new_id, run_id = self._ids.new(), self._ids.new()
+        records = [
+            completed_line(line, self._header(session_id or new_id, run_id, seq))
+            for seq, line in enumerate(records, 1)
+        ]
         if session_id is None:
             session_id = session_of(records[0])
         else:
@@ -591,6 +598,16 @@ class SessionAPI:
 
         await self._commit(session_id, make)
         return session_id
+
+    def _header(self, session_id: str, run_id: str, seq: int) -> JsonObject:
+        return {
+            "id": self._ids.new(),
+            "ts": self._wall_clock(),
+            "session_id": session_id,
+            "run_id": run_id,
+            "request_id": run_id,
+            "seq": seq,
+        }
 
     async def _commit(
         self, session_id: str, make: Callable[[SessionState], Sequence[EventBuilder]]
