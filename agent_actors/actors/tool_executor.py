@@ -439,7 +439,7 @@ class ToolExecutor:
             request.started_at,
             max(request.started_at, self._wall_clock()),
             trio.current_time() - request.started,
-            request.exception if output.is_error else None,
+            exception=request.exception if output.is_error else None,
         )
 
     async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:

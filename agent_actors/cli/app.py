@@ -25,7 +25,8 @@ from agent_actors.cli.chat.command import ChatArguments, run_chat
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
 from agent_actors.cli.doctor.command import examine
-from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted, visible
+from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted
+from agent_actors.cli.safe_text import visible
 from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
 from agent_actors.cli.user_tools import load_tools

@@ -322,7 +322,7 @@ class AgentOptions(Generic[OutputT_co]):
     total_timeout: float = attrs.field(default=Timeouts().total, validator=kinds.SECONDS)
     tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
     tool_validator: ToolValidator | None = attrs.field(
-        default=None, validator=kinds.CALLABLE, metadata=IN_CODE
+        default=None, validator=kinds.TOOL_VALIDATOR, metadata=IN_CODE
     )
     max_calls_per_response: int = attrs.field(default=DEFAULT_MAX_CALLS, validator=kinds.whole(1))
     max_result_bytes: float = attrs.field(

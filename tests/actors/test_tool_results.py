@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors.actors.tool_executor import ToolExecutor
+from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.tools import Tool, ToolContext, ToolOutput, tool
 from tests.actors.helpers import Clock
@@ -315,7 +316,8 @@ async def test_invalid_arguments_are_not_an_exception(
     def size(width: Positive) -> str:
         return str(width)
 
-    for arguments in ({}, {"width": {"number": 0}}):
-        found = await run_one(executor, run_of(size), call_of(size, **arguments))
+    wrong: tuple[JsonObject, ...] = ({}, {"width": {"number": 0}})
+    for arguments in wrong:
+        found = await run_one(executor, run_of(size), ToolUseBlock("call-0", size.name, arguments))
         assert (found.is_error, found.exception) == (True, None)
     assert caplog.records == []

@@ -9,7 +9,17 @@ import trio
 
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.events import AssistantDelta, ResultEvent, SystemInit
-from agent_actors.testing import ScriptedEndpoint, call, hang, reply, say, status, usage, wait
+from agent_actors.testing import (
+    Reply,
+    ScriptedEndpoint,
+    call,
+    hang,
+    reply,
+    say,
+    status,
+    usage,
+    wait,
+)
 from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
@@ -46,7 +56,7 @@ async def test_run_offers_tools_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "run_tools.py").write_text(
         "def double(n: int) -> int:\n    'Double a number.'\n    return 2 * n\n"
     )
-    script = [reply(say("Let me see."), call("double", {"n": 21})), "It is 42."]
+    script: list[Reply | str] = [reply(say("Let me see."), call("double", {"n": 21})), "It is 42."]
     async with ScriptedEndpoint(script) as endpoint:
         options = (*at(endpoint), "--tools", "run_tools:double")
         ended = await agent_actors("run", "Hi", *options, env={"PYTHONPATH": str(tmp_path)})

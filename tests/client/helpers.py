@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agent_actors import AgentOptions, AnswerRestarted, Client, StreamBlock, Tool, tool
 from agent_actors.domain.blocks import (
+    ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -76,6 +77,8 @@ def _shown(block: StreamBlock) -> str:
             return f"error {name}"
         case ToolResultBlock(name=name):
             return f"result {name}"
+        case ImageBlock():
+            return "image"
         case AnswerRestarted():
             return "restarted"
 

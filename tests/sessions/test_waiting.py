@@ -22,7 +22,17 @@ def test_open_calls_keep_model_order() -> None:
 def test_only_last_run_has_questions() -> None:
     begun = SystemInit(SCOPE, "id", 1.0, "/", "1")
     asked = UserQuestion(
-        SCOPE, "id", 1.0, "q1", "May I?", ("yes",), "look", {"at": 1}, "a", "rule", permission=False
+        SCOPE,
+        "id",
+        1.0,
+        "q1",
+        "May I?",
+        ("yes",),
+        "look",
+        {"at": 1},
+        "a",
+        reason="rule",
+        permission=False,
     )
     ended = RunSuspended(SCOPE, "id", 1.0, ("q1", "q2"))
     log = numbered(begun, said("go"), answered(use("a")), asked, ended)

@@ -7,6 +7,7 @@ from agent_actors import (
     AnswerRestarted,
     Client,
     FaceBlock,
+    ImageBlock,
     QueryMessage,
     RunResult,
     TextBlock,
@@ -44,6 +45,8 @@ def show(block: FaceBlock) -> str:
             return error
         case ToolResultBlock():
             return block.text
+        case ImageBlock(media_type=media_type):
+            return media_type
         case AnswerRestarted(reason=reason):
             return reason
         case _:

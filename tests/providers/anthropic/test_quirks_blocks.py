@@ -11,7 +11,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
     ModelDelta,
@@ -469,12 +469,18 @@ def test_extras_count_toward_size_limit(piece: JsonObject) -> None:
 
 def test_usage_sums_all_sampling_steps() -> None:
     """The totals leave out the compaction, which is billed too."""
+    message: JsonObject = {
+        "type": "message",
+        "input_tokens": 23_000,
+        "output_tokens": 1_000,
+        "cache_read_input_tokens": 10,
+        "cache_creation_input_tokens": 5,
+    }
     steps: list[JsonObject] = [
         {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
-        {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}
-        | {"cache_read_input_tokens": 10, "cache_creation_input_tokens": 5},
+        message,
     ]
-    odd: list[object] = [*steps, None, {"type": "message", "output_tokens": -1}]
+    odd: list[JsonValue] = [*steps, None, {"type": "message", "output_tokens": -1}]
     totals = {"input_tokens": 23_000, "cache_read_input_tokens": 10}
     events = end(output_tokens=1_000, iterations=odd, **totals)
     found = answer(begin(), *text_block("Hi"), *events, *events)
@@ -482,7 +488,8 @@ def test_usage_sums_all_sampling_steps() -> None:
 
 
 def test_higher_total_than_steps_counts() -> None:
-    steps = [{"type": "message", "input_tokens": 2, "output_tokens": 1}]
-    for usage in ({"output_tokens": 9, "iterations": steps}, {"iterations": "odd"}):
+    steps: list[JsonValue] = [{"type": "message", "input_tokens": 2, "output_tokens": 1}]
+    odd: list[JsonObject] = [{"output_tokens": 9, "iterations": steps}, {"iterations": "odd"}]
+    for usage, total in zip(odd, (9, 4), strict=True):
         found = answer(begin(), *text_block("Hi"), *end(**usage))
-        assert found.usage == Usage(3, int(usage.get("output_tokens", 4)))
+        assert found.usage == Usage(3, total)
