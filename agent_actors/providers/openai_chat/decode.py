@@ -212,9 +212,10 @@ class ChunkDecoder:
         if chunk.error:
             raise self._in_band(chunk.error)
         # A message with a role is a response of another API.
-        said = isinstance(chunk.message, dict) and "role" in chunk.message
-        if chunk.choices is None and not said and (chunk.message or chunk.detail):
-            raise self._in_band(chunk.message or chunk.detail)
+        message = cast(JsonValue, chunk.message)
+        said = isinstance(message, dict) and "role" in message
+        if chunk.choices is None and not said and (message or chunk.detail):
+            raise self._in_band(message or chunk.detail)
         self.model = self.model or chunk.model or ""
         self.response_id = self.response_id or chunk.id or ""
         self.answered = self.answered or bool(chunk.choices)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from agent_actors.domain.blocks import ImageBlock
-from agent_actors.domain.json import JsonObject
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import ModelDelta, NoticeDelta, ProgressDelta, TextDelta
 from agent_actors.errors import MediaError
 
@@ -69,7 +69,8 @@ def is_image(part: JsonObject) -> bool:
 
 def _url_of(part: object) -> str:
     """Return the URL of an image: `{"image_url": {"url": …}}`, or a shorter form of that."""
+    found = cast(JsonValue, part)
     for key in ("image_url", "url"):
-        if isinstance(part, dict):
-            part = cast(JsonObject, part).get(key, part)
-    return part if isinstance(part, str) else ""
+        if isinstance(found, dict):
+            found = found.get(key, found)
+    return found if isinstance(found, str) else ""
