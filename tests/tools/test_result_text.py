@@ -1,6 +1,7 @@
 """Measuring and cutting the text of tool results, in slices."""
 
 import json
+from typing import cast
 
 import attrs
 import pytest
@@ -24,8 +25,9 @@ def text_part(text: str) -> JsonValue:
 
 
 PARTS: st.SearchStrategy[JsonValue] = st.builds(text_part, st.text()) | st.just(IMAGE)
-CONTENTS: st.SearchStrategy[Content] = st.one_of(
-    st.text(), st.dictionaries(st.text(), VALUES), st.lists(VALUES), st.lists(PARTS)
+CONTENTS = cast(
+    "st.SearchStrategy[Content]",
+    st.one_of(st.text(), st.dictionaries(st.text(), VALUES), st.lists(VALUES), st.lists(PARTS)),
 )
 
 
