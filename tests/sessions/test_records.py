@@ -1,19 +1,43 @@
 """What is put on record before a run begins."""
 
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import ImageBlock, TextBlock, ToolUseBlock
-from agent_actors.domain.events import EventBuilder, EventScope, SessionRewind, ToolResult
-from agent_actors.domain.messages import Messages
-from agent_actors.errors import MessageError
+from agent_actors.domain.events import (
+    AssistantMessage,
+    EventBuilder,
+    EventScope,
+    Notification,
+    SessionRewind,
+    ToolResult,
+    UserMessage,
+)
+from agent_actors.domain.messages import Message, Messages
+from agent_actors.errors import ConfigError, InvalidEventError, MessageError
 from agent_actors.sessions import SessionState
-from agent_actors.sessions.records import NO_RESULT, opening, seen_after
+from agent_actors.sessions.metadata import run_metadata
+from agent_actors.sessions.records import (
+    NO_RESULT,
+    as_records,
+    opening,
+    recordable,
+    seen_after,
+)
 from agent_actors.testing.strategies import messages
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_actors.domain.json import JsonValue
+
 SCOPE = EventScope("s", "r", "q")
+UNTYPED = cast("Callable[..., object]", Notification)
 CALLS = (ToolUseBlock("a", "add", {}), ToolUseBlock("b", "add", {}))
 ASKED = Messages().user("?").assistant("", CALLS)
 
@@ -55,6 +79,46 @@ def test_open_calls_of_conversation_are_closed() -> None:
     state = recorded(SessionState(), opening(SessionState(), ASKED))
     assert state.open_calls == ()
     assert [message.role for message in state.history()] == ["user", "assistant", "tool", "tool"]
+
+
+def test_refusal_stays_a_refusal() -> None:
+    spoken = Messages([Message("assistant", (TextBlock("No."),), refused=True)]).assistant("Yes.")
+    made = [draft(SCOPE, "", 0.0, seq=1) for draft in as_records(spoken)]
+    reasons = [event.finish_reason for event in made if isinstance(event, AssistantMessage)]
+    assert reasons == ["refusal", "stop"]
+
+
+def test_callers_record_copies_of_some_types() -> None:
+    def no_event(*args: object, **fields: object) -> str:
+        return "text"
+
+    data: list[JsonValue] = [1]
+    checked = recordable(partial(Notification, text="n", data=data))
+    data.append(2)
+    assert checked(SCOPE, "i", 1.0, seq=3) == Notification(SCOPE, "i", 1.0, "n", [1], seq=3)
+    with pytest.raises(ConfigError, match="todos, files, skills and notifications; got UserMess"):
+        recordable(partial(UserMessage, text="no"))
+    with pytest.raises(InvalidEventError, match="expected an event without its header"):
+        recordable(cast("EventBuilder", partial(UNTYPED, txt="no")))
+    with pytest.raises(InvalidEventError, match="it made 'text'"):
+        recordable(cast("EventBuilder", no_event))
+
+
+@pytest.mark.parametrize("parent", [None, ("p", "c")])
+def test_metadata_describe_the_run(parent: tuple[str, str] | None) -> None:
+    found = run_metadata(
+        cwd="/", provider_name="p", model="m", allowed_tools=("t",), agent_name="a", parent=parent
+    )
+    of_run = {
+        "cwd": "/",
+        "provider_name": "p",
+        "model": "m",
+        "setting_sources": [],
+        "allowed_tools": ["t"],
+        "agent_name": "a",
+    }
+    nested = {"parent_session_id": "p", "parent_tool_use_id": "c"}
+    assert found == (of_run if parent is None else of_run | nested)
 
 
 def test_what_no_session_can_hold_is_named() -> None:
