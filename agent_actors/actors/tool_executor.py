@@ -463,12 +463,12 @@ class ToolExecutor:
                 raise
             rest = self.owner.take_interrupt(error)
             if rest is None:
-                return ToolOutput(_interrupted(call.name), is_error=True)
+                return ToolOutput(_interrupted(call.name), is_error=True)  # noqa: ASYNC104
             stop = find_exit_request(rest)
             if stop is not None:
-                raise stop from None
+                raise stop from None  # noqa: ASYNC104
             _note_exception(request, rest)
-            return _raised(call.name, rest)
+            return _raised(call.name, rest)  # noqa: ASYNC104
 
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
         if self._abandonable.available_tokens < 1:

@@ -128,7 +128,7 @@ class Driver:
                     context.journal.add(context.usage.enter_usage(block.usage))
             except Exception as error:  # noqa: BLE001 - raised once the session is closed
                 end = RunEnd(failure=error)
-            except trio.Cancelled as error:
+            except trio.Cancelled as error:  # noqa: ASYNC103
                 if is_cancellation(error):
                     raise
                 end = RunEnd(failure=foreign_cancellation())

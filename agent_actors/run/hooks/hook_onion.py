@@ -353,7 +353,7 @@ class HookOnion:
         except BaseException as error:
             if is_cancellation(error):
                 raise
-            raise self._raised(hook, error) from error
+            raise self._raised(hook, error) from error  # noqa: ASYNC104
         assert scope.cancelled_caught
         raise _too_late(hook, f"did not decide within {timeout:g} s")
 
@@ -386,7 +386,7 @@ class HookOnion:
                 raise
             if call_next.raised(error):
                 raise  # the error of the step, which the hook let pass
-            raise call_next.refusal_in(error) or self._raised(hook, error) from error
+            raise call_next.refusal_in(error) or self._raised(hook, error) from error  # noqa: ASYNC104
         finally:
             call_next.end()
         if scope.cancelled_caught:

@@ -203,13 +203,13 @@ class PermissionPrompter:
             rest = self._context.services.take_interrupt(error)
             stop = None if rest is None else find_exit_request(rest)
             if stop is not None:
-                raise stop from None
+                raise stop from None  # noqa: ASYNC104
             why = (
                 "was interrupted by Ctrl-C"
                 if rest is None
                 else f"raised {type(rest).__name__}: {rest}"
             )
-            raise HookError(why, hook="can_use_tool", phase="permission") from error
+            raise HookError(why, hook="can_use_tool", phase="permission") from error  # noqa: ASYNC104
 
 
 def _asked(question: Question, *, by_function: bool = False) -> EventBuilder:

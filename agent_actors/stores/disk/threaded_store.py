@@ -408,11 +408,11 @@ class DiskStore:
         self._read_only = ""
         try:
             epoch = self._core.open()
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103
             self._core.close()
             if not is_unwritable(error):
                 raise
-            return self._open_read_only(error)
+            return self._open_read_only(error)  # noqa: ASYNC104
         self._thread.later(self._prune_some, 0.0)
         return epoch
 
