@@ -34,6 +34,7 @@ def test_user_files_are_in_the_state_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = user_file("chats.db", {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert found is not None
     assert found == tmp_path / "state/agent-actors/chats.db"
     assert stat.S_IMODE(found.parent.stat().st_mode) == 0o700
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
