@@ -17,6 +17,7 @@ from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import ConfigError
 from agent_actors.options.validation import HEADER_RULE, fits_header
 from agent_actors.permissions import CanUseTool, PermissionPolicy
+from agent_actors.tools.tool import ToolValidator
 
 if TYPE_CHECKING:
     import httpx
@@ -222,7 +223,9 @@ POLICY: Final = FieldType[PermissionPolicy | None](
 FUNCTION: Final = FieldType[CanUseTool | None](
     (object, bool), "a function, or None", check=_check_callable
 )
-CALLABLE: Final = FieldType[object]((object, bool), "a function, or None", check=_check_callable)
+CALLABLE: Final = FieldType[ToolValidator | None](
+    (object, bool), "a function, or None", check=_check_callable
+)
 HTTP_CLIENT: "Final[FieldType[httpx.AsyncClient | None]]" = FieldType(
     (object, bool), "an httpx.AsyncClient", check=_check_client
 )
