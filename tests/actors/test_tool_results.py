@@ -315,7 +315,8 @@ async def test_invalid_arguments_are_not_an_exception(
     def size(width: Positive) -> str:
         return str(width)
 
-    for width in (None, {"number": 0}):
+    widths: list[JsonValue] = [None, {"number": 0}]
+    for width in widths:
         found = await run_one(executor, run_of(size), call_of(size, width=width))
         assert (found.is_error, found.exception) == (True, None)
     assert caplog.records == []
