@@ -275,7 +275,7 @@ def _structured_item(value: Any, hint: Any, number: int) -> Any:
     except Exception as error:  # noqa: BLE001 - validators of users may raise anything
         text = f"item {number}"
         error.add_note(cast(Any, cattrs).IterableValidationNote(text, number, hint))
-        raise cattrs.IterableValidationError(text, [error], tuple) from None
+        raise cast(Any, cattrs).IterableValidationError(text, [error], tuple) from None
 
 
 def _generic(origin: Any, arguments: Any) -> Any:
