@@ -203,12 +203,11 @@ def _reason(error: Exception) -> str:
 
 
 def _class_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    made = cast(Any, converter)  # parts of its methods have no types
     generate = (
-        converter.gen_structure_typeddict
-        if is_typeddict(hint)
-        else converter.gen_structure_attrs_fromdict
+        made.gen_structure_typeddict if is_typeddict(hint) else made.gen_structure_attrs_fromdict
     )
-    inner = cast(Callable[[Any, Any], Any], generate(hint))
+    inner: Callable[[Any, Any], Any] = generate(hint)
 
     def hook(value: Any, hint: Any) -> Any:
         if not isinstance(value, dict):
@@ -275,8 +274,8 @@ def _structured_item(value: Any, hint: Any, number: int) -> Any:
         return _CONVERTER.structure(value, hint)
     except Exception as error:  # noqa: BLE001 - validators of users may raise anything
         text = f"item {number}"
-        error.add_note(cattrs.IterableValidationNote(text, number, hint))
-        raise cattrs.IterableValidationError(text, [error], tuple) from None
+        error.add_note(cast(Any, cattrs).IterableValidationNote(text, number, hint))
+        raise cast(Any, cattrs).IterableValidationError(text, [error], tuple) from None
 
 
 def _generic(origin: Any, arguments: Any) -> Any:

@@ -1,7 +1,7 @@
 """Conversion of values to annotated types: the reason and the path of an error."""
 
 from enum import Enum
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, Optional, TypedDict
 
 import attrs
 import pytest
@@ -48,26 +48,30 @@ NO_WIDTH: dict[str, Any] = {"width": 0}
 REASON = "width must be positive, not 0"
 
 
-@pytest.mark.parametrize(
-    ("value", "hint", "message"),
-    [
-        (NO_WIDTH, Size | None, f"field a: {REASON}"),
-        (NO_WIDTH, Size | int | list[Size], f"field a: {REASON}"),
-        ([NO_WIDTH], list[Size | None], f"field a[0]: {REASON}"),
-        ([NO_WIDTH], list[Size] | None, f"field a[0]: {REASON}"),
-        ([[NO_WIDTH]], list[list[Size] | None] | Size, f"field a[0][0]: {REASON}"),
-        ([NO_WIDTH], tuple[Size, ...] | None, f"field a[0]: {REASON}"),
-        ([1, NO_WIDTH], tuple[int, Size], f"field a[1]: {REASON}"),
-        ([1, NO_WIDTH], tuple[int, Size | None] | None, f"field a[1]: {REASON}"),
-        ({"b": NO_WIDTH}, dict[str, Size] | None, f"field a.b: {REASON}"),
-        (NO_WIDTH, Annotated[Size, "A size."] | None, f"field a: {REASON}"),
-        ({"name": "x"}, Named | None, "field a: KeyError: 'x'"),
-        ({}, Named | None, "field a.name: required, but missing"),
-        ({"city": 1}, Place | None, "field a.city: expected str, got integer 1"),
-        ("blue", Color | None, "field a: expected one of 'red', got string 'blue'"),
-        ("c", Literal["x"] | int, "field a: expected one of 'x', got string 'c'"),
-    ],
-)
+REASONS: list[tuple[Any, Any, str]] = [
+    (NO_WIDTH, Size | None, f"field a: {REASON}"),
+    (NO_WIDTH, Size | int | list[Size], f"field a: {REASON}"),
+    ([NO_WIDTH], list[Size | None], f"field a[0]: {REASON}"),
+    ([NO_WIDTH], list[Size] | None, f"field a[0]: {REASON}"),
+    ([[NO_WIDTH]], list[list[Size] | None] | Size, f"field a[0][0]: {REASON}"),
+    ([NO_WIDTH], tuple[Size, ...] | None, f"field a[0]: {REASON}"),
+    ([1, NO_WIDTH], tuple[int, Size], f"field a[1]: {REASON}"),
+    ([1, NO_WIDTH], tuple[int, Size | None] | None, f"field a[1]: {REASON}"),
+    ({"b": NO_WIDTH}, dict[str, Size] | None, f"field a.b: {REASON}"),
+    (
+        NO_WIDTH,
+        Optional[Annotated[Size, "A size."]],  # noqa: UP045 - not valid with `|`
+        f"field a: {REASON}",
+    ),
+    ({"name": "x"}, Named | None, "field a: KeyError: 'x'"),
+    ({}, Named | None, "field a.name: required, but missing"),
+    ({"city": 1}, Place | None, "field a.city: expected str, got integer 1"),
+    ("blue", Color | None, "field a: expected one of 'red', got string 'blue'"),
+    ("c", Literal["x"] | int, "field a: expected one of 'x', got string 'c'"),
+]
+
+
+@pytest.mark.parametrize(("value", "hint", "message"), REASONS)
 def test_reason_survives_in_union_or_container(value: Any, hint: Any, message: str) -> None:
     assert fault(value, hint) == message
 

@@ -304,8 +304,9 @@ async def test_one_validator_checks_all_tools() -> None:
         return "not this" if seen[-1][1] == "bad" else None
 
     async def rewrite(event: PreToolUseEvent) -> HookDecision | None:
-        changed: JsonObject | None = {"text": "bad"} if event.tool_input["text"] == "c" else None
-        return None if changed is None else HookDecision(modified_input=changed)
+        if event.tool_input["text"] == "c":
+            return HookDecision(modified_input={"text": "bad"})
+        return None
 
     seen: list[tuple[str, object]] = []
     calls = [call("echo", {"text": text}) for text in ("a", "bad", "boom", "c")]
