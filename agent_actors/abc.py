@@ -54,7 +54,7 @@ class ModelSink(Protocol):
 class DeadlineSink(Protocol):
     """The optional methods of a `ModelSink` that enforces deadlines on the stream."""
 
-    def enough(self, stop: Callable[[], object] | None) -> None:
+    def mark_complete(self, stop: Callable[[], object] | None) -> None:
         """Stop treating a late stream as a failure: everything that matters has arrived.
 
         Args:

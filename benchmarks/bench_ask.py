@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from agent_actors.actors.session_gate import SessionGate
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from benchmarks.endpoint import pin
 from benchmarks.record import QUICK, report, take_turns
 
@@ -37,7 +37,7 @@ async def channel_round_trip() -> None:
 
 async def ask() -> None:
     """Send a request to a worker and wait for its reply."""
-    owner = Owner("bench")
+    owner = ActorLoop("bench")
 
     async def work() -> int:
         return 1

@@ -7,7 +7,7 @@ from typing import Final
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
 from agent_actors.protocol.sse import SSEDecoder
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from benchmarks.endpoint import pin
 from benchmarks.record import QUICK, report, take_turns
 
@@ -38,7 +38,9 @@ def main() -> None:
 
     contenders = {
         "SSE": lambda: throughput(SSEDecoder().feed),
-        "SSE, chunks and assembly": lambda: throughput(AnswerReader(request, endpoint="x").feed),
+        "SSE, chunks and assembly": lambda: throughput(
+            ChatResponseParser(request, endpoint="x").feed
+        ),
     }
     report("codecs", "Throughput of the pure decoders", "MB/s", take_turns(contenders))
 

@@ -20,7 +20,7 @@ from agent_actors.actors.log_reader import LogTail
 from agent_actors.actors.subscriber_queue import Gap, Overflow, SubscriberQueue
 from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, raise_interrupt
 
@@ -307,7 +307,7 @@ class HookBus:
     """
 
     def __init__(self, read: ReadLog | None = None) -> None:
-        self.owner: Owner = Owner("hook_bus")
+        self.owner: ActorLoop = ActorLoop("hook_bus")
         self.has_subscribers: bool = False
         self._read = read
         self._subscriptions: set[Subscription] = set()

@@ -45,7 +45,7 @@ from agent_actors.errors import (
     ProviderInBandError,
     ProviderStatusError,
 )
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.protocol.rate_control import RateStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
@@ -89,7 +89,7 @@ class StreamStatistics:
 
 
 @attrs.frozen
-class Try:
+class AttemptInfo:
     """The kind of one attempt of a model call.
 
     Attributes:
@@ -103,7 +103,7 @@ class Try:
     patience: float = math.inf
 
 
-_FIRST: Final = Try()
+_FIRST: Final = AttemptInfo()
 
 
 class _WatchedSink:
@@ -146,8 +146,8 @@ class _WatchedSink:
         finally:
             self._watch.resume()
 
-    def enough(self, stop: Callable[[], object] | None) -> None:
-        self._watch.enough(stop)
+    def mark_complete(self, stop: Callable[[], object] | None) -> None:
+        self._watch.mark_complete(stop)
 
     def take_request(self, used: Usage) -> bool:
         if isinstance(self._sink, BudgetSink) and not self._sink.take_request(used):
@@ -189,7 +189,7 @@ class ModelStream:
         max_live: float = MAX_LIVE_STREAMS,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self.owner: Owner = Owner(f"model_stream {provider.name}")
+        self.owner: ActorLoop = ActorLoop(f"model_stream {provider.name}")
         self.provider: ModelProvider = provider
         self._slots = FairLimiter(max_live, math.inf)
         self._sweeper = Sweeper(self.owner.start_background)
@@ -204,7 +204,7 @@ class ModelStream:
         request: ModelRequest,
         sink: ModelSink,
         deadlines: Timeouts,
-        which: Try = _FIRST,
+        which: AttemptInfo = _FIRST,
     ) -> ModelCompleted:
         """Call the model once and return the complete response; deltas go to `sink` on arrival.
 
@@ -247,7 +247,7 @@ class ModelStream:
         )
 
     async def _stream(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, which: Try
+        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, which: AttemptInfo
     ) -> ModelCompleted:
         await self._slots.acquire(first=which.retry)
         try:
@@ -259,7 +259,7 @@ class ModelStream:
         finally:
             self._slots.release()
 
-    async def _turn(self, which: Try) -> Ticket:
+    async def _turn(self, which: AttemptInfo) -> Ticket:
         if not self._line.is_open and _LOG.isEnabledFor(logging.DEBUG):
             waiting = self._line.waiting
             _LOG.debug("%s: request number %d in the queue", self.provider.name, waiting + 1)
@@ -277,7 +277,7 @@ class ModelStream:
         request: ModelRequest,
         sink: ModelSink,
         deadlines: Timeouts,
-        which: Try,
+        which: AttemptInfo,
         ticket: Ticket,
     ) -> ModelCompleted:
         self._count_attempt()

@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from agent_actors.kernel.fair_limiter import FairLimiter
-from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
+from agent_actors.kernel.pausable_deadline import PausableDeadline, TrioRunRef
 
 
 @attrs.define(eq=False)
@@ -43,7 +43,7 @@ class RunNode:
     runtime: object
     parent: "RunNode | None" = None
     call: "CallSlots | None" = None
-    home: Home | None = attrs.field(default=None, init=False)
+    home: TrioRunRef | None = attrs.field(default=None, init=False)
     # Usually empty; a set would take 200 bytes of every run.
     waits: "list[SessionWait]" = attrs.field(factory=list["SessionWait"], init=False)
 
@@ -58,17 +58,17 @@ class RunNode:
         """Pause the deadlines of this run and of all its ancestors, for a question to a person."""
         for node in self.lineage():
             if node.home is not None:
-                node.home.tell(node.home.deadline.begin)
+                node.home.run_sync(node.home.deadline.begin)
             if node.call is not None and node.parent is not None and node.parent.home is not None:
-                node.parent.home.tell(node.call.pause_deadlines)
+                node.parent.home.run_sync(node.call.pause_deadlines)
 
     def go_on(self) -> None:
         """Resume the deadlines; must be called once for each `pause_deadlines`."""
         for node in self.lineage():
             if node.home is not None:
-                node.home.tell(node.home.deadline.end)
+                node.home.run_sync(node.home.deadline.end)
             if node.call is not None and node.parent is not None and node.parent.home is not None:
-                node.parent.home.tell(node.call.go_on)
+                node.parent.home.run_sync(node.call.go_on)
 
 
 @attrs.define(eq=False)

@@ -32,7 +32,7 @@ import trio
 from agent_actors.actors.run_tree import RunNode, SessionWait, find_wait_cycle
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ _STOPS: Final[Mapping[OnBusy, CancelReason]] = MappingProxyType(
 )
 
 # Asks a holder to end, with a reason and an optional text; synchronous, may be called repeatedly.
-Stop: TypeAlias = Callable[[CancelReason, str], None]
+StopHolder: TypeAlias = Callable[[CancelReason, str], None]
 # Notifies a waiter of its position, from 1, and of the holder's run id; synchronous.
-Moved: TypeAlias = Callable[[int, str], None]
+OnPositionChange: TypeAlias = Callable[[int, str], None]
 
 # The number of later interrupting runs that may go ahead of the first run that waits.
 MAX_OVERTAKES: Final = 8
@@ -87,7 +87,7 @@ class Lease:
     run_id: str
     fence: int
     _gate: "SessionGate"
-    _stop: Stop | None = None
+    _stop: StopHolder | None = None
     node: RunNode | None = None
     _released: bool = attrs.field(default=False, init=False)
 
@@ -113,8 +113,8 @@ class Lease:
 class _Waiter:
     run_id: str
     stops: CancelReason | None
-    stop: Stop | None
-    moved: Moved | None
+    stop: StopHolder | None
+    moved: OnPositionChange | None
     node: RunNode | None
     granted: trio.Event = attrs.field(factory=trio.Event)
     lease: Lease | None = None
@@ -175,7 +175,7 @@ class SessionGate:
     """
 
     def __init__(self, *, first_fence: int = 1, queue_capacity: int = QUEUE_CAPACITY) -> None:
-        self.owner: Owner = Owner("session_gate")
+        self.owner: ActorLoop = ActorLoop("session_gate")
         self._next_fence = first_fence
         self._queue_capacity = queue_capacity
         self._entries: dict[str, _Entry] = {}
@@ -202,7 +202,7 @@ class SessionGate:
         run_id: str,
         *,
         ancestors: Collection[str] = (),
-        stop: Stop | None = None,
+        stop: StopHolder | None = None,
         node: RunNode | None = None,
     ) -> Lease:
         """Acquire the session if it is free.
@@ -231,8 +231,8 @@ class SessionGate:
         *,
         on_busy: OnBusy = "reject",
         ancestors: Collection[str] = (),
-        stop: Stop | None = None,
-        moved: Moved | None = None,
+        stop: StopHolder | None = None,
+        moved: OnPositionChange | None = None,
         node: RunNode | None = None,
     ) -> Lease:
         """Acquire the session; if it is held, follow the policy.
@@ -366,7 +366,7 @@ class SessionGate:
         holder.stop(reason, why)
 
     def _grant(
-        self, session_id: str, run_id: str, stop: Stop | None, node: RunNode | None
+        self, session_id: str, run_id: str, stop: StopHolder | None, node: RunNode | None
     ) -> Lease:
         lease = Lease(session_id, run_id, self._next_fence, self, stop, node)
         self._next_fence += 1

@@ -41,7 +41,7 @@ from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import RuntimeFailure, SessionError, SessionStoreError
-from agent_actors.kernel.actor_loop import MAILBOX_CAPACITY, Owner
+from agent_actors.kernel.actor_loop import MAILBOX_CAPACITY, ActorLoop
 from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
 from agent_actors.kernel.request import Request
 from agent_actors.sessions import SessionState
@@ -186,7 +186,7 @@ class SessionLog:
         on_evicted: Callable[[str], None] = lambda _: None,
         on_deleted: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.owner: Owner = Owner("session_log")
+        self.owner: ActorLoop = ActorLoop("session_log")
         self._store = store
         self._instant = instant_store(store)
         self._shared = is_shared(store)

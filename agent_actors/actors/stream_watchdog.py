@@ -55,7 +55,7 @@ class Watch:
         self._paused = False
         self._last = trio.current_time()
 
-    def enough(self, stop: Callable[[], object] | None) -> None:
+    def mark_complete(self, stop: Callable[[], object] | None) -> None:
         """Record that everything needed has arrived; being late is then no failure.
 
         Args:

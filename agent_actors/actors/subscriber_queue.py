@@ -106,10 +106,10 @@ class SubscriberQueue:
         """Process a published event; queue it if it is wanted."""
         if self._session_id is not None and event.session_id != self._session_id:
             return
-        wanted = isinstance(event, self._types)
+        is_subscribed = isinstance(event, self._types)
         if self._follows and event.seq is not None:
-            self._offer_record(event, event.seq, wanted=wanted)
-        elif not wanted:
+            self._offer_record(event, event.seq, is_subscribed=is_subscribed)
+        elif not is_subscribed:
             return
         elif self._is_repeat(event):
             self.duplicates += 1
@@ -163,7 +163,7 @@ class SubscriberQueue:
         self._queue.clear()
         self._gaps.clear()
 
-    def _offer_record(self, event: Event, seq: int, *, wanted: bool) -> None:
+    def _offer_record(self, event: Event, seq: int, *, is_subscribed: bool) -> None:
         session_id = event.session_id
         gap = self._gaps.get(session_id)
         if gap is not None:
@@ -174,14 +174,14 @@ class SubscriberQueue:
             self.dropped += gap.target - gap.after
         seam = self._seams.get(session_id)
         if seam is not None and seq <= seam:
-            self.duplicates += wanted
+            self.duplicates += is_subscribed
         elif seam is not None and seq > seam + 1:
             self._open_gap(session_id, seam, seq)
-        elif wanted and self._overflow == "reread" and len(self._queue) >= self._capacity:
+        elif is_subscribed and self._overflow == "reread" and len(self._queue) >= self._capacity:
             self._open_gap(session_id, seq - 1, seq)
         else:
             self._set_seam(session_id, seq)
-            if wanted:
+            if is_subscribed:
                 self._put(event)
 
     def _open_gap(self, session_id: str, after: int, target: int) -> None:

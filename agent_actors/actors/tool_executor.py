@@ -36,7 +36,7 @@ from agent_actors.domain.json import JsonValue, copy_json, copy_object
 from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
@@ -262,7 +262,7 @@ class ToolExecutor:
         threads: int = THREADS_PER_RUNTIME,
         abandoned_threads: int = ABANDONED_THREADS,
     ) -> None:
-        self.owner: Owner = Owner("tool_executor")
+        self.owner: ActorLoop = ActorLoop("tool_executor")
         self._wall_clock = wall_clock
         self._slots = FairLimiter(tools_per_runtime, tools_per_run)
         self._threads = FairLimiter(threads, tools_per_run)

@@ -185,11 +185,11 @@ class Demo:
         tally = self.tally
         prompt = demo_prompt(self.plan.tools)
         asked_at = trio.current_time()
-        heard = False
+        received = False
         async with runtime.stream(prompt, options, session_id=session) as events:
             async for event in events:
-                if not heard and isinstance(event, AssistantDelta | AssistantThinking | ToolUse):
-                    heard = True
+                if not received and isinstance(event, AssistantDelta | AssistantThinking | ToolUse):
+                    received = True
                     tally.first_tokens.append(trio.current_time() - asked_at)
                     if intrude:
                         await self._intrude(runtime, options, session)
@@ -236,11 +236,11 @@ async def _until(condition: Callable[[], bool]) -> None:
             await trio.sleep(_POLL)
 
 
-def _allow_descriptors(wanted: int) -> None:
+def _allow_descriptors(needed: int) -> None:
     """Raise the process's soft limit of open files, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    if soft == unlimited or soft >= wanted:
+    if soft == unlimited or soft >= needed:
         return
-    allowed = wanted if hard == unlimited else min(wanted, hard)
+    allowed = needed if hard == unlimited else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -75,10 +75,10 @@ def table(plan: DemoPlan, tally: Tally, report: DemoReport) -> Table:
     shown = Table(title=f"{plan.sessions} sessions at once on {where}", title_justify="left")
     shown.add_column("measured")
     shown.add_column("value", justify="right")
-    asked = plan.sessions * plan.turns
+    model_calls = plan.sessions * plan.turns
     for name, value in (
         ("sessions that finished", f"{report.sessions} of {plan.sessions}"),
-        ("runs that finished", f"{report.runs} of {asked}"),
+        ("runs that finished", f"{report.runs} of {model_calls}"),
         ("tool calls", _tool_calls(plan, tally)),
         ("most tools at once", str(report.max_tools_in_parallel)),
         ("deltas", f"{report.deltas:,}"),
@@ -95,11 +95,11 @@ def table(plan: DemoPlan, tally: Tally, report: DemoReport) -> Table:
 
 
 def _tool_calls(plan: DemoPlan, tally: Tally) -> str:
-    wanted = plan.sessions * plan.turns * plan.tools
+    tool_calls = plan.sessions * plan.turns * plan.tools
     calls = f"{tally.tools.calls:,}"
-    if tally.tools.calls != wanted:
+    if tally.tools.calls != tool_calls:
         # A real model may make more or fewer calls.
-        calls += f" ({wanted:,} requested)"
+        calls += f" ({tool_calls:,} requested)"
     if tally.tool_errors:
         calls += f", {tally.tool_errors:,} failed"
     return calls

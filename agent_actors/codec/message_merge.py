@@ -46,8 +46,8 @@ def _kept(
     at = 0
     while at < len(keys):
         known = handed_out.get(keys[at], [])
-        whole = (n for n, one in enumerate(known) if keys[at : at + len(one.keys)] == one.keys)
-        found = next(whole, None)
+        matches = (n for n, one in enumerate(known) if keys[at : at + len(one.keys)] == one.keys)
+        found = next(matches, None)
         if found is None:
             yield read[at]
             at += 1

@@ -23,12 +23,12 @@ def whole_from(messages: Sequence[Message]) -> list[bool]:
     for at, message in enumerate(messages):
         needs.append(min((callers.get(one, at) for one in _answered(message)), default=at))
         callers.update((one, at) for one in _called(message))
-    whole = [True]
+    cuttable = [True]
     reach = len(messages)
     for at in range(len(messages) - 1, -1, -1):
         reach = min(reach, needs[at])
-        whole.append(reach >= at)
-    return whole[::-1]
+        cuttable.append(reach >= at)
+    return cuttable[::-1]
 
 
 def head_of(messages: Sequence[Message]) -> int:
@@ -47,8 +47,8 @@ def last_messages(messages: Sequence[Message], keep: int, *, preserve_system: bo
     """
     head = head_of(messages) if preserve_system else 0
     start = max(head, len(messages) - keep)
-    whole = whole_from(messages)
-    while not whole[start]:
+    cuttable = whole_from(messages)
+    while not cuttable[start]:
         start -= 1
     return [*range(head), *range(start, len(messages))]
 
@@ -74,13 +74,13 @@ def affordable_messages(
     left = budget - sum(cost(message) for message in messages[:head]) if budget > 0 else 0
     if left < 0 or budget <= 0:
         return []
-    whole = whole_from(messages)
+    cuttable = whole_from(messages)
     start = len(messages)
     for at in range(len(messages) - 1, head - 1, -1):
         left -= cost(messages[at])
         if left < 0:
             break
-        if whole[at]:
+        if cuttable[at]:
             start = at
     return [*range(head), *range(start, len(messages))]
 

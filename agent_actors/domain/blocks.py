@@ -134,9 +134,9 @@ class ToolResultBlock:
             return self.content
         if not isinstance(self.content, list):
             return json.dumps(self.content, ensure_ascii=False)
-        told = [part_text(part) for part in self.content]
-        if told and None not in told:
-            return "".join(filter(None, told))
+        described = [part_text(part) for part in self.content]
+        if described and None not in described:
+            return "".join(filter(None, described))
         # Labels are used here too, because models cannot read base64.
         shown = [part_label(part) or part for part in self.content]
         return json.dumps(shown, ensure_ascii=False)
@@ -212,8 +212,8 @@ class ImageBlock:
         content = media.url_content(url, max_bytes=max_bytes)
         if content is None:
             return cls(url, media.checked_type(media_type), detail=detail)
-        told, data = content
-        return cls.from_bytes(data, media_type or told, detail=detail, max_bytes=max_bytes)
+        described, data = content
+        return cls.from_bytes(data, media_type or described, detail=detail, max_bytes=max_bytes)
 
     @property
     def label(self) -> str:
@@ -297,8 +297,8 @@ class FileBlock:
         content = media.url_content(url, max_bytes=max_bytes)
         if content is None:
             return cls(url, media.checked_type(media_type), media.clean_name(name))
-        told, data = content
-        return cls.from_bytes(data, media_type or told, name=name, max_bytes=max_bytes)
+        described, data = content
+        return cls.from_bytes(data, media_type or described, name=name, max_bytes=max_bytes)
 
     @property
     def told_type(self) -> str:

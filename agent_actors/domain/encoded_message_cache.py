@@ -40,10 +40,10 @@ class EncodedMessageCache:
             make: Computes the value of one message from that message only.
         """
         kept = self._kept.setdefault(key, _Kept())
-        given = list(messages)
-        same = _same(kept.messages, given)
-        kept.messages[same:] = given[same:]
-        kept.values[same:] = [make(message) for message in given[same:]]
+        message_list = list(messages)
+        same = _same(kept.messages, message_list)
+        kept.messages[same:] = message_list[same:]
+        kept.values[same:] = [make(message) for message in message_list[same:]]
         return cast("list[T]", kept.values.copy())
 
     def forget(self) -> None:

@@ -181,7 +181,7 @@ def image_type(data: bytes, declared: str, *, max_bytes: int) -> str:
     """
     _check_size(len(data), "the image", max_bytes)
     told, found = checked_type(declared), sniff(data)
-    _check_told(told, found)
+    _check_declared(told, found)
     media_type = found or told
     if not media_type:
         raise MediaError("unknown image format; pass its media_type, for example image/png")
@@ -201,7 +201,7 @@ def file_type(data: bytes, declared: str, name: str, *, max_bytes: int) -> str:
     told, found = checked_type(declared), sniff(data)
     if told == _PDF and _PDF_MAGIC in data[:_PDF_HEAD]:
         found = told
-    _check_told(told, found)
+    _check_declared(told, found)
     media_type = told or found or _BY_ENDING.get(name.rpartition(".")[2].lower(), "")
     if media_type and not is_text(media_type):
         return media_type
@@ -270,7 +270,7 @@ def clean_name(name: str) -> str:
     return "".join(char if char.isprintable() else "_" for char in last)
 
 
-def _check_told(told: str, found: str) -> None:
+def _check_declared(told: str, found: str) -> None:
     odd = found and not (is_image(told) and is_image(found))
     if told and told != found and (odd or told in _TOLD_BY_BYTES):
         raise MediaError(

@@ -60,8 +60,8 @@ def _messages(value: MessageDicts | None) -> MessageDicts | None:
     if value is None:
         return None
     found: object = value
-    whole = isinstance(found, list | tuple)
-    if not whole or not all(isinstance(message, Mapping) for message in value):
+    is_sequence = isinstance(found, list | tuple)
+    if not is_sequence or not all(isinstance(message, Mapping) for message in value):
         raise _error("modified_messages", "a list of messages as dicts", value)
     return tuple(dict(message) for message in value)
 
@@ -73,8 +73,8 @@ def _output(value: _Output | None) -> _Output | None:
         raise ConfigError(f"HookDecision: modified_output: {error}") from error
 
 
-def _error(name: str, wanted: str, found: object) -> ConfigError:
-    return ConfigError(f"HookDecision: {name} must be {wanted}; got {found!r:.80}")
+def _error(name: str, expected: str, found: object) -> ConfigError:
+    return ConfigError(f"HookDecision: {name} must be {expected}; got {found!r:.80}")
 
 
 @attrs.frozen

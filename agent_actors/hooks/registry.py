@@ -232,12 +232,12 @@ def _bind(
         raise ConfigError(f"hooks: a deadline must be above 0 seconds; got {deadline!r:.80}")
     if matcher is not None and not isinstance(matcher, str):
         raise ConfigError(f"hooks: a matcher must be text, as in 'Edit|Write'; got {matcher!r:.80}")
-    wanted = 3 if PHASES[phase].wraps else 2
+    expected = 3 if PHASES[phase].wraps else 2
     parts = tuple(part.strip() for part in (matcher or "").split("|") if part.strip())
     return BoundHook(
         name if name is not None else _function_name(function),
         phase,
-        _called_with(function, phase, wanted),
+        _called_with(function, phase, expected),
         matcher,
         deadline,
         () if "*" in parts else parts,
@@ -250,14 +250,14 @@ def _function_name(function: object) -> str:
 
 
 def _called_with(
-    function: HookFunction, phase: Phase, wanted: int
+    function: HookFunction, phase: Phase, expected: int
 ) -> Callable[..., Awaitable[object]]:
     """Return an async function that omits the context if `function` does not take it."""
-    takes = _positional(function, wanted)
-    if takes not in (wanted - 1, wanted):
+    takes = _positional(function, expected)
+    if takes not in (expected - 1, expected):
         raise ConfigError(
             f"hooks: {_function_name(function)} takes {takes} arguments; a hook for {phase} takes "
-            f"{wanted - 1}, or {wanted} with the context"
+            f"{expected - 1}, or {expected} with the context"
         )
 
     async def call(*arguments: object) -> object:
@@ -267,13 +267,13 @@ def _called_with(
     return call
 
 
-def _positional(function: HookFunction, wanted: int) -> int:
+def _positional(function: HookFunction, expected: int) -> int:
     try:
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):  # not written in Python
-        return wanted
+        return expected
     if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return wanted
+        return expected
     return sum(
         kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         for kind in kinds

@@ -1,8 +1,8 @@
 """The loop behind every actor: a mailbox and one worker task per request.
 
-An `Owner` owns a mailbox, the set of live requests and the nursery of their workers. It does not
-know what the work is. The loop takes a request from the mailbox, starts a worker in the context of
-the caller, and returns to the mailbox. The loop itself never runs user code, never blocks and never
+An `ActorLoop` owns a mailbox, the set of live requests and the nursery of their workers. It does
+not know what the work is. The loop takes a request from the mailbox, starts a worker in the context
+of the caller, and returns to the mailbox. The loop itself never runs user code, never blocks and never
 limits concurrency. Only a bug in this package can break the loop. If that happens, every queued and
 pending request fails with `ActorCrashed`: a request without an outcome would hang its caller.
 """
@@ -36,12 +36,12 @@ class _Job(Protocol):
 
     def take(self) -> bool: ...
     def fail(self, error: Exception) -> None: ...
-    async def settled(self) -> None: ...
+    async def wait_done(self) -> None: ...
     async def perform(self, lost: Callable[[], Exception]) -> None: ...
 
 
 @attrs.frozen
-class OwnerStatistics:
+class ActorStatistics:
     """A snapshot of an actor's loop.
 
     Attributes:
@@ -53,7 +53,7 @@ class OwnerStatistics:
     live: int
 
 
-class Owner:
+class ActorLoop:
     """The loop of one actor.
 
     Args:
@@ -143,7 +143,7 @@ class Owner:
         """
         self.check_open()
         self._live.add(request)
-        request.belong(self._live.discard)
+        request.set_on_settled(self._live.discard)
 
     def check_open(self) -> None:
         """Raise an error if the actor has ended. For methods that make no request.
@@ -206,9 +206,9 @@ class Owner:
         self._closed = True
         self._mailbox.close()
 
-    def statistics(self) -> OwnerStatistics:
+    def statistics(self) -> ActorStatistics:
         """Return a snapshot."""
-        return OwnerStatistics(mailbox=self._mailbox.statistics(), live=len(self._live))
+        return ActorStatistics(mailbox=self._mailbox.statistics(), live=len(self._live))
 
     async def _loop(self, workers: trio.Nursery) -> None:
         try:
@@ -231,7 +231,7 @@ class Owner:
 
     async def _drained(self) -> None:
         while self._live:
-            await next(iter(self._live)).settled()
+            await next(iter(self._live)).wait_done()
 
     def _crash(self, error: Exception) -> Exception:
         if self._failure is None:

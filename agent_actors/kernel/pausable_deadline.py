@@ -4,8 +4,8 @@ The time that a person takes to answer does not count against the run that asks,
 tool call around that run, nor against any outer run or call. Each of these scopes has one
 `PausableDeadline`, which counts the open questions, so that simultaneous questions pause the
 deadline once. An outer run may belong to another trio run: for example, a tool may start its own
-trio run in a thread. The scopes of a run may only be touched in its own trio run, which `Home`
-ensures.
+trio run in a thread. The scopes of a run may only be touched in its own trio run, which
+`TrioRunRef` ensures.
 
 The timeout of a hook that wraps a step bounds the hook's own time: its deadline is paused in the
 same way while the step runs.
@@ -50,7 +50,7 @@ class PausableDeadline:
 
 
 @attrs.frozen(eq=False)
-class Home:
+class TrioRunRef:
     """The trio run in which an agent run takes place; must be created there.
 
     Attributes:
@@ -62,7 +62,7 @@ class Home:
         factory=trio.lowlevel.current_trio_token, init=False
     )
 
-    def tell(self, do: Callable[[], None]) -> None:
+    def run_sync(self, do: Callable[[], None]) -> None:
         """Call a function in this trio run.
 
         The function is called immediately if this trio run is the current one. Otherwise it is

@@ -139,7 +139,7 @@ class Request(Generic[T]):
                 raise_cancel()
             raise
 
-    async def settled(self) -> None:
+    async def wait_done(self) -> None:
         """Wait until there is an outcome of any kind.
 
         Cancellation: safe; the work continues.
@@ -188,7 +188,7 @@ class Request(Generic[T]):
 
     # Methods for the actor.
 
-    def belong(self, leave: "Callable[[Request[T]], None]") -> None:
+    def set_on_settled(self, leave: "Callable[[Request[T]], None]") -> None:
         """Have `leave` called with this request on its outcome; for the actor that owns it.
 
         `on_done` would serve as well, but costs a closure and a list per request.

@@ -378,15 +378,15 @@ def _of_text(name: str, field: _Field, text: str) -> object:
             f"{name} cannot be set by a variable; set it in a file, or pass it in code"
         )
     try:
-        return _number(text, whole=float not in types)
+        return _number(text, integer=float not in types)
     except ValueError:
         raise ConfigError(f"{name} must be {field.kind.expected}; got {text!r:.80}") from None
 
 
-def _number(text: str, *, whole: bool) -> float:
+def _number(text: str, *, integer: bool) -> float:
     try:
         return int(text)
     except ValueError:
-        if whole:
+        if integer:
             raise
         return float(text)

@@ -202,11 +202,11 @@ def read_answer(
         rule: The rule that `session` and `always` remember; see `Ask.rule`.
         ttl: Seconds for which these are remembered.
     """
-    said = text.strip().lower()
-    if said in _YES:
+    answer_text = text.strip().lower()
+    if answer_text in _YES:
         return PermissionDecision("allow", reason="a person said yes")
     for scope in ("session", "always"):
-        if said == scope and scope in choices:
+        if answer_text == scope and scope in choices:
             remember = Remember(scope, ttl=ttl, rule=rule)
             return PermissionDecision("allow", reason=f"a person said {scope}", remember=remember)
     return PermissionDecision("deny", reason="a person said no")

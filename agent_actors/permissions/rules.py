@@ -74,10 +74,10 @@ class Rule:
             )
         try:
             fields = _fields(body)
-            whole = None if "" in fields else _maybe_pattern(body)
+            body_pattern = None if "" in fields else _maybe_pattern(body)
         except ConfigError as error:
             raise ConfigError(f"permission rule {text!r}: {error}") from None
-        return cls(text, name, fields, glob(name), whole)
+        return cls(text, name, fields, glob(name), body_pattern)
 
     @property
     def is_bare(self) -> bool:

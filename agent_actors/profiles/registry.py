@@ -201,8 +201,8 @@ def _changed(dialect: ChatDialect, table: dict[str, object], where: str) -> Chat
     try:
         return _evolved(dialect, changes)
     except ConfigError as error:
-        told = str(error).removeprefix("ChatDialect: ")
-        raise ConfigError(f"{where}: field {told}") from error
+        reason = str(error).removeprefix("ChatDialect: ")
+        raise ConfigError(f"{where}: field {reason}") from error
 
 
 def _evolved(value: T, changes: Mapping[str, object]) -> T:

@@ -197,8 +197,8 @@ def _completed(value: str, variable: str, profile: ProviderProfile) -> str:
 
 
 def _brings_key(headers: Collection[str], header: str | None) -> bool:
-    wanted = _KEY_HEADERS | {(header or "").lower()}
-    return any(name.lower() in wanted for name in headers)
+    header_names = _KEY_HEADERS | {(header or "").lower()}
+    return any(name.lower() in header_names for name in headers)
 
 
 def _missing_key(profile: ProviderProfile) -> str:

@@ -147,9 +147,9 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
     match error:
         case ProviderStatusError(status=status, headers=headers):
             again = status in _TRANSIENT or (status >= 500 and status not in _NEVER)
-            said = headers.get("x-should-retry", "").lower()
-            if said in ("true", "false"):
-                again = said == "true"
+            should_retry = headers.get("x-should-retry", "").lower()
+            if should_retry in ("true", "false"):
+                again = should_retry == "true"
             limited = status in _REFUSALS or status == 503
             after = wanted_pause(headers, now=now, limited=limited)
             refused = status in _REFUSALS or (status == 503 and after is not None)

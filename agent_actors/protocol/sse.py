@@ -363,10 +363,10 @@ class SSEDecoder:
     def _dispatch(self, events: list[ServerSentEvent]) -> None:
         self._last_event_id = self._id
         if self._data:
-            told = _text(bytes(self._data[:-1]), self._id, self._retry_of_block)
+            event = _text(bytes(self._data[:-1]), self._id, self._retry_of_block)
             if not self._shows_faults:
-                told = (*told[:3], "")
-            events.append(ServerSentEvent(self._event or "message", *told))
+                event = (*event[:3], "")
+            events.append(ServerSentEvent(self._event or "message", *event))
             self._data.clear()
         elif self._event and self._shows_faults:
             events.append(ServerSentEvent(self._event, "", self._id, None, "empty"))

@@ -296,8 +296,8 @@ class TurnMachine:
 
     def start(self, event: UserInput) -> Commands:
         """Record the first input, and call the model."""
-        said = bool(event.text or event.blocks)
-        append: Commands = (Append((UserEntry(event.text, event.blocks),)),) if said else ()
+        has_content = bool(event.text or event.blocks)
+        append: Commands = (Append((UserEntry(event.text, event.blocks),)),) if has_content else ()
         return append + self._call_model()
 
     def resume(self, event: Resumed) -> Commands:

@@ -3,7 +3,7 @@
 The outcome of two kinds of responses is known before they end:
 
 - A response with a finish reason. Some endpoints send a finish reason but neither a last event nor
-  the end of the body. Without a limit, such a complete response would be kept until the idle
+  the end of the body. Without a limit, such a complete response would be candidate until the idle
   deadline. The finish reason therefore starts a short grace period for late token counts. After it,
   the received content is the response, and the connection is closed. The period is suspended while
   the sink is full, because the data that arrives meanwhile has not been read yet.
@@ -42,26 +42,26 @@ class Grace:
 
     def __init__(self, sink: ModelSink | None = None) -> None:
         self.scope: trio.CancelScope = trio.CancelScope()
-        kept: object = sink
-        self._sink = kept if isinstance(kept, DeadlineSink) else None
+        candidate: object = sink
+        self._sink = candidate if isinstance(candidate, DeadlineSink) else None
         self._running = False
 
-    def told(self, ends: bool, *, whole: bool = True) -> None:
+    def on_finish_reason(self, ends: bool, *, complete: bool = True) -> None:
         """Start the grace period on a finish reason, or cancel it if more content followed.
 
         Args:
             ends: True if the finish reason arrived, False if more content followed it.
-            whole: Whether the response is complete. If further requests must follow, deadlines
+            complete: Whether the response is complete. If further requests must follow, deadlines
                 still apply.
         """
         self._running = ends
         self.scope.deadline = trio.current_time() + GRACE if ends else math.inf
-        self._tell(enough=ends and whole)
+        self._tell(complete=ends and complete)
 
-    def failed(self) -> None:
+    def on_error_status(self) -> None:
         """Start the grace period of a failure, after its status and headers arrived."""
         self.scope.deadline = trio.current_time() + FAILURE_GRACE
-        self._tell(enough=True)
+        self._tell(complete=True)
 
     def pause(self) -> None:
         """Suspend the grace period while nothing is read."""
@@ -73,10 +73,10 @@ class Grace:
         if self._running:
             self.scope.deadline = trio.current_time() + GRACE
 
-    def over(self) -> None:
+    def stop(self) -> None:
         """Let deadlines apply again. Call this when the reading has ended."""
-        self._tell(enough=False)
+        self._tell(complete=False)
 
-    def _tell(self, *, enough: bool) -> None:
+    def _tell(self, *, complete: bool) -> None:
         if self._sink is not None:
-            self._sink.enough(self.scope.cancel if enough else None)
+            self._sink.mark_complete(self.scope.cancel if complete else None)

@@ -56,7 +56,7 @@ def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:
     return blanks[line : line + _LINE_START] + rest, rest[:1]
 
 
-class AnswerReading(Protocol):
+class ResponseParser(Protocol):
     """A parser for the body of a successful response."""
 
     @property
@@ -78,10 +78,10 @@ class AnswerReading(Protocol):
         ...
 
 
-R = TypeVar("R", bound=AnswerReading)
+R = TypeVar("R", bound=ResponseParser)
 
 
-class Reading:
+class BodySink:
     """Collects one HTTP response: a failure or a small document.
 
     Args:
@@ -131,14 +131,14 @@ class Reading:
                 raise
             self._broken = error
         finally:
-            self._grace.over()
+            self._grace.stop()
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Receive the status and the headers of the response."""
         self._status = status
         self._response_headers = dict(headers)
         if self._has_failed:
-            self._grace.failed()
+            self._grace.on_error_status()
 
     def feed(self, data: bytes) -> bool | None:
         """Receive the data of one read."""
@@ -182,7 +182,7 @@ class Reading:
         )
 
 
-class AnswerSink(Reading, Generic[R]):
+class ResponseSink(BodySink, Generic[R]):
     """Feeds a successful response to a parser and forwards the deltas.
 
     Args:

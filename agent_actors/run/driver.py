@@ -15,7 +15,7 @@ from agent_actors.actors.run_tree import current_call, current_run
 from agent_actors.domain.run import RunResult, StopReason
 from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
 from agent_actors.kernel.exceptions import foreign_cancellation, is_cancellation
-from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
+from agent_actors.kernel.pausable_deadline import PausableDeadline, TrioRunRef
 from agent_actors.protocol.turn import (
     Append,
     CallModel,
@@ -84,7 +84,7 @@ class Driver:
         Cancellation: the calls of the run end before the cancel propagates.
         """
         context = self._context
-        context.node.home = Home(PausableDeadline(context.stop.scope))
+        context.node.home = TrioRunRef(PausableDeadline(context.stop.scope))
         current_run.set(context.node)
         current_context.set(context)
         current_call.set(None)

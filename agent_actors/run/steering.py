@@ -37,7 +37,7 @@ class Note:
         settle: Called once with the outcome: the input was taken, or could not be taken.
     """
 
-    said: UserInput
+    user_input: UserInput
     settle: Callable[[SteeringOutcome], None]
 
 
@@ -63,7 +63,7 @@ class Inbox:
     # Passed to the machine, but not yet committed to the log.
     _heard: list[Note] = attrs.field(factory=list[Note], init=False)
 
-    async def vet(self, said: UserInput) -> UserInput | HookBlock:
+    async def vet(self, user_input: UserInput) -> UserInput | HookBlock:
         """Check an input with the run's hooks, in the task of the caller that steers.
 
         Returns:
@@ -75,8 +75,8 @@ class Inbox:
         Cancellation: safe.
         """
         if self._hooked is None or self.session is None:
-            return said
-        return await self._hooked.submit(said, self.session.history())
+            return user_input
+        return await self._hooked.submit(user_input, self.session.history())
 
     def leave(self, note: Note) -> None:
         """Leave a note; do nothing if the run takes no more input."""
@@ -128,26 +128,26 @@ class Inbox:
         self.close()
         for note in self._taken():
             session_id = "" if self.session is None else self.session.session_id
-            told = SessionStoreError(
+            error = SessionStoreError(
                 "the run that took this input could not record it; whether it is in the history "
                 f"is not known: {failure}",
                 session_id=session_id,
             )
-            told.__cause__ = failure
-            note.settle((told, ""))
+            error.__cause__ = failure
+            note.settle((error, ""))
         self._heard.clear()
 
     def _hand_over(self) -> None:
         while self._waiting:
             note = self._waiting.pop(0)
             self._heard.append(note)
-            self._machine.feed(note.said)
+            self._machine.feed(note.user_input)
 
     def _taken(self) -> list[Note]:
         # At a boundary the machine takes all pending input, or the machine is done and takes no
         # more. Compare by identity: two equal inputs are two notes.
-        left = {id(said) for said in self._machine.pending_input}
-        return [note for note in self._heard if id(note.said) not in left]
+        left = {id(user_input) for user_input in self._machine.pending_input}
+        return [note for note in self._heard if id(note.user_input) not in left]
 
 
 class Steering:
@@ -162,11 +162,11 @@ class Steering:
         self._known = trio.Event()
         self._withdraw: Callable[[], bool] = _nothing_left
 
-    async def speak(self, said: UserInput, inbox: Inbox | None) -> None:
+    async def speak(self, user_input: UserInput, inbox: Inbox | None) -> None:
         """Leave the input in the inbox of the run that holds the session.
 
         Args:
-            said: The input.
+            user_input: The input.
             inbox: The inbox of that run; None if no run holds the session.
 
         Raises:
@@ -176,7 +176,7 @@ class Steering:
         """
         if inbox is None:
             return
-        vetted = await inbox.vet(said)
+        vetted = await inbox.vet(user_input)
         if isinstance(vetted, HookBlock):
             self._settle((None, vetted.stop_reason))
             return

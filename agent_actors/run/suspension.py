@@ -65,8 +65,8 @@ def close_suspended(state: SessionState, options: AgentOptions, session_id: str)
     if not state.is_suspended:
         return []
     if options.on_suspended == "raise":
-        wanted = [("answers to", state.suspended), ("the results of calls", state.external)]
-        waits = " and for ".join(f"{what} {', '.join(ids)}" for what, ids in wanted if ids)
+        missing = [("answers to", state.suspended), ("the results of calls", state.external)]
+        waits = " and for ".join(f"{what} {', '.join(ids)}" for what, ids in missing if ids)
         raise SessionSuspended(
             f"its last run waits for {waits}; pass them to runtime.resume, or let a prompt close "
             "them by on_suspended='deny'",

@@ -13,7 +13,7 @@ import trio
 
 from agent_actors.abc import ModelProvider
 from agent_actors.actors.model_stream import ModelStream, StreamStatistics
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.options.agent_options import AgentOptions
 
 _LOG: Final = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Endpoints:
         max_live: float,
         wall_clock: Callable[[], float],
     ) -> None:
-        self.owner: Owner = Owner("endpoints")
+        self.owner: ActorLoop = ActorLoop("endpoints")
         self._make_provider = make_provider
         self._provider_key = provider_key
         self._max_live = max_live

@@ -21,7 +21,7 @@ from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import ActorCrashed, RuntimeFailure
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.interrupts import finish, has_interrupt, without_interrupt
 from agent_actors.kernel.request import Request
 from agent_actors.permissions import GrantStore
@@ -96,7 +96,7 @@ class Actors:
         self.questions: QuestionBoard = QuestionBoard()
         self.memory: GrantStore = GrantStore(trio.current_time)
         self.services: RunServices = self._make_services()
-        self.runs: Owner = Owner("runs")
+        self.runs: ActorLoop = ActorLoop("runs")
         self.live: dict[str, Request[RunResult]] = {}
         self.runs_started: int = 0
         # Set when `serve` has started the actors, or has failed to start them.
@@ -298,7 +298,7 @@ class Actors:
 
     async def _join_runs(self) -> None:
         while self.live:
-            await next(iter(self.live.values())).settled()
+            await next(iter(self.live.values())).wait_done()
 
     async def _close_all(self) -> None:
         failures: list[Exception] = []
@@ -360,7 +360,7 @@ async def _attempt(close: Callable[[], Awaitable[None]], failures: list[Exceptio
         failures.append(error)
 
 
-async def _end(owner: Owner) -> None:
+async def _end(owner: ActorLoop) -> None:
     owner.close()
     await owner.ended.wait()
 

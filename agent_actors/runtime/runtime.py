@@ -526,7 +526,7 @@ class Runtime:
         *,
         tool_whitelist: Sequence[str] | None = None,
     ) -> RunSpec:
-        said = user_input(prompt)
+        prompt_input = user_input(prompt)
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
@@ -536,7 +536,12 @@ class Runtime:
         if isinstance(tool_whitelist, str):
             raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")
         return RunSpec(
-            said, options, session_id or ids.new(), request_id or ids.new(), policy, tool_whitelist
+            prompt_input,
+            options,
+            session_id or ids.new(),
+            request_id or ids.new(),
+            policy,
+            tool_whitelist,
         )
 
     async def _start(self, spec: RunSpec, mailbox: EventMailbox | None) -> StartedRun:

@@ -152,7 +152,7 @@ class RunStream(Generic[OutputT_co]):
         while request.queued:  # noqa: ASYNC110 - a tick, as in `_join`
             await trio.lowlevel.checkpoint()
         request.cancel(CancelReason.INTERRUPT)
-        await request.settled()
+        await request.wait_done()
 
     def drop(self) -> None:
         """Stop reading: cancel the run without waiting for its end, which the runtime handles."""
@@ -167,7 +167,7 @@ class RunStream(Generic[OutputT_co]):
             while exc is None and request.queued:  # noqa: ASYNC110 - a tick, see above
                 await trio.lowlevel.checkpoint()
             request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
-            await request.settled()
+            await request.wait_done()
 
         # Shielded, and protected from Ctrl-C: an incomplete join would leave a live run behind.
         with trio.CancelScope(shield=True):

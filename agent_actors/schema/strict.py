@@ -60,11 +60,11 @@ def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
         schema: The JSON Schema of an object. A schema of more than `MAX_DEPTH` levels has no strict
             form.
     """
-    whole = dict(schema)
-    if is_deeper(whole, MAX_DEPTH):
+    root = dict(schema)
+    if is_deeper(root, MAX_DEPTH):
         return None
     try:
-        return _strict(whole)
+        return _strict(root)
     except _NoStrictForm:
         return None
 
@@ -118,10 +118,10 @@ def _closed(schema: Mapping[str, JsonValue]) -> JsonObject:
 def _property(schema: JsonValue) -> JsonObject:
     strict = _strict(schema)
     if isinstance(schema, dict) and "default" in schema and "$ref" not in strict:
-        told = json.dumps(schema["default"], ensure_ascii=False)
-        said = strict.get("description")
-        before = f"{said} " if isinstance(said, str) and said else ""
-        strict["description"] = f"{before}Default: {told}"
+        default_text = json.dumps(schema["default"], ensure_ascii=False)
+        description = strict.get("description")
+        before = f"{description} " if isinstance(description, str) and description else ""
+        strict["description"] = f"{before}Default: {default_text}"
     return strict
 
 

@@ -227,14 +227,14 @@ class _Attempt(trio.abc.Instrument):
     async def _cancelled_run(self, subject: object) -> StepOutcome[object]:
         value: object = None
         error: Exception | None = None
-        given = () if self.around is None else (subject,)
+        arguments = () if self.around is None else (subject,)
         with trio.move_on_after(self.time_limit) as limit, trio.CancelScope() as scope:
-            self._request = partial(self.cancel, *given) if self.cancel else scope.cancel
+            self._request = partial(self.cancel, *arguments) if self.cancel else scope.cancel
             self._left = self.step
             if self.step == 0:
                 self._cancel_now()
             try:
-                value = await _watched(_as_coroutine(self.fn(*given)), self._saw_cancelled)
+                value = await _watched(_as_coroutine(self.fn(*arguments)), self._saw_cancelled)
             except self.allowed as raised:
                 if not self.requested:
                     raise
@@ -273,10 +273,10 @@ def _watched(
     try:
         while True:
             try:
-                wanted = code.send(message)
+                awaited = code.send(message)
             except StopIteration as stop:
                 return stop.value
-            message = yield wanted
+            message = yield awaited
             if isinstance(getattr(message, "error", None), trio.Cancelled):
                 saw_cancelled()
     finally:

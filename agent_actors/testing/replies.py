@@ -360,8 +360,8 @@ class EndpointRequest:
         messages = self.messages
         content = messages[-1].get("content") if messages else ""
         if self.protocol == "messages" and not isinstance(content, str):
-            said = self._last_parts("text") or self.new_results[-1:]
-            return "".join(_text_of(part.get("text", part.get("content"))) for part in said)
+            parts = self._last_parts("text") or self.new_results[-1:]
+            return "".join(_text_of(part.get("text", part.get("content"))) for part in parts)
         return content if isinstance(content, str) else ""
 
     def _last_parts(self, kind: str) -> list[JsonObject]:

@@ -289,8 +289,8 @@ def cuts(draw: st.DrawFn, body: bytes, *, most: int = 12) -> list[int]:
 
 
 def _call(name: str, arguments: JsonObject, places: Sequence[int]) -> Call:
-    whole = call(name, arguments)
-    size = len(whole.arguments)
+    complete_call = call(name, arguments)
+    size = len(complete_call.arguments)
     return call(name, arguments, split=sorted(place for place in places if place <= size))
 
 

@@ -73,13 +73,13 @@ def tool(
     """
     if name is not None and not isinstance(name, str):
         return _typed(name, None, None, {})
-    given = name
+    explicit_name = name
 
     def decorate(function: Handler) -> Tool:
         if input_schema is _FROM_HINTS:
-            return _typed(function, given, description, options)
+            return _typed(function, explicit_name, description, options)
         return Tool(
-            _name(function, given),
+            _name(function, explicit_name),
             _described(function, description),
             input_schema,
             function,

@@ -223,8 +223,8 @@ def _own_name(form: object, schema: Mapping[str, JsonValue]) -> str:
     return form.__name__ if isinstance(form, type) else ""
 
 
-def _name(wanted: str) -> str:
-    return _NOT_IN_NAME.sub("_", wanted)[:_MAX_NAME_CHARACTERS].strip("_") or FIELD
+def _name(candidate: str) -> str:
+    return _NOT_IN_NAME.sub("_", candidate)[:_MAX_NAME_CHARACTERS].strip("_") or FIELD
 
 
 def _output_schema(

@@ -93,8 +93,8 @@ def as_tool(obj: object) -> Tool:
 
 
 def _traits(obj: object) -> _Traits:
-    said = {name: getattr(obj, name) for name in _Traits.__annotations__ if hasattr(obj, name)}
-    return cast(_Traits, said)
+    traits = {name: getattr(obj, name) for name in _Traits.__annotations__ if hasattr(obj, name)}
+    return cast(_Traits, traits)
 
 
 def check_tools(tools: Iterable[object]) -> tuple[Tool, ...]:

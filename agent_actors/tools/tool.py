@@ -264,8 +264,8 @@ class Tool:
             ) from None
 
     def _call(self, arguments: JsonObject, context: ToolContext | None) -> object:
-        given = self._detached if context is None else context
-        return self.binding.call(self.handler, copy_object(arguments), given)
+        context_given = self._detached if context is None else context
+        return self.binding.call(self.handler, copy_object(arguments), context_given)
 
 
 def _carried_out_elsewhere(arguments: JsonObject) -> str:

@@ -88,7 +88,7 @@ class Listener(Protocol):
         ...
 
 
-class Owner(Protocol):
+class ConnectionObserver(Protocol):
     """The owner of a connection."""
 
     def on_drain(self, connection: "Connection") -> None:
@@ -135,7 +135,7 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, tls: TlsLayer | None, reactor: Reactor, owner: Owner
+        self, sock: socket.socket, tls: TlsLayer | None, reactor: Reactor, owner: ConnectionObserver
     ) -> None:
         self.closed: bool = False
         self.sent_any: bool = False
@@ -311,10 +311,10 @@ class Connection:
     def _answer_tls(self, tls: TlsLayer) -> None:
         answer = tls.encrypt(b"")
         try:
-            whole = self._sock.send(answer) == len(answer)
+            sent_all = self._sock.send(answer) == len(answer)
         except OSError:
-            whole = False
-        if not whole:  # there was no room for a few bytes: the peer does not read
+            sent_all = False
+        if not sent_all:  # there was no room for a few bytes: the peer does not read
             self._end(ConnectionLost("TLS: the peer does not accept data"), CloseReason.FAULT)
 
     def _take(self, data: bytes | memoryview) -> None:

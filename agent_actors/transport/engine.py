@@ -177,7 +177,7 @@ class Engine:
         self.closed = True
         for pool in self._pools.values():
             pool.close()
-        await current_reactor().settled()
+        await current_reactor().wait_done()
 
     def _add_pool(self, origin: Origin) -> Pool:
         if len(self._pools) >= _POOLS:

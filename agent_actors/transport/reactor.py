@@ -64,7 +64,7 @@ class Reactor(Protocol):
         """Stop calling `ready`. Do nothing if the descriptor is not watched."""
         ...
 
-    async def settled(self) -> None:
+    async def wait_done(self) -> None:
         """Wait until the reactor's tasks have ended; return at once if something is watched.
 
         Cancellation: safe.
@@ -101,7 +101,7 @@ class EpollReactor:
         if not self._watched:
             self._wait.cancel("nothing to watch")
 
-    async def settled(self) -> None:
+    async def wait_done(self) -> None:
         """Wait until the reactor's task has ended; return at once if something is watched.
 
         Cancellation: safe.
@@ -168,7 +168,7 @@ class WaitReactor:
             # afterwards.
             waiting.scope.cancel("no longer watched")
 
-    async def settled(self) -> None:
+    async def wait_done(self) -> None:
         """Wait until the reactor's tasks have ended; return at once if something is watched.
 
         Cancellation: safe.

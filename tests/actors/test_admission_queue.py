@@ -9,12 +9,12 @@ import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from agent_actors.actors.admission_queue import AdmissionQueue, EndpointRefusing
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 
 
 @asynccontextmanager
 async def line() -> AsyncGenerator[AdmissionQueue]:
-    owner = Owner("line")
+    owner = ActorLoop("line")
     async with trio.open_nursery() as nursery:
         await nursery.start(owner.serve)
         yield AdmissionQueue(owner.start_background)

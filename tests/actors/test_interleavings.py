@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
 from agent_actors.errors import RuntimeClosed, SessionBusy
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from tests.actors.helpers import run_in_order
 
 # Few distinct times, so that asking, granting and cancelling meet in one tick again and again.
@@ -127,7 +127,7 @@ class Failed(Exception):
 def test_caller_continues_after_its_worker_ended(
     asks: list[Ask], seed: int, closing: float
 ) -> None:
-    owner = Owner("tester", capacity=2)
+    owner = ActorLoop("tester", capacity=2)
     alive: set[int] = set()
     reached: set[int] = set()
     got: set[int] = set()
@@ -181,7 +181,7 @@ def test_caller_continues_after_its_worker_ended(
 
 @given(asks=ASKS, seed=SEEDS, crash=st.sampled_from([0.0, 1.0, 2.0, 3.0]))
 def test_crash_releases_every_caller(asks: list[Ask], seed: int, crash: float) -> None:
-    owner = Owner("tester", capacity=2)
+    owner = ActorLoop("tester", capacity=2)
     ended: list[int] = []
     failures: list[Exception] = []
 

@@ -197,7 +197,7 @@ async def test_cancelled_call_runs_finally_and_frees_slots(
     await wait_all_tasks_blocked()
     request.cancel("the run ended")
     assert not request.done
-    await request.settled()
+    await request.wait_done()
     assert log == ["ended"]
     with pytest.raises(RequestCancelled):
         request.result()
@@ -221,7 +221,7 @@ async def test_slot_granted_during_cancel_starts_no_call(
     await wait_all_tasks_blocked()
     first.on_done(lambda: second.cancel("the run ended"))
     crowd.leave.set()
-    await second.settled()
+    await second.wait_done()
     assert first.result().content == "left"
     assert begun == []
     assert nothing_is_held(executor)
@@ -233,7 +233,7 @@ async def test_nursery_errors_of_cancelled_tool_are_contained(
     request = await executor.submit(run_of(crumbling), call_of(crumbling))
     await wait_all_tasks_blocked()
     request.cancel("the run ended")
-    await request.settled()
+    await request.wait_done()
     with pytest.raises(RequestCancelled):
         request.result()
     assert nothing_is_held(executor)

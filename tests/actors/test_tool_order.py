@@ -128,7 +128,7 @@ async def test_withdrawn_call_blocks_no_follower(
     await wait_all_tasks_blocked()
     assert crowd.inside == 2
     crowd.leave.set()
-    await first.settled()
+    await first.wait_done()
     assert alone.peak == 0
 
 
@@ -158,7 +158,7 @@ async def test_call_cancelled_at_submission_frees_slots(
     (request,) = await submit(executor, run, call_of(crowd.tool))
     assert executor.statistics().tools.used == 1
     request.cancel("at once")
-    await request.settled()
+    await request.wait_done()
     assert crowd.peak == 0
     assert nothing_is_held(executor)
     crowd.leave.set()
@@ -179,7 +179,7 @@ async def test_queued_call_keeps_no_turn(
     second.cancel("not wanted")
     crowd.leave.set()
     for request in (first, second, third):
-        await request.settled()
+        await request.wait_done()
     alone.leave.set()
     assert (await run_one(executor, run, call_of(alone.tool, 3))).content == "left"
     assert nothing_is_held(executor)

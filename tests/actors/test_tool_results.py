@@ -261,7 +261,7 @@ async def test_async_handler_sees_its_cancellation(executor: ToolExecutor) -> No
     request = await executor.submit(run_of(look), call_of(look))
     await wait_all_tasks_blocked()
     request.cancel("the run ended")
-    await request.settled()
+    await request.wait_done()
     assert seen == [True]
 
 

@@ -136,7 +136,7 @@ async def test_handler_that_raises_cancelled_is_cancelled(
     request = await executor.submit(run_of(checking), call_of(checking))
     await entered.wait()
     request.cancel("the run ended")
-    await request.settled()
+    await request.wait_done()
     with pytest.raises(RequestCancelled):
         request.result()
     assert nothing_is_held(executor)
@@ -241,7 +241,7 @@ async def test_abandoned_call_ends_while_thread_is_counted(
     await blocked.entered.wait()
     assert executor.statistics().threads.used == 0, "abandonable ones have a limit of their own"
     request.cancel("the run ended")
-    await request.settled()
+    await request.wait_done()
     assert not blocked.returned.is_set()
     with pytest.raises(RequestCancelled):
         request.result()
@@ -286,7 +286,7 @@ async def test_too_many_abandoned_threads_is_an_error(
         request = await executor.submit(run_of(item.tool), call_of(item.tool))
         await item.entered.wait()
         request.cancel("the run ended")
-        await request.settled()
+        await request.wait_done()
     found = await run_one(executor, run_of(blocked[2].tool), call_of(blocked[2].tool))
     assert found.is_error
     assert found.content == "not run: 2 abandoned tools are still running"
@@ -317,7 +317,7 @@ def test_abandoned_thread_may_outlive_trio() -> None:
             request = await executor.submit(run_of(late), call_of(late))
             await entered.wait()
             request.cancel("the run ended")
-            await request.settled()
+            await request.wait_done()
             executor.owner.close()
 
     trio.run(main)
@@ -341,7 +341,7 @@ async def test_call_cancelled_before_thread_runs_nothing(
     await blocked.entered.wait()
     await wait_all_tasks_blocked()
     second.cancel("the run ended")
-    await second.settled()
+    await second.wait_done()
     blocked.go_on.set()
     await first.wait()
     assert begun == []

@@ -365,7 +365,7 @@ async def test_tasks_may_add_results_at_once(autojump_clock: MockClock, tasks: i
 
 def is_service(task: trio.lowlevel.Task) -> bool:
     """A sweeper of the runtime, which is first needed within the cancelled code."""
-    return task.name.endswith("Owner._background")
+    return task.name.endswith("ActorLoop._background")
 
 
 @attrs.frozen

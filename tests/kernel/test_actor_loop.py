@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from agent_actors.errors import ActorCrashed, RuntimeClosed
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.mailbox import Mailbox
 from agent_actors.kernel.request import Request
 from tests.actors.helpers import Attempt, Bug
@@ -50,14 +50,14 @@ async def bug() -> None:
 
 
 @pytest.fixture
-async def owner(nursery: trio.Nursery) -> Owner:
-    made = Owner("tester")
+async def owner(nursery: trio.Nursery) -> ActorLoop:
+    made = ActorLoop("tester")
     await nursery.start(made.serve)
     return made
 
 
-def breaking(*, letters: int = 1, capacity: int = 10) -> tuple[Owner, BreakingMailbox[object]]:
-    made = Owner("tester")
+def breaking(*, letters: int = 1, capacity: int = 10) -> tuple[ActorLoop, BreakingMailbox[object]]:
+    made = ActorLoop("tester")
     mailbox = BreakingMailbox[object](capacity, letters=letters)
     made._mailbox = mailbox  # type: ignore[assignment] # pyright: ignore[reportAttributeAccessIssue]
     return made, mailbox
@@ -66,21 +66,21 @@ def breaking(*, letters: int = 1, capacity: int = 10) -> tuple[Owner, BreakingMa
 # Clause 1: typed methods, answered at once where nothing is waited for.
 
 
-async def test_nowait_request_needs_no_checkpoint(owner: Owner) -> None:
+async def test_nowait_request_needs_no_checkpoint(owner: ActorLoop) -> None:
     with assert_no_checkpoints():
         owner.statistics()
         await owner.submit(Request(value))
         owner.adopt(Request[str]())
 
 
-async def test_an_ask_gives_back_the_typed_value(owner: Owner) -> None:
+async def test_an_ask_gives_back_the_typed_value(owner: ActorLoop) -> None:
     assert await owner.ask(value) == "value"
 
 
 # Clause 2: the loop never runs user code, never blocks and never limits.
 
 
-async def test_stuck_worker_blocks_no_request(owner: Owner, nursery: trio.Nursery) -> None:
+async def test_stuck_worker_blocks_no_request(owner: ActorLoop, nursery: trio.Nursery) -> None:
     stuck = [Attempt(nursery, lambda: owner.ask(forever)) for _ in range(50)]
     await wait_all_tasks_blocked()
     assert await owner.ask(value) == "value"
@@ -89,7 +89,7 @@ async def test_stuck_worker_blocks_no_request(owner: Owner, nursery: trio.Nurser
 
 
 async def test_each_request_has_its_own_task(nursery: trio.Nursery) -> None:
-    owner = Owner("tester")
+    owner = ActorLoop("tester")
     loops: list[trio.lowlevel.Task] = []
 
     async def serve() -> None:
@@ -105,7 +105,7 @@ async def test_each_request_has_its_own_task(nursery: trio.Nursery) -> None:
     assert not tasks & {*loops, trio.lowlevel.current_task()}
 
 
-async def test_request_may_bypass_the_mailbox(owner: Owner) -> None:
+async def test_request_may_bypass_the_mailbox(owner: ActorLoop) -> None:
     token = tenant.set("an asker")
 
     async def see() -> str:
@@ -122,7 +122,7 @@ async def test_request_may_bypass_the_mailbox(owner: Owner) -> None:
     assert (found.live, found.mailbox.peak) == (0, 0)
 
 
-async def test_worker_sees_context_of_its_caller(owner: Owner, nursery: trio.Nursery) -> None:
+async def test_worker_sees_context_of_its_caller(owner: ActorLoop, nursery: trio.Nursery) -> None:
     async def see_and_set() -> str:
         seen = tenant.get()
         tenant.set("changed by a worker")
@@ -140,7 +140,7 @@ async def test_worker_sees_context_of_its_caller(owner: Owner, nursery: trio.Nur
     assert await owner.ask(see_and_set) == "nobody"
 
 
-async def test_background_task_uses_actor_context(owner: Owner) -> None:
+async def test_background_task_uses_actor_context(owner: ActorLoop) -> None:
     seen: list[str] = []
 
     async def look() -> None:
@@ -216,7 +216,7 @@ async def test_adopted_request_resolves_at_actor_end(nursery: trio.Nursery) -> N
 async def test_cancelled_actor_reports_closed(
     nursery: trio.Nursery,
 ) -> None:
-    owner = Owner("tester")
+    owner = ActorLoop("tester")
     served = Attempt(nursery, owner.serve)
     pending = Attempt(nursery, lambda: owner.ask(forever))
     await wait_all_tasks_blocked()
@@ -231,7 +231,7 @@ async def test_cancelled_actor_reports_closed(
 async def test_other_failure_is_reported_over_closed(
     nursery: trio.Nursery,
 ) -> None:
-    owner = Owner("tester")
+    owner = ActorLoop("tester")
     served = Attempt(nursery, owner.serve)
     pending = Attempt(nursery, lambda: owner.ask(forever))
     await wait_all_tasks_blocked()
@@ -247,7 +247,7 @@ async def test_other_failure_is_reported_over_closed(
 
 
 async def test_cancelled_caller_joins_worker_through_mailbox(
-    owner: Owner, nursery: trio.Nursery, autojump_clock: MockClock
+    owner: ActorLoop, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     log: list[str] = []
 
@@ -270,7 +270,7 @@ async def test_cancelled_caller_joins_worker_through_mailbox(
 async def test_withdrawn_request_is_never_performed(
     nursery: trio.Nursery,
 ) -> None:
-    owner = Owner("tester")
+    owner = ActorLoop("tester")
     log: list[str] = []
 
     async def work() -> None:
@@ -290,7 +290,7 @@ async def test_withdrawn_request_is_never_performed(
 async def test_cancelled_put_queues_nothing(
     nursery: trio.Nursery,
 ) -> None:
-    owner = Owner("tester", capacity=1)
+    owner = ActorLoop("tester", capacity=1)
     first = Attempt(nursery, lambda: owner.ask(value))
     await wait_all_tasks_blocked()
     second = Attempt(nursery, lambda: owner.ask(value))
@@ -307,7 +307,7 @@ async def test_cancelled_put_queues_nothing(
 # Clause 5: whose exception it is.
 
 
-async def test_request_exception_reaches_only_its_caller(owner: Owner) -> None:
+async def test_request_exception_reaches_only_its_caller(owner: ActorLoop) -> None:
     async def fails() -> None:
         raise Bug("of the work")
 
@@ -335,7 +335,7 @@ async def test_loop_exception_crashes_the_actor(
 async def test_close_drains_the_last_request(
     nursery: trio.Nursery,
 ) -> None:
-    owner = Owner("tester")
+    owner = ActorLoop("tester")
     served = Attempt(nursery, owner.serve)
     go_on = trio.Event()
     pending = Attempt(nursery, lambda: owner.ask(go_on.wait))
@@ -365,7 +365,7 @@ async def bug_free() -> None:
 
 
 async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> None:
-    owner = Owner("tester", capacity=1)
+    owner = ActorLoop("tester", capacity=1)
     first = Attempt(nursery, lambda: owner.ask(value))
     await wait_all_tasks_blocked()
     no_room = Attempt(nursery, lambda: owner.ask(value))
@@ -383,7 +383,7 @@ async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> N
 async def test_ending_actor_starts_no_task(
     nursery: trio.Nursery,
 ) -> None:
-    owner = Owner("tester")
+    owner = ActorLoop("tester")
     refused: list[Exception] = []
 
     class LastTask(trio.abc.Instrument):
@@ -411,7 +411,7 @@ async def test_ending_actor_starts_no_task(
 
 
 async def test_statistics_show_requests_and_mailbox(nursery: trio.Nursery) -> None:
-    owner = Owner("tester", capacity=7)
+    owner = ActorLoop("tester", capacity=7)
     attempts = [Attempt(nursery, lambda: owner.ask(value)) for _ in range(3)]
     await wait_all_tasks_blocked()
     found = owner.statistics()

@@ -53,7 +53,7 @@ async def test_reply_needs_no_checkpoint(
 ) -> None:
     request = Request[str]()
     waiters = [Attempt(nursery, request.wait) for _ in range(3)]
-    settled = Attempt(nursery, request.settled)
+    settled = Attempt(nursery, request.wait_done)
     await wait_all_tasks_blocked()
     with assert_no_checkpoints():
         request.resolve("value")
@@ -64,7 +64,7 @@ async def test_reply_needs_no_checkpoint(
 
 async def test_reply_without_caller_is_ignored(nursery: trio.Nursery) -> None:
     request = Request[str]()
-    asker = Attempt(nursery, request.settled)
+    asker = Attempt(nursery, request.wait_done)
     await wait_all_tasks_blocked()
     asker.scope.cancel()
     await wait_all_tasks_blocked()
@@ -251,7 +251,7 @@ async def test_wait_done_is_safely_cancellable(
 ) -> None:
     work = Work()
     request = Request(work)
-    onlooker = Attempt(nursery, request.settled)
+    onlooker = Attempt(nursery, request.wait_done)
     asker = Attempt(nursery, request.wait)
     taken(nursery, request)
     await wait_all_tasks_blocked()
@@ -263,7 +263,7 @@ async def test_wait_done_is_safely_cancellable(
     await asker.ended.wait()
     assert asker.value == "done"
     with assert_no_checkpoints():
-        await request.settled()
+        await request.wait_done()
 
 
 async def test_cancel_of_one_waiter_ends_work(
@@ -308,7 +308,7 @@ async def test_request_cancel_reaches_the_worker(
     await wait_all_tasks_blocked()
     request.cancel("shutdown")
     request.cancel("again")
-    await request.settled()
+    await request.wait_done()
     assert reasons == ["shutdown"]
     assert not request.has_value
     with pytest.raises(RequestCancelled):
@@ -386,7 +386,7 @@ async def test_cancel_outranks_the_deadline_in_cleanup(
     taken(nursery, request)
     await trio.sleep(6)
     request.cancel("the run ended")
-    await request.settled()
+    await request.wait_done()
     with pytest.raises(RequestCancelled):
         request.result()
 

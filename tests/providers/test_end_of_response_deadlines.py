@@ -355,7 +355,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
 
         async def stream(self, request: object, sink: object) -> ModelCompleted:
             assert isinstance(sink, DeadlineSink)
-            sink.enough(self.tell)
+            sink.mark_complete(self.tell)
             await trio.sleep_forever()
             raise AssertionError
 

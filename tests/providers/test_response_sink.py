@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from agent_actors.errors import ProviderProtocolError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers import response_sink as reading
-from agent_actors.providers.anthropic.response import AnswerReader as MessageReader
+from agent_actors.providers.anthropic.response import MessageResponseParser
 from agent_actors.providers.forwarding_sink import DroppingSink
-from agent_actors.providers.openai_chat.response import AnswerReader as ChatReader
-from agent_actors.providers.response_sink import AnswerSink, begin_body
+from agent_actors.providers.openai_chat.response import ChatResponseParser
+from agent_actors.providers.response_sink import ResponseSink, begin_body
 from tests.providers.anthropic import answers as messages
 from tests.providers.openai_chat import answers as chat
 
@@ -51,7 +51,7 @@ TAGS = ChatDialect(text_tool_calls="tags")
 HARMONY = ChatDialect(text_tool_calls="harmony")
 
 
-Sink = AnswerSink[ChatReader] | AnswerSink[MessageReader]
+Sink = ResponseSink[ChatResponseParser] | ResponseSink[MessageResponseParser]
 
 
 def feed(sink: Sink, more: bytes, times: int) -> None:
@@ -86,9 +86,9 @@ def low(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, more: object) -> None:
-    sink = AnswerSink(
+    sink = ResponseSink(
         DroppingSink(),
-        lambda _: ChatReader(chat.REQUEST, endpoint="e", dialect=dialect),
+        lambda _: ChatResponseParser(chat.REQUEST, endpoint="e", dialect=dialect),
         endpoint="e",
     )
     sink.start(200, {})
@@ -108,8 +108,10 @@ def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, mor
     ],
 )
 def test_nor_is_one_in_anthropics_protocol_kept(block: object, more: object) -> None:
-    sink = AnswerSink(
-        DroppingSink(), lambda _: MessageReader(messages.REQUEST, endpoint="e"), endpoint="e"
+    sink = ResponseSink(
+        DroppingSink(),
+        lambda _: MessageResponseParser(messages.REQUEST, endpoint="e"),
+        endpoint="e",
     )
     sink.start(200, {})
     sink.feed(messages.sse(messages.begin(), messages.start(0, block)))

@@ -120,7 +120,7 @@ def test_cancelled_parent_cancels_child_run(seed: int) -> None:
 
 def is_service(task: trio.lowlevel.Task) -> bool:
     """The actor of the parent's own endpoint, which is first needed within the cancelled code."""
-    return task.name.startswith("agent_actors.kernel.actor_loop.Owner")
+    return task.name.startswith("agent_actors.kernel.actor_loop.ActorLoop")
 
 
 def test_closed_runtime_ends_run_with_error() -> None:

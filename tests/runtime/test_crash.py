@@ -14,7 +14,7 @@ from agent_actors import AgentOptions, Runtime, open_runtime, tool
 from agent_actors.domain.events import ErrorEvent, Event
 from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import ActorCrashed, RuntimeClosed
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.mailbox import Mailbox
 from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang
 from agent_actors.testing.cancel import _fixed_order
@@ -38,24 +38,24 @@ class BadLetter:
         raise Bug("in the loop")
 
 
-def break_loop(owner: Owner) -> None:
+def break_loop(owner: ActorLoop) -> None:
     letters = cast(Mailbox[BadLetter], owner._mailbox)
     letters.put_nowait(BadLetter())
 
 
-def break_background(owner: Owner) -> None:
+def break_background(owner: ActorLoop) -> None:
     async def bug() -> None:
         raise Bug("in a task of its own")
 
     owner.start_background(bug)
 
 
-def endpoint_of(runtime: Runtime) -> Owner:
+def endpoint_of(runtime: Runtime) -> ActorLoop:
     (endpoint,) = runtime._actors.endpoints._endpoints.values()
     return endpoint.stream.owner
 
 
-OWNERS: dict[str, Callable[[Runtime], Owner]] = {
+OWNERS: dict[str, Callable[[Runtime], ActorLoop]] = {
     "runs": lambda runtime: runtime._actors.runs,
     "endpoints": lambda runtime: runtime._actors.endpoints.owner,
     "model_stream": endpoint_of,
@@ -141,7 +141,7 @@ class Scene:
 @of_any_actor
 @in_any_way
 def test_broken_actor_notifies_every_caller(
-    owner_of: Callable[[Runtime], Owner], break_it: Callable[[Owner], None]
+    owner_of: Callable[[Runtime], ActorLoop], break_it: Callable[[ActorLoop], None]
 ) -> None:
     async def main() -> None:
         scene, reached = Scene(), list[str]()
@@ -198,7 +198,7 @@ def test_crash_at_any_step_hangs_nothing(name: str) -> None:
         break_loop(OWNERS[name](scene.runtime))
 
     def is_service(task: trio.lowlevel.Task) -> bool:
-        return task.name.endswith("Owner._background")
+        return task.name.endswith("ActorLoop._background")
 
     steps = cancel_at_every_step(all_call, around=scenes, cancel=crash, may_stay=is_service)
     assert steps > 100

@@ -99,7 +99,7 @@ class Stage:
 
     async def close(self) -> None:
         self.connection.close(CloseReason.SHUTDOWN)
-        await self.reactor.settled()
+        await self.reactor.wait_done()
         self.sock.close()
         self.peer.close()
 

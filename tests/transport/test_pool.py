@@ -123,7 +123,7 @@ async def test_few_draining_connections_are_examined(monkeypatch: pytest.MonkeyP
         connection.close(CloseReason.SHUTDOWN)
     for pair in pairs:
         pair[1].close()
-    await reactor.settled()
+    await reactor.wait_done()
 
 
 async def test_dead_idle_connections_are_skipped() -> None:

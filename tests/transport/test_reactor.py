@@ -63,7 +63,7 @@ def pairs() -> Iterator[Callable[[], End]]:
 
 async def settled(reactor: Reactor) -> None:
     await trio.testing.wait_all_tasks_blocked(0.001)
-    await reactor.settled()
+    await reactor.wait_done()
 
 
 def tasks() -> int:
@@ -93,7 +93,7 @@ async def test_readable_descriptor_calls_its_watcher(make: Make, pairs: Callable
 async def test_what_is_not_watched_can_be_unwatched(make: Make) -> None:
     reactor = make()
     reactor.unwatch(0)
-    await reactor.settled()
+    await reactor.wait_done()
 
 
 async def test_idle_reactor_stops_and_restarts(make: Make, pairs: Callable[[], End]) -> None:
@@ -104,7 +104,7 @@ async def test_idle_reactor_stops_and_restarts(make: Make, pairs: Callable[[], E
         await trio.testing.wait_all_tasks_blocked()
         assert tasks() == before + 1
         reactor.unwatch(end.number)
-        await reactor.settled()
+        await reactor.wait_done()
         assert (tasks(), descriptors()) == (before, held)
 
 
@@ -114,7 +114,7 @@ async def test_watch_during_stop_is_kept(make: Make, pairs: Callable[[], End]) -
     await trio.testing.wait_all_tasks_blocked()
     reactor.unwatch(end.number)
     reactor.watch(other.number, other)
-    await reactor.settled()
+    await reactor.wait_done()
     other.peer.send(b"a")
     await trio.testing.wait_all_tasks_blocked(0.001)
     assert other.reads == [b"a"]
@@ -222,7 +222,7 @@ async def test_more_than_a_batch_is_handled(pairs: Callable[[], End]) -> None:
 async def test_settled_returns_while_watching(make: Make, pairs: Callable[[], End]) -> None:
     reactor, end = make(), pairs()
     reactor.watch(end.number, end)
-    await reactor.settled()
+    await reactor.wait_done()
     reactor.unwatch(end.number)
     await settled(reactor)
 
@@ -234,9 +234,9 @@ async def test_waiting_for_the_end_can_be_cancelled(make: Make, pairs: Callable[
     reactor.unwatch(end.number)
     with trio.CancelScope() as scope:
         scope.cancel()
-        await reactor.settled()
+        await reactor.wait_done()
     assert scope.cancelled_caught
-    await reactor.settled()
+    await reactor.wait_done()
 
 
 def test_run_end_closes_watched_descriptors(make: Make, pairs: Callable[[], End]) -> None:

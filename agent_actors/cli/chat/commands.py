@@ -171,14 +171,14 @@ def read_choice(text: str, choices: tuple[str, ...]) -> str | None:
     A text selects a choice by its number, counted from 1, by its complete name, or by a prefix that
     only one choice has. Without choices, any text that is not blank is an answer.
     """
-    said = text.strip()
+    line = text.strip()
     if not choices:
-        return said or None
-    if said.isascii() and said.isdigit() and 0 < len(said) < 4 and 0 < int(said) <= len(choices):
-        return choices[int(said) - 1]
-    folded = said.casefold()
+        return line or None
+    if line.isascii() and line.isdigit() and 0 < len(line) < 4 and 0 < int(line) <= len(choices):
+        return choices[int(line) - 1]
+    folded = line.casefold()
     exact = [choice for choice in choices if choice.casefold() == folded]
-    begun = [choice for choice in choices if said and choice.casefold().startswith(folded)]
+    begun = [choice for choice in choices if line and choice.casefold().startswith(folded)]
     found = exact or begun
     return found[0] if len(found) == 1 else None
 

@@ -93,8 +93,10 @@ def as_markdown(messages: Messages) -> str:
             parts.append(f"## You\n\n{message.content}")
         elif message.role == "assistant":
             calls = [f"- call: `{call_text(c.name, c.input)}`" for c in message.tool_calls]
-            said = [message.content] if message.content else []
-            parts.append("\n\n".join(["## Model", *said, *(["\n".join(calls)] if calls else [])]))
+            paragraphs = [message.content] if message.content else []
+            parts.append(
+                "\n\n".join(["## Model", *paragraphs, *(["\n".join(calls)] if calls else [])])
+            )
         else:
             parts += [_result_as_code(b) for b in message.blocks if isinstance(b, ToolResultBlock)]
     return clean("\n\n".join(parts)) + "\n"

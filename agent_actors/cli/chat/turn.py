@@ -190,22 +190,22 @@ class ChatTurn:
             self._answer(question, PermissionDecision("deny", reason=_NOBODY))
             return
         await self._ui.write(*_question_messages(question))
-        said: str | None = None
+        answer: str | None = None
         broken: OSError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, question, nursery.cancel_scope)
             try:
-                said = await self._choice(question)
+                answer = await self._choice(question)
             except OSError as error:  # inside a group, callers could not catch it
                 broken = error
             nursery.cancel_scope.cancel("answered")
         if broken is not None:
             raise broken
-        if said is None:
+        if answer is None:
             if not self._presses:
                 await self._ui.write(ChatMessage("note: the question is closed", "dim"))
             return
-        self._answer(question, said)
+        self._answer(question, answer)
 
     async def _choice(self, question: Question) -> str | None:
         """Read the choice; None after Ctrl-C."""
@@ -225,9 +225,9 @@ class ChatTurn:
                 case _:
                     return _NO
 
-    def _answer(self, question: Question, said: Answer) -> None:
+    def _answer(self, question: Question, answer: Answer) -> None:
         try:
-            self._runtime.questions.answer(question.id, said)
+            self._runtime.questions.answer(question.id, answer)
         except QuestionClosed:
             # The run ended while the user was typing; the end of the run is displayed.
             return
@@ -248,8 +248,8 @@ def _question_messages(question: Question) -> Sequence[ChatMessage]:
     # Text of a model is truncated and marked, so that it cannot imitate the chat itself.
     if _is_permission(question):
         why = on_one_line(question.reason, _CHOICE_SIZE)
-        asked = ChatMessage(on_one_line(question.prompt, _QUESTION_SIZE), "heading")
-        return [ChatMessage(""), asked, *([ChatMessage(f"  {why}", "dim")] if why else [])]
+        heading = ChatMessage(on_one_line(question.prompt, _QUESTION_SIZE), "heading")
+        return [ChatMessage(""), heading, *([ChatMessage(f"  {why}", "dim")] if why else [])]
     shown = [
         ChatMessage(f"  {number}. {on_one_line(choice, _CHOICE_SIZE)}")
         for number, choice in enumerate(question.choices, start=1)

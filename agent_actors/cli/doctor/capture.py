@@ -79,7 +79,7 @@ class CapturingExchange:
         """
         capture = Capture()
         request = HttpRequest(url, headers, b"", "GET")
-        await self._exchange.exchange(request, _Copied(_Nobody(), capture))
+        await self._exchange.exchange(request, _Copied(_IgnoreDeltas(), capture))
         return capture
 
     def statistics(self) -> ExchangeStatistics:
@@ -131,8 +131,8 @@ class _Copied:
     def done(self) -> bool:
         # The reader may be done before the end of the stream. The doctor needs to see the end, so
         # it continues to the end marker.
-        told = any(word in self._capture.body[-_TAIL:] for word in _LAST_WORDS)
-        return (self._sink.done and told) or len(self._capture.body) >= MAX_KEPT
+        end_marked = any(word in self._capture.body[-_TAIL:] for word in _LAST_WORDS)
+        return (self._sink.done and end_marked) or len(self._capture.body) >= MAX_KEPT
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         self._capture.start(status, headers)
@@ -148,7 +148,7 @@ class _Copied:
         await self._sink.wait_room()
 
 
-class _Nobody:
+class _IgnoreDeltas:
     """A sink that accepts everything and keeps nothing."""
 
     full = False

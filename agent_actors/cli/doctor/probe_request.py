@@ -278,14 +278,14 @@ class EndpointProbe:
     ) -> ModelProvider:
         target = self.target
         exchange = exchange or self._exchange
-        given = target.api_key if key is None else key
+        api_key = target.api_key if key is None else key
         if target.profile.protocol == "anthropic":
             return AnthropicMessages(
-                base_url=target.base_url, api_key=given or "", exchange=exchange
+                base_url=target.base_url, api_key=api_key or "", exchange=exchange
             )
         return OpenAIChat(
             base_url=target.base_url,
-            api_key=NO_API_KEY if given is None else given,
+            api_key=NO_API_KEY if api_key is None else api_key,
             api_key_header=target.api_key_header,
             dialect=self.dialect,
             exchange=exchange,

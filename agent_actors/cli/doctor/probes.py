@@ -127,22 +127,22 @@ class Examination:
 
     async def _tools(self) -> None:
         self._tell("tool call")
-        asked = Messages().user(_ONE_CITY)
-        outcome = await self._probe.ask(asked, tools=(_TOOL,))
-        outcome = await self._read_in_text(asked, outcome)
+        messages = Messages().user(_ONE_CITY)
+        outcome = await self._probe.ask(messages, tools=(_TOOL,))
+        outcome = await self._read_in_text(messages, outcome)
         answer = outcome.answer
         if answer is None:
             self._fail("tool call", outcome.failure)
             return
         calls = _calls_of(answer)
-        status, told = _judged_call(calls, answer)
-        self._put("tool call", status, told)
+        status, detail = _judged_call(calls, answer)
+        self._put("tool call", status, detail)
         if not calls:
             return
-        await self._result(asked.assistant(answer.blocks), calls)
+        await self._result(messages.assistant(answer.blocks), calls)
         await self._parallel()
 
-    async def _read_in_text(self, asked: Messages, outcome: ProbeResult) -> ProbeResult:
+    async def _read_in_text(self, messages: Messages, outcome: ProbeResult) -> ProbeResult:
         """Return the result; if its text contains calls, learn to read them and read it again."""
         answer = outcome.answer
         written = any(one.number == 25 for one in outcome.reading.observed_quirks)
@@ -152,7 +152,7 @@ class Examination:
         if recommendation is None:
             return outcome
         self._probe.learn(recommendation)
-        return await self._probe.read_again(outcome, asked, tools=(_TOOL,))
+        return await self._probe.read_again(outcome, messages, tools=(_TOOL,))
 
     async def _result(self, history: Messages, calls: Sequence[ToolUseBlock]) -> None:
         self._tell("tool result")
@@ -207,8 +207,8 @@ class Examination:
 
     # The judgement.
 
-    def _put(self, name: str, status: Status, told: str) -> None:
-        self.checks[name] = Check(name, status, _short(self._probe.redacted(told)))
+    def _put(self, name: str, status: Status, detail: str) -> None:
+        self.checks[name] = Check(name, status, _short(self._probe.redacted(detail)))
 
     def _fail(self, name: str, failure: ProviderError | None) -> None:
         self._put(name, "fails", self._said(failure))
@@ -254,8 +254,8 @@ def _calls_of(answer: ModelCompleted) -> list[ToolUseBlock]:
 def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
     body = bytes(capture.body)
     if not 200 <= capture.status < 300:
-        told = message_of_body(body[:_SHOWN])
-        return "note", f"no list: HTTP {capture.status} {told}".strip()
+        detail = message_of_body(body[:_SHOWN])
+        return "note", f"no list: HTTP {capture.status} {detail}".strip()
     names = _names_in(body)
     if names is None:
         page = looks_like_html(body[:_SHOWN].decode("utf-8", "replace"))
@@ -288,24 +288,24 @@ def _names_in(body: bytes) -> list[str] | None:
 
 def _judged_stream(outcome: ProbeResult) -> tuple[Status, str]:
     pieces, reads = outcome.watch.pieces, outcome.capture.reads
-    told = f"{pieces} deltas in {reads} reads over {outcome.seconds:.2f} s"
+    detail = f"{pieces} deltas in {reads} reads over {outcome.seconds:.2f} s"
     if any(one.number == 47 for one in outcome.reading.observed_quirks):
         return "note", "a stream was requested, but a single document arrived"
     if pieces < 3:
-        return "note", f"nearly the complete response arrives in one delta: {told}"
+        return "note", f"nearly the complete response arrives in one delta: {detail}"
     if reads < 3 and outcome.seconds < _INSTANT:
-        return "works", f"too fast to tell whether the response is buffered: {told}"
+        return "works", f"too fast to tell whether the response is buffered: {detail}"
     if reads < 3:
-        return "note", f"the response is buffered and arrives at once: {told}"
-    return "works", told
+        return "note", f"the response is buffered and arrives at once: {detail}"
+    return "works", detail
 
 
 def _judged_usage(answer: ModelCompleted) -> tuple[Status, str]:
     usage = answer.usage
-    told = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
+    detail = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
     if usage.estimated or not (usage.input_tokens or usage.output_tokens):
         return "note", "not reported; tokens are estimated"
-    return "works", told
+    return "works", detail
 
 
 def _judged_reasoning(outcome: ProbeResult, answer: ModelCompleted) -> tuple[Status, str]:
@@ -319,8 +319,8 @@ def _judged_reasoning(outcome: ProbeResult, answer: ModelCompleted) -> tuple[Sta
 def _judged_call(calls: Sequence[ToolUseBlock], answer: ModelCompleted) -> tuple[Status, str]:
     if not calls:
         broken = [block.error for block in answer.blocks if block.type == "tool_use_error"]
-        said = broken[0] if broken else answer.text.strip() or "nothing"
-        return "fails", f"no executable call; the model sent: {said}"
+        answered = broken[0] if broken else answer.text.strip() or "nothing"
+        return "fails", f"no executable call; the model sent: {answered}"
     call = calls[0]
     shown = f"{call.name}({json.dumps(call.input, ensure_ascii=False)})"
     if call.name != _TOOL.name or not isinstance(call.input.get("city"), str):

@@ -211,23 +211,23 @@ class _Watch:
             notes.note(41, shown)
         delta = choice.get("delta")
         if isinstance(delta, dict):
-            said = self._delta(delta)
+            has_content = self._delta(delta)
         else:
-            said = False
+            has_content = False
             notes.note(34, shown)
-        self._reason(choice, shown, said=said)
+        self._reason(choice, shown, has_content=has_content)
 
-    def _reason(self, choice: JsonObject, shown: str, *, said: bool) -> None:
+    def _reason(self, choice: JsonObject, shown: str, *, has_content: bool) -> None:
         reason = choice.get("finish_reason")
         if reason == "":
             self._notes.note(29, shown)
         elif reason == "null" or "finish_reason" not in choice:
             self._notes.note(30, shown)
         elif isinstance(reason, str):
-            if self._reasons or said:
+            if self._reasons or has_content:
                 self._notes.note(31, shown)
             self._reasons.append(reason)
-        if said and self._reasons:
+        if has_content and self._reasons:
             self._notes.note(31, shown)
 
     def _delta(self, delta: JsonObject) -> bool:

@@ -100,8 +100,8 @@ def list_job(where: Sequence[str], order: SessionOrder, limit: int, after: str |
     """List a page of sessions."""
 
     async def job(context: JobContext) -> int:
-        wanted = dict(map(_condition, where))
-        page = await context.sessions.list(where=wanted, order=order, limit=limit, after=after)
+        metadata = dict(map(_condition, where))
+        page = await context.sessions.list(where=metadata, order=order, limit=limit, after=after)
         return await context.write(page_as_text(page), page_as_json(page))
 
     return job
@@ -217,9 +217,9 @@ def rewind_job(session_id: str, to_seq: int) -> Job:
 
     async def job(context: JobContext) -> int:
         messages = await context.sessions.rewind(session_id, to_seq)
-        told = f"rewound {session_id} to record {to_seq}: {len(messages)} messages"
+        summary = f"rewound {session_id} to record {to_seq}: {len(messages)} messages"
         return await context.write(
-            told, {"session_id": session_id, "to_seq": to_seq, "messages": len(messages)}
+            summary, {"session_id": session_id, "to_seq": to_seq, "messages": len(messages)}
         )
 
     return job

@@ -129,8 +129,14 @@ class AuditLog(Hook):
         await self._write(event.session_id, event.run_id, what, **about, **fields)
 
     async def _write(self, session_id: str, run_id: str, what: str, **fields: JsonValue) -> None:
-        said = {name: self._cut(self._clean(value)) for name, value in fields.items()}
-        entry = {"at": self._clock(), "event": what, "session": session_id, "run": run_id, **said}
+        cleaned = {name: self._cut(self._clean(value)) for name, value in fields.items()}
+        entry = {
+            "at": self._clock(),
+            "event": what,
+            "session": session_id,
+            "run": run_id,
+            **cleaned,
+        }
         # ASCII, so that lone surrogates, which models may write, can be encoded.
         await self._write_line(json.dumps(entry).encode("ascii") + b"\n")
 

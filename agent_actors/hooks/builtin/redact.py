@@ -38,11 +38,11 @@ class SecretShape:
         return self.pattern.sub(self._replaced, text)
 
     def _replaced(self, found: re.Match[str]) -> str:
-        whole, mark = found[0], f"[redacted {self.name}]"
+        original, mark = found[0], f"[redacted {self.name}]"
         if "secret" not in self.pattern.groupindex:
             return mark
         start, end = (at - found.start() for at in found.span("secret"))
-        return whole[:start] + mark + whole[end:]
+        return original[:start] + mark + original[end:]
 
 
 # Not within a word, so that a run of such characters is searched once, from its beginning.
@@ -170,10 +170,10 @@ class RedactSecrets(Hook):
         parts: list[JsonValue] = []
         for is_text, run in groupby(content, _is_text):
             found = list(run)
-            whole = "".join(str(cast(JsonObject, part)["text"]) for part in found if is_text)
+            original = "".join(str(cast(JsonObject, part)["text"]) for part in found if is_text)
             cleaned = cast(list[JsonValue], self.clean(found))
             told = "".join(str(cast(JsonObject, part)["text"]) for part in cleaned if is_text)
-            redacted = self.redact(whole)
+            redacted = self.redact(original)
             whole_part: JsonObject = {"type": "text", "text": redacted}
             parts.extend(cleaned if told == redacted else (whole_part,))
         return parts

@@ -76,8 +76,8 @@ class TruncateOutput(Hook):
         if len(text) <= self._limit:
             return None
         cut = self.cut(text)
-        told: str | list[JsonValue] = [{"type": "text", "text": cut}, *media] if media else cut
-        return HookDecision(modified_output=told, reason=f"{len(text)} characters")
+        content: str | list[JsonValue] = [{"type": "text", "text": cut}, *media] if media else cut
+        return HookDecision(modified_output=content, reason=f"{len(text)} characters")
 
     def cut(self, text: str) -> str:
         """Return the text; if it is too long, its two ends and the number of characters removed."""

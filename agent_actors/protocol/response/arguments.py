@@ -113,8 +113,8 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
             mended = mend_json(value)
         except ValueError as error:
             # An empty object before an incomplete one is noise, and not a call to run.
-            whole = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
-            return (*whole, BadArguments(_why(error), text[start:] if whole else text))
+            nonempty = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
+            return (*nonempty, BadArguments(_why(error), text[start:] if nonempty else text))
         if not isinstance(mended, dict):
             return (BadArguments(f"expected only JSON objects as arguments, got {text}", text),)
         found.append(GoodArguments(mended, text[start:end] if mended == value else ""))

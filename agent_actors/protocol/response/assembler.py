@@ -450,8 +450,8 @@ class Assembler:
         if slot.name and not name_before:
             piece = slot.arguments  # fragments before the name have not been shown
         if not slot.call_id or (slot.id and not slot.given_for and not slot.shown):
-            given = self._ids.give(slot.number, mend_surrogates(slot.id))
-            slot.call_id, slot.given_for = given, slot.id
+            call_id = self._ids.give(slot.number, mend_surrogates(slot.id))
+            slot.call_id, slot.given_for = call_id, slot.id
             piece, news = slot.arguments, True
         if not (news and slot.name):
             return settled or (_PROGRESS if news else _NOTHING)
@@ -495,16 +495,16 @@ class Assembler:
 
     def _counted(self, blocks: Sequence[AssistantBlock]) -> Usage:
         """Return the endpoint's counts, with an estimate for each missing one."""
-        told = self._usage
-        if told is not None and not self._usage_partial:
-            return told
+        usage = self._usage
+        if usage is not None and not self._usage_partial:
+            return usage
         guess = self._estimated(blocks)
-        if told is None:
+        if usage is None:
             return guess
         return attrs.evolve(
-            told,
-            input_tokens=told.input_tokens or guess.input_tokens,
-            output_tokens=told.output_tokens or guess.output_tokens,
+            usage,
+            input_tokens=usage.input_tokens or guess.input_tokens,
+            output_tokens=usage.output_tokens or guess.output_tokens,
             estimated=True,
         )
 
@@ -531,8 +531,10 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
     )
     around = estimate_tokens(len(request.system_prompt) + tools)
     each = request.memo.map("tokens", request.messages, Message.estimate_tokens)
-    said = tools or request.system_prompt or any(message.blocks for message in request.messages)
-    return max(sum(each) + around, 1 if said else 0)
+    has_input = (
+        tools or request.system_prompt or any(message.blocks for message in request.messages)
+    )
+    return max(sum(each) + around, 1 if has_input else 0)
 
 
 def _has_arguments(slot: Slot) -> bool:

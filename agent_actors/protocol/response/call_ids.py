@@ -29,10 +29,10 @@ class CallIds:
         self._known = known
         self._given: set[str] = set()
 
-    def give(self, slot: int, wanted: str = "") -> str:
+    def give(self, slot: int, preferred: str = "") -> str:
         """Return the id of the call in `slot`: `wanted` if it is unused, else a generated id."""
         made = f"call_{self._turn}_{slot}"
-        call_id = wanted or made
+        call_id = preferred or made
         copy = 1
         while call_id in self._given or call_id in self._known:
             call_id = made if copy == 1 else f"{made}_{copy}"

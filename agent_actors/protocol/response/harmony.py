@@ -92,8 +92,8 @@ class HarmonyCalls:
     def _feed_body(self, text: str, found: list[Found]) -> str:
         """Process the body of a message; return the text after it."""
         marks = _IN_TEXT if self._state == "text" else _IN_BODY
-        said, mark, rest = split_at_mark(text, marks)
-        self._put(said, found)
+        header, mark, rest = split_at_mark(text, marks)
+        self._put(header, found)
         if not mark:
             self._waiting = rest
             return ""
@@ -106,33 +106,33 @@ class HarmonyCalls:
     def _feed_head(self, text: str, found: list[Found]) -> str:
         """Process the header of a message; return the text after it."""
         end = "{" if self._state == "stripped head" else _MESSAGE
-        said, mark, rest = split_at_mark(text, (end,))
-        if len(self._head) + len(said) > _MAX_HEAD or (mark and not self._opens(said)):
+        header, mark, rest = split_at_mark(text, (end,))
+        if len(self._head) + len(header) > _MAX_HEAD or (mark and not self._opens(header)):
             return self._give_up(text, found)
         if mark:
-            return self._open(said, rest, found)
-        self._head += said
+            return self._open(header, rest, found)
+        self._head += header
         self._waiting = rest
         return ""
 
-    def _opens(self, said: str) -> bool:
+    def _opens(self, header: str) -> bool:
         """Return whether this text completes a header."""
-        return self._state == "head" or self._stripped_name(said) is not None
+        return self._state == "head" or self._stripped_name(header) is not None
 
-    def _stripped_name(self, said: str) -> str | None:
-        head = self._head + said
+    def _stripped_name(self, header: str) -> str | None:
+        head = self._head + header
         named = _STRIPPED_HEAD.fullmatch(head, head.index(_STRIPPED[0]) + len(_STRIPPED[0]))
         return named[1] if named else None
 
-    def _open(self, said: str, rest: str, found: list[Found]) -> str:
+    def _open(self, header: str, rest: str, found: list[Found]) -> str:
         """Handle a complete header; return the text after it."""
         if self._state == "stripped head":
-            self._begin_call(self._stripped_name(said) or "", found)
+            self._begin_call(self._stripped_name(header) or "", found)
             self._state = "stripped call"
             self._object = _ObjectEnd()
             rest = "{" + rest
         else:
-            head = self._head + said
+            head = self._head + header
             channel, recipient = _CHANNEL.search(head), _RECIPIENT.search(head)
             if recipient:
                 self._begin_call(recipient[1], found)

@@ -103,7 +103,7 @@ class TagCalls:
                 said, mark, rest = split_at_mark(text, (_CLOSE,))
                 self._inside.append(said)
                 if mark:
-                    found += self._end(whole=True)
+                    found += self._end(complete=True)
             if not mark:
                 self._waiting = rest
                 break
@@ -128,7 +128,7 @@ class TagCalls:
             return self.settle()
         self._inside.append(self._waiting)
         self._waiting = ""
-        return self._end(whole=False)
+        return self._end(complete=False)
 
     def _said(self, text: str) -> list[Found]:
         if not text:
@@ -141,30 +141,30 @@ class TagCalls:
             self._blanks = None
         return [TextDelta(text)]
 
-    def _end(self, *, whole: bool) -> list[Found]:
+    def _end(self, *, complete: bool) -> list[Found]:
         """Return the calls between two tags; `whole` is False if the closing tag is missing."""
         inside = "".join(self._inside or ())
         damaged, self._damaged = self._damaged, False
         self._inside = None
         if not inside.strip():
-            return self._said(f"{_OPEN}{inside}{_CLOSE if whole else ''}")
+            return self._said(f"{_OPEN}{inside}{_CLOSE if complete else ''}")
         self._blanks = ""
         if damaged:
             return [self._broken(inside.strip())]
-        return list(self._calls(inside.strip(), whole=whole))
+        return list(self._calls(inside.strip(), complete=complete))
 
-    def _calls(self, inside: str, *, whole: bool) -> Iterator[Found]:
+    def _calls(self, inside: str, *, complete: bool) -> Iterator[Found]:
         if inside.startswith(_FUNCTION):
             called = _function(inside, self._schemas)
             yield self._broken(inside) if called is None else self._call(*called)
             return
         # A call with a closing tag was not cut off, so it may be repaired.
-        for parsed in parse_arguments(inside, lenient=self._lenient and whole):
+        for parsed in parse_arguments(inside, lenient=self._lenient and complete):
             name = parsed.input.get("name") if isinstance(parsed, GoodArguments) else None
             if isinstance(parsed, GoodArguments) and isinstance(name, str) and name:
                 arguments = parsed.input.get("arguments", parsed.input.get("parameters"))
-                given = {} if arguments is None else arguments
-                yield self._call(name, given, repaired=parsed.repaired)
+                tool_input = {} if arguments is None else arguments
+                yield self._call(name, tool_input, repaired=parsed.repaired)
             else:
                 yield self._broken(parsed.raw or inside)
 

@@ -141,12 +141,12 @@ class TextFlow:
         # Only a chunk as long as all the text so far is compared with it. The work therefore stays
         # linear in the received size, for both kinds of endpoint.
         if len(text) >= self._length:
-            whole = "".join(self._seen)
-            if text.startswith(whole):
+            complete = "".join(self._seen)
+            if text.startswith(complete):
                 self._seen = [text]
                 self._length = len(text)
-                return text[len(whole) :]
-            self._seen = [whole]
+                return text[len(complete) :]
+            self._seen = [complete]
         self._seen.append(text)
         self._length += len(text)
         return text

@@ -277,8 +277,8 @@ class CallPart(Growing):
             return
         extra = mend_object(self._extra)
         # Cut arguments are not repaired: they may look complete although more was to follow.
-        whole = not (cut.damaged or (cut.why and (cut.here or not self.ended)))
-        lenient = self._lenient and whole
+        complete = not (cut.damaged or (cut.why and (cut.here or not self.ended)))
+        lenient = self._lenient and complete
         for place, parsed in enumerate(parse_arguments(self.arguments, lenient=lenient)):
             call_id = self._ids.give(self._number) if place else self._call_id
             fault = self._fault(parsed, cut)
@@ -395,14 +395,14 @@ class OpaquePart(Growing):
 
     def _whole(self) -> WireObject:
         """Return the object with all additions."""
-        whole = dict(self._data)
+        complete = dict(self._data)
         for key, more in self._grown.items():
-            there = whole[key]
+            there = complete[key]
             if isinstance(there, str):
-                whole[key] = there + "".join(cast("list[str]", more))
+                complete[key] = there + "".join(cast("list[str]", more))
             else:
-                whole[key] = [*cast("list[object]", there), *more]
-        return whole
+                complete[key] = [*cast("list[object]", there), *more]
+        return complete
 
 
 def _weight(value: object) -> int:

@@ -32,7 +32,7 @@ from agent_actors.providers.anthropic.encode import (
     encode_count,
     encode_request,
 )
-from agent_actors.providers.anthropic.response import AnswerReader
+from agent_actors.providers.anthropic.response import MessageResponseParser
 from agent_actors.providers.anthropic.stream_error import in_band
 from agent_actors.providers.base_url import (
     checked_headers,
@@ -46,7 +46,7 @@ from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.output_tool import OutputTool
 from agent_actors.providers.response_body import StreamLimits
-from agent_actors.providers.response_sink import AnswerSink, Reading
+from agent_actors.providers.response_sink import BodySink, ResponseSink
 from agent_actors.providers.secrets import Secrets
 from agent_actors.providers.wire_json import NotJsonError, read_json
 from agent_actors.transport.backends.httpx_exchange import client_headers
@@ -198,7 +198,7 @@ class AnthropicMessages:
 
         Cancellation: closes the connection.
         """
-        reading = Reading(endpoint=self._name)
+        reading = BodySink(endpoint=self._name)
         body = encode_count(request, self._options, self._name)
         try:
             await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
@@ -241,19 +241,19 @@ class AnthropicMessages:
         body = encode_request(request, self._options, self._name)
         grace = Grace(asker)
 
-        def reader(content_type: str) -> AnswerReader:
-            made = AnswerReader(
+        def reader(content_type: str) -> MessageResponseParser:
+            made = MessageResponseParser(
                 request,
                 endpoint=self._name,
                 content_type=content_type,
                 limits=self._limits,
                 redact=self._secrets.redact,
                 # A paused response is not complete: deadlines still apply to it.
-                on_told_end=lambda ends: grace.told(ends, whole=not made.paused),
+                on_end_marked=lambda ends: grace.on_finish_reason(ends, complete=not made.paused),
             )
             return made
 
-        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        reading = ResponseSink(sink, reader, endpoint=self._name, grace=grace)
         headers = keyed_headers(self._headers, request)
         try:
             await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
@@ -272,14 +272,14 @@ def _has_room(asker: ModelSink, used: Usage) -> bool:
     return not isinstance(asker, BudgetSink) or asker.take_request(used)
 
 
-def _count_of(told: bytes, *, endpoint: str) -> int:
+def _count_of(body: bytes, *, endpoint: str) -> int:
     """Return the token count in a document.
 
     Raises:
         ProviderError: The document contains no token count.
     """
     try:
-        value = read_json(told)
+        value = read_json(body)
     except NotJsonError:
         value = None
     if isinstance(value, dict):
@@ -289,7 +289,7 @@ def _count_of(told: bytes, *, endpoint: str) -> int:
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
             return count
     raise ProviderProtocolError(
-        f"expected a token count, got {message_of_body(told) or 'nothing'}", endpoint=endpoint
+        f"expected a token count, got {message_of_body(body) or 'nothing'}", endpoint=endpoint
     )
 
 
@@ -301,11 +301,11 @@ def _thinks(request: ModelRequest) -> bool:
 
 def _continued(request: ModelRequest, answer: ModelCompleted, number: int) -> ModelRequest:
     """Return the request that continues this response; continuations are counted from 1."""
-    said = Message("assistant", answer.blocks)
+    message = Message("assistant", answer.blocks)
     # This is a different request. With the same key, the endpoint might return the response that
     # this request continues.
     key = f"{request.idempotency_key}-{number}" if request.idempotency_key else ""
-    return attrs.evolve(request, messages=request.messages.append(said), idempotency_key=key)
+    return attrs.evolve(request, messages=request.messages.append(message), idempotency_key=key)
 
 
 def _joined(answer: ModelCompleted, more: ModelCompleted) -> ModelCompleted:

@@ -125,10 +125,10 @@ def _encoded(body: JsonObject) -> bytes:
 
 def _body(request: ModelRequest, options: EncodeOptions, endpoint: str) -> JsonObject:
     settings = request.settings
-    asked = Origin(PROVIDER, endpoint, settings.model)
-    system = list(_system(request, asked))
+    target = Origin(PROVIDER, endpoint, settings.model)
+    system = list(_system(request, target))
     tools = list(_tools(request.tools, options))
-    messages = _Conversation(options, asked).turns(request.messages)
+    messages = _Conversation(options, target).turns(request.messages)
     _mark(system, tools, messages, options)
     fields: JsonObject = {
         "model": settings.model,
@@ -153,7 +153,7 @@ def _short(parts: Sequence[JsonObject]) -> JsonValue:
     return list(parts) or None
 
 
-def _system(request: ModelRequest, asked: Origin) -> Iterator[JsonObject]:
+def _system(request: ModelRequest, target: Origin) -> Iterator[JsonObject]:
     """Return the system prompt and the texts of system messages."""
     if request.system_prompt.strip():
         yield {"type": "text", "text": request.system_prompt}
@@ -161,18 +161,18 @@ def _system(request: ModelRequest, asked: Origin) -> Iterator[JsonObject]:
         if message.role == "system":
             for block in message.blocks:
                 if isinstance(block, TextBlock) and block.text.strip():
-                    yield {"type": "text", "text": block.text, **_extra(block, asked)}
+                    yield {"type": "text", "text": block.text, **_extra(block, target)}
 
 
 def _tools(specs: Iterable[ToolSpec], options: EncodeOptions) -> Iterator[JsonObject]:
     for spec in specs:
-        told: JsonObject = {"name": spec.name}
+        tool_json: JsonObject = {"name": spec.name}
         if spec.description:
-            told["description"] = spec.description
-        told["input_schema"] = {"type": "object", **copy_object(spec.input_schema or {})}
+            tool_json["description"] = spec.description
+        tool_json["input_schema"] = {"type": "object", **copy_object(spec.input_schema or {})}
         if options.eager_tool_input:
-            told["eager_input_streaming"] = True
-        yield told
+            tool_json["eager_input_streaming"] = True
+        yield tool_json
     for own in options.server_tools:
         yield copy_object(own)
 
@@ -193,9 +193,9 @@ def _tool_choice(settings: ModelSettings) -> JsonValue:
 class _Conversation:
     """Encodes the messages of one request."""
 
-    def __init__(self, options: EncodeOptions, asked: Origin) -> None:
+    def __init__(self, options: EncodeOptions, target: Origin) -> None:
         self._options = options
-        self._asked = asked
+        self._asked = target
         # The sent ids, by the ids in the history.
         self._ids: dict[str, str] = {}
         self._given: set[str] = set()
@@ -302,10 +302,10 @@ def _results_first(parts: list[JsonObject]) -> list[JsonObject]:
     return [*results, *(part for part in parts if part.get("type") != "tool_result")]
 
 
-def _extra(block: ContentBlock, asked: Origin) -> JsonObject:
+def _extra(block: ContentBlock, target: Origin) -> JsonObject:
     if not block.extra:  # the usual case
         return {}
-    owed = asked.owed(block, _SHARED)
+    owed = target.owed(block, _SHARED)
     return {key: value for key, value in owed.items() if key not in _FOREIGN}
 
 

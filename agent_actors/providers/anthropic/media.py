@@ -59,8 +59,8 @@ def result_content(result: ToolResultBlock) -> JsonValue:
     if parts is None:
         text = "" if result.content == [] else result.text
         return text or (_UNTOLD if result.is_error else "")
-    said: list[JsonValue] = [part for part in parts if part.get("text") != ""]
-    return said or (_UNTOLD if result.is_error else "")
+    visible_parts: list[JsonValue] = [part for part in parts if part.get("text") != ""]
+    return visible_parts or (_UNTOLD if result.is_error else "")
 
 
 def _parts(content: list[JsonValue]) -> list[JsonObject] | None:

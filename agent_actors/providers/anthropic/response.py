@@ -7,8 +7,8 @@ none.
 `providers/response_body.py` detects the kind of body.
 
 A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
-parser calls `on_told_end`, and the network reader waits only a short time for more. If the endpoint
-continues the response after its finish reason, the finish reason is not reliable. A stream that
+parser calls `on_end_marked`, and the network reader waits only a short time for more. If the
+endpoint continues the response after its finish reason, the finish reason is not reliable. A stream that
 ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises an error.
 """
 
@@ -45,7 +45,7 @@ _WORDS: Final = Words(
 _LIMITS: Final = StreamLimits(provider="AnthropicMessages")
 
 
-class AnswerReader:
+class MessageResponseParser:
     """Parses one response.
 
     Args:
@@ -54,7 +54,7 @@ class AnswerReader:
         content_type: The content type of the response, for error messages.
         limits: The limits of an event stream.
         redact: Removes credentials from notices.
-        on_told_end: Called with True when the finish reason arrived but the end of the stream did
+        on_end_marked: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
 
@@ -66,7 +66,7 @@ class AnswerReader:
         content_type: str = "",
         limits: StreamLimits = _LIMITS,
         redact: Callable[[str], str] = unchanged,
-        on_told_end: Callable[[bool], None] | None = None,
+        on_end_marked: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
@@ -77,8 +77,8 @@ class AnswerReader:
         self._sse = limits.decoder()
         # An error inside the stream. `finish` raises it, after the earlier content was shown.
         self._failure: ProviderError | None = None
-        self._on_told_end = on_told_end
-        self._told_end: Literal["no", "yes", "wrongly"] = "no"
+        self._on_end_marked = on_end_marked
+        self._end_marked: Literal["no", "yes", "wrongly"] = "no"
 
     @property
     def done(self) -> bool:
@@ -155,13 +155,13 @@ class AnswerReader:
 
     def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:
         """Report the finish reason, or that content followed it."""
-        if self._told_end == "wrongly":
+        if self._end_marked == "wrongly":
             return
-        if self._told_end == "yes" and not any(isinstance(one, _CONTENT) for one in shown):
+        if self._end_marked == "yes" and not any(isinstance(one, _CONTENT) for one in shown):
             return
-        self._told_end = "yes" if self._told_end == "no" else "wrongly"
-        if self._on_told_end is not None:
-            self._on_told_end(self._told_end == "yes")
+        self._end_marked = "yes" if self._end_marked == "no" else "wrongly"
+        if self._on_end_marked is not None:
+            self._on_end_marked(self._end_marked == "yes")
 
     def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
         try:

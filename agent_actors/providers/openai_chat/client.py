@@ -28,10 +28,10 @@ from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import explain_refused_tools
 from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.openai_chat.encode import encode_request
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.providers.openai_chat.structured import ask_for_output
 from agent_actors.providers.response_body import StreamLimits
-from agent_actors.providers.response_sink import AnswerSink
+from agent_actors.providers.response_sink import ResponseSink
 from agent_actors.providers.secrets import Secrets
 from agent_actors.transport.backends.httpx_exchange import client_headers
 from agent_actors.transport.backends.select import make_exchange
@@ -141,22 +141,22 @@ class OpenAIChat:
 
     async def _stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         grace = Grace(sink)
-        asked = ask_for_output(request, sink, self._dialect)
-        request, sink = asked.request, asked.sink
+        adapted = ask_for_output(request, sink, self._dialect)
+        request, sink = adapted.request, adapted.sink
         body = encode_request(request, self._dialect, self._name)
 
-        def reader(content_type: str) -> AnswerReader:
-            return AnswerReader(
+        def reader(content_type: str) -> ChatResponseParser:
+            return ChatResponseParser(
                 request,
                 endpoint=self._name,
                 content_type=content_type,
                 limits=self._limits,
                 redact=self._secrets.redact,
                 dialect=self._dialect,
-                on_told_end=grace.told,
+                on_end_marked=grace.on_finish_reason,
             )
 
-        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        reading = ResponseSink(sink, reader, endpoint=self._name, grace=grace)
         headers = keyed_headers(self._headers, request)
         try:
             await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
@@ -167,7 +167,7 @@ class OpenAIChat:
             explain_unknown_path(error, self._url, suggestion=self._url_with_version)
             raise
         origin = Origin(PROVIDER, self._name, request.settings.model)
-        return marked(asked.answer(answer), origin)
+        return marked(adapted.answer(answer), origin)
 
 
 def _completions_url(base: SplitResult) -> str:

@@ -60,9 +60,9 @@ def encode_request(
         dialect: The requirements of the endpoint, and the fields that it refuses.
         endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
     """
-    asked = Origin(PROVIDER, endpoint, request.settings.model)
+    target = Origin(PROVIDER, endpoint, request.settings.model)
     if "tools" in dialect.refuses:
-        request = in_text_only(request, asked)
+        request = in_text_only(request, target)
     settings = request.settings
     body: dict[str, object] = {"model": settings.model, "stream": True}
     if dialect.include_usage:
@@ -77,7 +77,7 @@ def encode_request(
     if "messages" in body:  # the caller's own, from `extra_body`
         return encoded
     head, end = encoded[:-1] + b',"messages":[', b"]}"
-    messages = _messages(request, dialect, asked)
+    messages = _messages(request, dialect, target)
     if not messages:
         return head + end
     # The body is joined in one step: each copy of a long conversation costs more than the rest of
@@ -117,12 +117,12 @@ def _tool_choice(choice: str | None) -> JsonValue:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> list[bytes]:
+def _messages(request: ModelRequest, dialect: ChatDialect, target: Origin) -> list[bytes]:
     """Return the encoded messages; each item has all wire messages of one message, joined."""
 
     def encode(message: Message) -> bytes:
         if message.role == "assistant":
-            sent = _assistant(message, answered, dialect, asked)
+            sent = _assistant(message, answered, dialect, target)
         else:
             sent = _spoken(message, dialect)
         return b",".join(_encoded(one) for one in sent)
@@ -135,7 +135,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect, asked: Origin) -> lis
         return None if failed else encode_lean(message)
 
     answered = frozenset[str]()
-    kept = request.memo.map((dialect, asked), request.messages, encode_alone)
+    kept = request.memo.map((dialect, target), request.messages, encode_alone)
     sent = list(filter(None, kept))
     if len(sent) < len(kept) and None in kept:
         # The encoding of a failed call depends on later messages, so it cannot be cached.
@@ -163,24 +163,24 @@ def _with_media(
     """
     shown: list[JsonValue] = []
     for message, known in messages:
-        heard = message.role in {"user", "tool"}
-        if shown and not heard:
+        from_caller = message.role in {"user", "tool"}
+        if shown and not from_caller:
             yield _encoded({"role": "user", "content": shown})
             shown = []
         if known is not _HEAVY and not (shown and message.role == "user"):
             if known:
                 yield known
             continue
-        if not heard:
+        if not from_caller:
             yield encode(message)
             continue
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
                 yield _encoded(_result(block, dialect))
                 shown += result_media(block)
-        said = [block for block in message.blocks if is_part(block)]
-        if said:
-            content = [*shown, *parts_of(said)] if shown else content_of(said)
+        parts = [block for block in message.blocks if is_part(block)]
+        if parts:
+            content = [*shown, *parts_of(parts)] if shown else content_of(parts)
             yield _encoded({"role": "user", "content": content})
             shown = []
     if shown:
@@ -198,30 +198,30 @@ def _answered(messages: Iterable[Message]) -> frozenset[str]:
 
 
 def _assistant(
-    message: Message, answered: AbstractSet[str], dialect: ChatDialect, asked: Origin
+    message: Message, answered: AbstractSet[str], dialect: ChatDialect, target: Origin
 ) -> Iterator[JsonObject]:
     calls: list[JsonValue] = []
-    said: list[Part] = []
+    parts: list[Part] = []
     echo: JsonObject = {}
     thoughts = ""
     for block in message.blocks:
         if isinstance(block, ToolUseBlock):
             made = _call(block, block.name, _arguments(block), dialect)
-            calls.append({**made, **asked.owed(block)})
+            calls.append({**made, **target.owed(block)})
         elif isinstance(block, ToolUseError):
             if block.id in answered:
                 made = _call(block, block.name or _UNNAMED, "{}", dialect)
-                calls.append({**made, **asked.owed(block)})
+                calls.append({**made, **target.owed(block)})
         else:
-            echo.update(asked.owed(block, bound=BOUND))
+            echo.update(target.owed(block, bound=BOUND))
             if isinstance(block, ThinkingBlock):
                 thoughts += block.thinking
             elif is_part(block):
-                said.append(block)
+                parts.append(block)
     if dialect.echo_reasoning and thoughts:
         echo.setdefault(dialect.echo_reasoning, thoughts)
-    if said or calls:
-        content = content_of(said) if said else None
+    if parts or calls:
+        content = content_of(parts) if parts else None
         with_calls: JsonObject = {"tool_calls": calls} if calls else {}
         yield {"role": "assistant", "content": content, **with_calls, **echo}
 
@@ -251,15 +251,15 @@ def _arguments(call: ToolUseBlock) -> str:
 
 def _spoken(message: Message, dialect: ChatDialect) -> Iterator[JsonObject]:
     """Encode a message that is not a response: each result separately, the rest as one message."""
-    said: list[Part] = []
+    parts: list[Part] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):
             yield _result(block, dialect)
         elif is_part(block):
-            said.append(block)
-    if said:
+            parts.append(block)
+    if parts:
         role = "user" if message.role == "tool" else message.role
-        yield {"role": role, "content": content_of(said)}
+        yield {"role": role, "content": content_of(parts)}
 
 
 def _result(block: ToolResultBlock, dialect: ChatDialect) -> JsonObject:

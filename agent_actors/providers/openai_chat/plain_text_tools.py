@@ -29,33 +29,33 @@ from agent_actors.providers.openai_chat.reasoning_details import BOUND
 _BETWEEN: Final = "\n\n"
 
 
-def in_text_only(request: ModelRequest, asked: Origin) -> ModelRequest:
+def in_text_only(request: ModelRequest, target: Origin) -> ModelRequest:
     """Return the request without tools, with its calls and results as text.
 
     Args:
         request: The request.
-        asked: The endpoint. Fields that other endpoints want back are removed before blocks are
+        target: The endpoint. Fields that other endpoints want back are removed before blocks are
             joined.
     """
     messages = request.messages
     if not any(_is_of_call(block) for message in messages for block in message.blocks):
         return attrs.evolve(request, tools=())
-    told = Messages(_merged(_told(messages, asked)))
-    return attrs.evolve(request, tools=(), messages=told, memo=EncodedMessageCache())
+    rewritten = Messages(_merged(_rewritten(messages, target)))
+    return attrs.evolve(request, tools=(), messages=rewritten, memo=EncodedMessageCache())
 
 
 def _is_of_call(block: ContentBlock) -> bool:
     return isinstance(block, ToolUseBlock | ToolUseError | ToolResultBlock)
 
 
-def _told(messages: Iterable[Message], asked: Origin) -> Iterator[Message]:
+def _rewritten(messages: Iterable[Message], target: Origin) -> Iterator[Message]:
     names: dict[str, str] = {}
     for message in messages:
         blocks: list[ContentBlock] = []
         for block in message.blocks:
             if isinstance(block, ToolUseBlock):
                 names[block.id] = block.name
-            blocks.append(_own(_in_words(block, names), asked))
+            blocks.append(_own(_in_words(block, names), target))
         yield Message("user" if message.role == "tool" else message.role, _spaced(blocks))
 
 
@@ -72,9 +72,9 @@ def _in_words(block: ContentBlock, names: dict[str, str]) -> ContentBlock:
     return block
 
 
-def _own(block: ContentBlock, asked: Origin) -> ContentBlock:
+def _own(block: ContentBlock, target: Origin) -> ContentBlock:
     if isinstance(block, MarkedBlock) and block.origin:
-        return attrs.evolve(block, extra=asked.owed(block, bound=BOUND), origin="")
+        return attrs.evolve(block, extra=target.owed(block, bound=BOUND), origin="")
     return block
 
 

@@ -14,7 +14,7 @@ still shown, and `finish` raises the failure. Observers therefore lose nothing t
 A stream should end with `[DONE]`. Some endpoints do not send it and keep the connection open. In
 that case the parser derives the end from other signs. A chunk with only token counts after a finish
 reason is the last chunk of the protocol. After a finish reason alone, the parser calls
-`on_told_end`, and the network reader waits only a short time for more. If the endpoint continues
+`on_end_marked`, and the network reader waits only a short time for more. If the endpoint continues
 after its finish reason, the finish reason is not reliable, and the parser waits for the end as for
 any other endpoint. Some endpoints mark no end at all. A body that ends without an end mark is
 therefore a response if any part of it is complete, with the finish reason `unmarked`.
@@ -68,7 +68,7 @@ _CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
 _LIMITS: Final = StreamLimits(provider="OpenAIChat")
 
 
-class AnswerReader:
+class ChatResponseParser:
     """Parses one response.
 
     Args:
@@ -78,7 +78,7 @@ class AnswerReader:
         dialect: The peculiarities of the endpoint.
         limits: The limits of an event stream.
         redact: Removes credentials from notices.
-        on_told_end: Called with True when the finish reason arrived but the end of the stream did
+        on_end_marked: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
 
@@ -91,7 +91,7 @@ class AnswerReader:
         dialect: ChatDialect = PLAIN,
         limits: StreamLimits = _LIMITS,
         redact: Callable[[str], str] = unchanged,
-        on_told_end: Callable[[bool], None] | None = None,
+        on_end_marked: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
@@ -106,8 +106,8 @@ class AnswerReader:
         self._fields = _ErrorFields()
         self._done = False
         self._failure: ProviderError | None = None
-        self._on_told_end = on_told_end
-        self._told_end: Literal["no", "yes", "wrongly"] = "no"
+        self._on_end_marked = on_end_marked
+        self._end_marked: Literal["no", "yes", "wrongly"] = "no"
 
     @property
     def done(self) -> bool:
@@ -167,8 +167,8 @@ class AnswerReader:
     @property
     def _ended(self) -> bool:
         """True if the endpoint reported the end of the response in any way."""
-        told = self._done or self._assembler.finish_hint is not None
-        return told or self._body.kind == "document"
+        end_marked = self._done or self._assembler.finish_hint is not None
+        return end_marked or self._body.kind == "document"
 
     def finish(self) -> ModelCompleted:
         """Return the complete response. Call `close` first.
@@ -250,8 +250,8 @@ class AnswerReader:
             if self._done:
                 break
             self._take(event, shown)
-        for told in self._fields.feed(data):
-            self._raise_told(told)
+        for end_marked in self._fields.feed(data):
+            self._raise_told(end_marked)
 
     def _plain_events(self, lines: Sequence[bytes], shown: list[ModelDelta]) -> None:
         """Process events that have only data; none of these lines is an error line."""
@@ -307,15 +307,15 @@ class AnswerReader:
 
     def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:
         """Handle a finish reason that arrived with this chunk or before it."""
-        if self._told_end == "no":
-            self._told_end = "yes"
-            if self._on_told_end is not None:
-                self._on_told_end(True)
-        elif self._told_end == "yes":
+        if self._end_marked == "no":
+            self._end_marked = "yes"
+            if self._on_end_marked is not None:
+                self._on_end_marked(True)
+        elif self._end_marked == "yes":
             if any(isinstance(delta, _CONTENT) for delta in deltas):
-                self._told_end = "wrongly"
-                if self._on_told_end is not None:
-                    self._on_told_end(False)
+                self._end_marked = "wrongly"
+                if self._on_end_marked is not None:
+                    self._on_end_marked(False)
             elif self._chunks.summed_up:
                 self._done = True
 
@@ -366,10 +366,10 @@ class _ErrorFields:
     def _search(self, data: bytes) -> list[str]:
         found: list[str] = []
         for line in data.splitlines(keepends=True):
-            whole = line.endswith((b"\n", b"\r"))
+            line_ended = line.endswith((b"\n", b"\r"))
             if not self._skipping:
                 self.begin(self._line + line)
-            if whole:
+            if line_ended:
                 if self._line.startswith(_ERROR_FIELD):
                     value = self._line[len(_ERROR_FIELD) :]
                     found.append(value.decode("utf-8", "replace").strip())

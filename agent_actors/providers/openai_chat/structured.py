@@ -52,9 +52,9 @@ def ask_for_output(request: ModelRequest, sink: ModelSink, dialect: ChatDialect)
         return Asked(tool.request, tool.sink(sink), tool)
     if dialect.structured_output == "json_schema":
         return Asked(_with_format(request, _json_schema(output)), sink)
-    told = _with_format(request, {"type": "json_object"})
+    with_format = _with_format(request, {"type": "json_object"})
     prompt = "\n\n".join(filter(None, (request.system_prompt, _in_words(output))))
-    return Asked(attrs.evolve(told, system_prompt=prompt), sink)
+    return Asked(attrs.evolve(with_format, system_prompt=prompt), sink)
 
 
 def _with_format(request: ModelRequest, value: JsonValue) -> ModelRequest:

@@ -164,12 +164,12 @@ class HookOnion:
         event = self._about(call, messages)
         seen: list[tuple[BoundHook, JsonObject]] = []
         for hook in row:
-            given = event.tool_input
+            tool_input = event.tool_input
             event, refusal = await self._one(hook, event, shown=_own_copy(event))
             if refusal is not None:
                 return refusal
-            seen.append((hook, given))
-            if not _same(event.tool_input, given):
+            seen.append((hook, tool_input))
+            if not _same(event.tool_input, tool_input):
                 self._check(tool, event, hook)
         for hook, seen_input in seen:
             if not _same(seen_input, event.tool_input):
@@ -513,9 +513,9 @@ def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
     return attrs.evolve(event, tool_input=copy_object(event.tool_input))
 
 
-def _wrong(hook: BoundHook, found: object, wanted: str) -> HookError:
+def _wrong(hook: BoundHook, found: object, expected: str) -> HookError:
     return HookError(
-        f"returned {type(found).__name__}; expected {wanted}, or None to proceed",
+        f"returned {type(found).__name__}; expected {expected}, or None to proceed",
         hook=hook.name,
         phase=hook.phase,
     )

@@ -158,29 +158,33 @@ class RunHooks:
         """
         return (await self._decide(self._event(SessionStartEvent, source=source)))[1]
 
-    async def begin(self, said: UserInput, messages: Messages) -> UserInput | HookBlock:
+    async def begin(self, user_input: UserInput, messages: Messages) -> UserInput | HookBlock:
         """Fire `user_prompt_submit` and `before_agent`; return the prompt to send and store.
 
         A run that continues without input fires `before_agent` only.
         """
-        if said.text or said.blocks:
-            submitted = await self.submit(said, messages)
+        if user_input.text or user_input.blocks:
+            submitted = await self.submit(user_input, messages)
             if isinstance(submitted, HookBlock):
                 return submitted
-            said = submitted
+            user_input = submitted
         self._began = True
-        begun = self._event(BeforeAgentEvent, prompt=said.text, messages=messages)
+        begun = self._event(BeforeAgentEvent, prompt=user_input.text, messages=messages)
         _, blocked = await self._decide(begun)
-        return said if blocked is None else blocked
+        return user_input if blocked is None else blocked
 
-    async def submit(self, said: UserInput, messages: Messages) -> UserInput | HookBlock:
+    async def submit(self, user_input: UserInput, messages: Messages) -> UserInput | HookBlock:
         """Fire `user_prompt_submit`, for the prompt of the run or for steering input."""
         submitted, blocked = await self._decide(
-            self._event(UserPromptSubmitEvent, prompt=said.text, messages=messages)
+            self._event(UserPromptSubmitEvent, prompt=user_input.text, messages=messages)
         )
         if blocked is not None:
             return blocked
-        return said if submitted.prompt == said.text else _reworded(said, submitted.prompt)
+        return (
+            user_input
+            if submitted.prompt == user_input.text
+            else _reworded(user_input, submitted.prompt)
+        )
 
     async def call_model(
         self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelCompleted]]
@@ -208,7 +212,7 @@ class RunHooks:
         looked, blocked = await self._decide(event)
         if blocked is not None:
             return attrs.evolve(blocked, usage=answer.usage)
-        return answer if looked.text == answer.text else _retold(answer, looked.text)
+        return answer if looked.text == answer.text else _reported_again(answer, looked.text)
 
     async def start_subagent(
         self, agent_name: str, prompt: str, session_id: str, call_id: str
@@ -305,24 +309,24 @@ def _blocked(phase: Phase, refusal: Denial) -> HookBlock:
     return HookBlock(phase.value, refusal.hook, refusal.reason)
 
 
-def _reworded(said: UserInput, text: str) -> UserInput:
+def _reworded(user_input: UserInput, text: str) -> UserInput:
     """Replace the text of an input; images and files follow the text."""
-    if not said.blocks:
+    if not user_input.blocks:
         return UserInput(text)
-    others = tuple(block for block in said.blocks if not isinstance(block, TextBlock))
+    others = tuple(block for block in user_input.blocks if not isinstance(block, TextBlock))
     return UserInput(text, (TextBlock(text), *others))
 
 
-def _retold(answer: ModelCompleted, text: str) -> ModelCompleted:
+def _reported_again(answer: ModelCompleted, text: str) -> ModelCompleted:
     """Return the response with another text, at the position of its first text."""
     blocks: list[AssistantBlock] = []
-    told = False
+    changed = False
     for block in answer.blocks:
         if not isinstance(block, TextBlock):
             blocks.append(block)
-        elif not told:
-            told = True
+        elif not changed:
+            changed = True
             blocks += [TextBlock(text)] if text else []
-    if not told:
+    if not changed:
         blocks.insert(0, TextBlock(text))
     return attrs.evolve(answer, blocks=tuple(blocks))

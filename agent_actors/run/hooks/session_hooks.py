@@ -20,7 +20,7 @@ from agent_actors.errors import AgentError, RuntimeFailure
 from agent_actors.hooks.events import SessionEndEvent
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import HookChain
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.run.hooks.hook_host import NoRun
 from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
@@ -45,7 +45,7 @@ class SessionHooks:
     """
 
     def __init__(self, wall_clock: Callable[[], float]) -> None:
-        self.owner: Owner = Owner("session_hooks")
+        self.owner: ActorLoop = ActorLoop("session_hooks")
         self._wall_clock = wall_clock
         self._open: dict[str, tuple[HookChain, float]] = {}
         # One event for each task that fires hooks; set when the task has ended.

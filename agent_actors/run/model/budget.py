@@ -187,8 +187,8 @@ class Budget:
         if options.limits is not NO_LIMITS:
             yield "", options.limits, usage.spent(answer)
         if options.session_limits is not NO_LIMITS and self.session is not None:
-            told = self.session.spent(options.prices)
-            yield _SESSION, options.session_limits, told + usage.unrecorded(answer)
+            spent = self.session.spent(options.prices)
+            yield _SESSION, options.session_limits, spent + usage.unrecorded(answer)
 
 
 def _exceeded(what: str) -> BudgetExceeded | None:

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.actors.model_stream import ModelStream, Try, describe_failure
+from agent_actors.actors.model_stream import AttemptInfo, ModelStream, describe_failure
 from agent_actors.context.sending import messages_to_send
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, EventBuilder
 from agent_actors.domain.model import ModelCompleted, ModelRequest, ToolSpec
@@ -223,7 +223,7 @@ class ModelCaller:
                     self._bounded(request),
                     self._sink,
                     options.deadlines,
-                    Try(call.tries > 0, self._model_index > 0, self._policy.patience),
+                    AttemptInfo(call.tries > 0, self._model_index > 0, self._policy.patience),
                 )
             except AgentError as error:
                 if not isinstance(error, ProviderError):

@@ -190,7 +190,7 @@ class EventMailbox:
             room.set()
 
 
-class _Nobody:
+class _NoReader:
     """A bus without subscribers."""
 
     has_subscribers: bool = False
@@ -199,7 +199,7 @@ class _Nobody:
         """Do nothing."""
 
 
-_NOBODY: Final = _Nobody()
+_NOBODY: Final = _NoReader()
 
 
 class RunSink:
@@ -233,7 +233,7 @@ class RunSink:
         self.shows: bool = shows
         self._factory = factory
         self._mailbox = mailbox if shows else None
-        self._bus: HookBus | _Nobody = bus if shows else _NOBODY
+        self._bus: HookBus | _NoReader = bus if shows else _NOBODY
         self._tool_deltas = tool_deltas
         self._more = more
         self.characters: int = 0

@@ -70,12 +70,12 @@ class _ParentHooks:
         self, scope: trio.CancelScope, event: PreToolUseEvent
     ) -> tuple[Denial | None, list[EventBuilder]]:
         try:
-            said = trio.from_thread.run(self._ask, scope, event, trio_token=self.token)
+            decision = trio.from_thread.run(self._ask, scope, event, trio_token=self.token)
         except trio.Cancelled:  # noqa: ASYNC103 - of the ancestor's trio run, not of this one
-            said = None
-        if said is None:
+            decision = None
+        if decision is None:
             raise trio.RunFinishedError  # noqa: ASYNC104
-        return said
+        return decision
 
     async def _ask(
         self, scope: trio.CancelScope, event: PreToolUseEvent

@@ -173,25 +173,25 @@ def as_outputs(results: Mapping[str, object] | None) -> dict[str, ToolOutput]:
     Raises:
         ConfigError: A result is not a JSON value, or is a block for another call; names the call.
     """
-    return {call_id: _as_output(call_id, given) for call_id, given in (results or {}).items()}
+    return {call_id: _as_output(call_id, value) for call_id, value in (results or {}).items()}
 
 
-def _as_output(call_id: str, given: object) -> ToolOutput:
-    if isinstance(given, BaseException):
-        detail = str(given) or "no message"
-        return ToolOutput(f"{type(given).__name__}: {detail}", is_error=True)
-    if isinstance(given, ToolResultBlock):
-        if given.tool_use_id != call_id:
+def _as_output(call_id: str, value: object) -> ToolOutput:
+    if isinstance(value, BaseException):
+        detail = str(value) or "no message"
+        return ToolOutput(f"{type(value).__name__}: {detail}", is_error=True)
+    if isinstance(value, ToolResultBlock):
+        if value.tool_use_id != call_id:
             raise ConfigError(
                 f"results: the block for call {call_id!r} is the result of call "
-                f"{given.tool_use_id!r}"
+                f"{value.tool_use_id!r}"
             )
-        given = ToolOutput(given.content, is_error=given.is_error)
+        value = ToolOutput(value.content, is_error=value.is_error)
     try:
-        return to_output(given)
+        return to_output(value)
     except TypeError as error:
         raise ConfigError(
-            f"results: the result of call {call_id!r} is {type(given).__name__}, which cannot "
+            f"results: the result of call {call_id!r} is {type(value).__name__}, which cannot "
             f"be sent to a model: {error}"
         ) from None
 

@@ -136,15 +136,15 @@ class PermissionPrompter:
         if call.id in self._answers:
             return self._answers.pop(call.id)
         question = self._question(call, prompt, choices, reason, permission=check is not None)
-        asked = _asked(question)
+        make_question = _asked(question)
         context = self._context
         if self._options.on_ask == "suspend":
-            context.note(asked)  # the driver is woken, and commits it
+            context.note(make_question)  # the driver is woken, and commits it
             await self._deferred.defer_question(question)
         # Open the question before the event is shown: its reader may answer immediately.
         board = context.services.questions
         with context.pause_deadlines(), board.opened(question, check) as opened:
-            await context.journal.append(asked)
+            await context.journal.append(make_question)
             return await opened.wait(self._options.question_timeout)
 
     def _question(
@@ -177,7 +177,7 @@ class PermissionPrompter:
         node = self._context.node
         shown = attrs.evolve(call, input=copy_object(call.input))
         request = PermissionRequest(shown, tool, ask, node.session_id, node.run_id)
-        said: object = None
+        answer: object = None
         try:
             with (
                 self._context.pause_deadlines(),
@@ -190,13 +190,13 @@ class PermissionPrompter:
                         can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
                     )
                 if inspect.isawaitable(found):
-                    said = await await_unprotected(_given, found)
+                    answer = await await_unprotected(_given, found)
                 else:
-                    said = found
+                    answer = found
             if scope.cancelled_caught:
                 late = f"no answer within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
-            return as_decision(said)
+            return as_decision(answer)
         except BaseException as error:
             if is_cancellation(error):
                 raise

@@ -98,7 +98,7 @@ class RunCalls:
         # take.
         with trio.CancelScope(shield=True):
             for request in self._open.values():
-                await request.settled()
+                await request.wait_done()
         return [request.result() for request in self._open.values() if request.has_value]
 
     def _end(self, call_id: str) -> None:

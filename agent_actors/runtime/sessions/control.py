@@ -56,7 +56,7 @@ class SessionControl:
         run = self._live.get(run_id or "")
         if run is None:
             return False
-        await run.settled()
+        await run.wait_done()
         return True
 
     def agent_of(self, session_id: str) -> AgentOptions[object]:

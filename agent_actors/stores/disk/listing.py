@@ -82,7 +82,7 @@ def asked(
         raise ConfigError(f"order must be 'created' or 'updated'; got {order!r}")
     if not 1 <= limit <= MAX_PAGE:
         raise ConfigError(f"limit must be between 1 and {MAX_PAGE}; got {limit}")
-    wanted: dict[str, bytes] = {}
+    conditions: dict[str, bytes] = {}
     values: Mapping[str, object] = where or {}
     for key, value in values.items():
         if not isinstance(value, str | int | float | bool | None):
@@ -90,8 +90,8 @@ def asked(
                 f"values of `where` must be str, int, float, bool or None; got "
                 f"{type(value).__name__} for {key!r}"
             )
-        wanted[key] = encoded(value)
-    return Query(wanted, order, limit, None if after is None else _place(after))
+        conditions[key] = encoded(value)
+    return Query(conditions, order, limit, None if after is None else _place(after))
 
 
 def _place(after: str) -> Place:

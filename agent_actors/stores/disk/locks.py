@@ -130,9 +130,9 @@ class StoreLocks:
         if OFD_SETLK is None:
             return True  # this instance has locked the whole file
         # The C library's `struct flock`: type, whence, start, length, pid.
-        wanted = struct.pack("hhqqi", kind, os.SEEK_SET, place, 1, 0)
+        request = struct.pack("hhqqi", kind, os.SEEK_SET, place, 1, 0)
         try:
-            fcntl.fcntl(self._file, OFD_SETLK, wanted)
+            fcntl.fcntl(self._file, OFD_SETLK, request)
         except OSError as error:
             if error.errno in _REFUSED:
                 return False

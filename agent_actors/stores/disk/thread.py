@@ -29,7 +29,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
-class _Asked(Generic[T]):
+class _QueuedJob(Generic[T]):
     job: Callable[[], T]
     task: trio.lowlevel.Task
     token: trio.lowlevel.TrioToken
@@ -70,7 +70,7 @@ class StoreThread:
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._queue: SimpleQueue[_Asked[object] | Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[_QueuedJob[object] | Job | None] = SimpleQueue()
         self.running: bool = False
         self._later: dict[Job, float] = {}
         self._thread: threading.Thread | None = None
@@ -91,12 +91,14 @@ class StoreThread:
         Cancellation: a job that has begun still completes; otherwise it is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        asked = _Asked(job, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
-        self._queue.put(cast("_Asked[object]", asked))
-        await trio.lowlevel.wait_task_rescheduled(asked.leave)
-        if asked.error is not None:
-            raise asked.error
-        return cast(T, asked.value)
+        queued_job = _QueuedJob(
+            job, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
+        )
+        self._queue.put(cast("_QueuedJob[object]", queued_job))
+        await trio.lowlevel.wait_task_rescheduled(queued_job.leave)
+        if queued_job.error is not None:
+            raise queued_job.error
+        return cast(T, queued_job.value)
 
     def post(self, job: Job) -> None:
         """Run a job in the thread without waiting for it. Its exceptions are logged."""
@@ -121,7 +123,7 @@ class StoreThread:
 
     def _serve(
         self,
-        queue: "SimpleQueue[_Asked[object] | Job | None]",
+        queue: "SimpleQueue[_QueuedJob[object] | Job | None]",
         before: threading.Thread | None,
     ) -> None:
         if before is not None:
@@ -135,7 +137,7 @@ class StoreThread:
                 continue
             if item is None:
                 return
-            if isinstance(item, _Asked):
+            if isinstance(item, _QueuedJob):
                 item.carry_out()
             else:
                 _carry_out(item)

@@ -231,13 +231,17 @@ def head_repeated(found: Fragments) -> Fragments:
     """Send id, type and name in every fragment, and an additional name outside the function."""
     head, *rest = found
     name = function_of(head)["name"]
-    told: JsonObject = {"type": "function", "name": None}
+    function_json: JsonObject = {"type": "function", "name": None}
     if "id" in head:
-        told["id"] = head["id"]
+        function_json["id"] = head["id"]
     return [
         {**head, "name": None},
         *(
-            {**one, **told, "function": {"name": name, "arguments": function_of(one)["arguments"]}}
+            {
+                **one,
+                **function_json,
+                "function": {"name": name, "arguments": function_of(one)["arguments"]},
+            }
             for one in rest
         ),
     ]

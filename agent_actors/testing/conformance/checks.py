@@ -44,8 +44,8 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderError
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.providers.anthropic.response import AnswerReader as MessagesReader
-from agent_actors.providers.openai_chat.response import AnswerReader as ChatReader
+from agent_actors.providers.anthropic.response import MessageResponseParser
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.testing.conformance.chat_call_quirks import KNOWN_CALL_ID
 from agent_actors.testing.conformance.quirks import ERROR_MESSAGE, Hidden, QuirkBook, Traits
 from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
@@ -267,13 +267,15 @@ def check_capture(
 
 def _reader(
     protocol: Protocol, dialect: ChatDialect | None, request: ModelRequest = _REQUEST
-) -> ChatReader | MessagesReader:
+) -> ChatResponseParser | MessageResponseParser:
     if protocol == "messages":
-        return MessagesReader(request, endpoint=ENDPOINT)
-    return ChatReader(request, endpoint=ENDPOINT, dialect=dialect or _DEFAULT_DIALECT)
+        return MessageResponseParser(request, endpoint=ENDPOINT)
+    return ChatResponseParser(request, endpoint=ENDPOINT, dialect=dialect or _DEFAULT_DIALECT)
 
 
-def _reading(body: bytes, split: Iterable[int], reader: ChatReader | MessagesReader) -> Reading:
+def _reading(
+    body: bytes, split: Iterable[int], reader: ChatResponseParser | MessageResponseParser
+) -> Reading:
     deltas: list[ModelDelta] = []
     chunks = split_body(body, split)
     error = ""
@@ -293,7 +295,9 @@ def _reading(body: bytes, split: Iterable[int], reader: ChatReader | MessagesRea
 
 
 def _read(
-    reader: ChatReader | MessagesReader, chunks: Iterable[bytes], deltas: list[ModelDelta]
+    reader: ChatResponseParser | MessageResponseParser,
+    chunks: Iterable[bytes],
+    deltas: list[ModelDelta],
 ) -> ModelCompleted:
     for chunk in chunks:
         deltas += reader.feed(chunk)

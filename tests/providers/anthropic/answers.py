@@ -14,7 +14,7 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelCompleted, ModelDelta, ModelRequest, ModelSettings
-from agent_actors.providers.anthropic.response import AnswerReader
+from agent_actors.providers.anthropic.response import MessageResponseParser
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"))
 ENDPOINT = "http://endpoint"
@@ -107,7 +107,7 @@ def read_all(
     reads: Iterable[bytes], request: ModelRequest = REQUEST, *, content_type: str = ""
 ) -> tuple[list[ModelDelta], ModelCompleted]:
     """What is shown of an answer that comes in these reads, and the answer."""
-    reader = AnswerReader(request, endpoint=ENDPOINT, content_type=content_type)
+    reader = MessageResponseParser(request, endpoint=ENDPOINT, content_type=content_type)
     shown: list[ModelDelta] = []
     for data in reads:
         shown += reader.feed(data)

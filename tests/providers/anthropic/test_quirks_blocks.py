@@ -25,7 +25,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.providers.anthropic.decode import MessageDecoder
-from agent_actors.providers.anthropic.response import AnswerReader
+from agent_actors.providers.anthropic.response import MessageResponseParser
 from tests.providers.anthropic.answers import (
     REQUEST,
     add,
@@ -210,7 +210,7 @@ def test_server_tools_are_kept_verbatim() -> None:
 
 def fed(*events: object) -> list[ModelDelta]:
     """The deltas of the beginning of a stream."""
-    return list(AnswerReader(REQUEST, endpoint="e").feed(sse(*events)))
+    return list(MessageResponseParser(REQUEST, endpoint="e").feed(sse(*events)))
 
 
 def test_hidden_blocks_still_show_progress() -> None:

@@ -17,7 +17,7 @@ from agent_actors.errors import (
     ProviderProtocolError,
 )
 from agent_actors.protocol.retry import judge
-from agent_actors.providers.anthropic.response import AnswerReader
+from agent_actors.providers.anthropic.response import MessageResponseParser
 from tests.providers.anthropic.answers import (
     REQUEST,
     answer,
@@ -48,7 +48,7 @@ def test_a_stream_may_lack_its_last_event() -> None:
 
 
 def test_pings_after_reason_end_stream() -> None:
-    reader = AnswerReader(REQUEST, endpoint="e")
+    reader = MessageResponseParser(REQUEST, endpoint="e")
     for event in (begin(), {"type": "ping"}, *HELLO[1:-1]):
         reader.feed(frame(event))
         assert not reader.done
@@ -269,7 +269,7 @@ def test_failure_reason_is_an_error(reason: str, code: str, *, again: bool) -> N
     with pytest.raises(ProviderInBandError) as caught:
         read(body)
     assert (caught.value.code, judge(caught.value, now=0).again) == (code, again)
-    reader = AnswerReader(REQUEST, endpoint="e")
+    reader = MessageResponseParser(REQUEST, endpoint="e")
     assert TextDelta("Hi") in reader.feed(body)
     with pytest.raises(ProviderInBandError):
         read(json.dumps(whole(stop_reason=reason)).encode())

@@ -13,7 +13,7 @@ from agent_actors.domain.model import (
     TextDelta,
 )
 from agent_actors.protocol.sse import SSEDecoder
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"))
 ENDPOINT = "http://endpoint/v1"
@@ -58,7 +58,7 @@ def sse(*chunks: Json, done: bool = True) -> bytes:
     return b"".join(lines) + (DONE if done else b"")
 
 
-class Careful(AnswerReader):
+class Careful(ChatResponseParser):
     """Reads event by event, and never a whole read in one step."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
@@ -78,7 +78,7 @@ def read_all(
     request: ModelRequest = REQUEST,
     *,
     content_type: str = "",
-    reader: type[AnswerReader] = AnswerReader,
+    reader: type[ChatResponseParser] = ChatResponseParser,
 ) -> tuple[list[ModelDelta], ModelCompleted]:
     """What is shown of an answer that comes in these reads, and the answer."""
     reading = reader(request, endpoint=ENDPOINT, content_type=content_type)

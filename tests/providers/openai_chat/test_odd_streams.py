@@ -22,7 +22,7 @@ from agent_actors.domain.model import (
 from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
 from agent_actors.providers.openai_chat import OpenAIChat
 from agent_actors.providers.openai_chat.encode import encode_request
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from tests.providers.openai_chat.answers import (
     DONE,
     ENDPOINT,
@@ -96,7 +96,7 @@ async def test_quirk_45_content_before_error_is_shown(end: bytes) -> None:
 
 
 def test_content_before_endless_line_is_shown() -> None:
-    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     shown = [*reader.feed(sse(text("Hi"), done=False) + b"data: " + b"x" * (9 * 1024 * 1024))]
     shown += [*reader.feed(b"x"), *reader.close()]
     assert (shown, reader.done) == ([TextDelta("Hi")], True)

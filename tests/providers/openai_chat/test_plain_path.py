@@ -16,7 +16,7 @@ from agent_actors.domain.blocks import AssistantBlock, TextBlock, ThinkingBlock
 from agent_actors.domain.model import ModelCompleted, ModelDelta, TextDelta, ThinkingDelta
 from agent_actors.errors import ProviderError
 from agent_actors.providers.openai_chat import wire
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.providers.openai_chat.wire import PlainField, read_plain
 from tests.providers.openai_chat.answers import (
     DONE,
@@ -141,7 +141,7 @@ def bodies(draw: st.DrawFn) -> bytes:
     return bom + body.replace(b"\n", newline)
 
 
-def outcome(reader: AnswerReader, reads: Sequence[bytes]) -> Outcome:
+def outcome(reader: ChatResponseParser, reads: Sequence[bytes]) -> Outcome:
     """Everything that comes out of these reads."""
     shown: list[Sequence[ModelDelta]] = []
     try:
@@ -154,7 +154,7 @@ def outcome(reader: AnswerReader, reads: Sequence[bytes]) -> Outcome:
 
 def same(reads: Sequence[bytes]) -> Outcome:
     """What comes out of these reads either way."""
-    quick = outcome(AnswerReader(REQUEST, endpoint=ENDPOINT), reads)
+    quick = outcome(ChatResponseParser(REQUEST, endpoint=ENDPOINT), reads)
     assert quick == outcome(Careful(REQUEST, endpoint=ENDPOINT), reads)
     return quick
 
@@ -226,7 +226,7 @@ def test_flowing_text_uses_fast_path_only(
 ) -> None:
     piece, block = FLOWS[field]
     flow = sse(*[chunk({field: "piece ", **beside}, finish)] * 3, done=False)
-    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     reader.feed(sse(chunk({field: "first "}), chunk({field: "other "}), done=False))
     with monkeypatch.context() as quick_only:
         quick_only.delattr(wire, "_DECODER")

@@ -10,7 +10,7 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.protocol.retry import judge
 from agent_actors.providers.error_body import code_of, message_of_body
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from tests.providers.openai_chat.answers import (
     DONE,
     ENDPOINT,
@@ -100,7 +100,7 @@ def test_failure_reason_is_an_error(reason: str, code: str, *, again: bool) -> N
     body = sse(text("Hi"), text("!", reason), chunk({}, "stop"))
     error = in_band(body)
     assert (error.code, judge(error, now=0).again) == (code, again)
-    shown = AnswerReader(REQUEST, endpoint=ENDPOINT).feed(body)
+    shown = ChatResponseParser(REQUEST, endpoint=ENDPOINT).feed(body)
     assert [delta.text for delta in shown if isinstance(delta, TextDelta)] == ["Hi", "!"]
     whole = {"choices": [{"message": {"content": "Hi"}, "finish_reason": reason}]}
     assert in_band(json.dumps(whole).encode()).code == code
@@ -210,7 +210,7 @@ def test_a_page_is_no_answer(body: bytes) -> None:
 
 
 def test_endless_page_is_read_in_part() -> None:
-    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     for _ in range(63):
         reader.feed(b"<" * 1024)
     with pytest.raises(ProviderProtocolError, match="got a page"):

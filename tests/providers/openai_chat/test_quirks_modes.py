@@ -24,7 +24,7 @@ from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.providers.error_body import explain_refused_tools
 from agent_actors.providers.openai_chat import OpenAIChat
 from agent_actors.providers.openai_chat.encode import encode_request
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.providers.openai_chat.tool_call_ids import short_call_id
 from tests.providers.openai_chat.answers import ENDPOINT, REQUEST, chunk, sse, text
 from tests.providers.openai_chat.fake_exchange import FakeExchange
@@ -47,7 +47,7 @@ def answered(body: bytes, dialect: ChatDialect) -> ModelCompleted:
     """The answer in this body, which comes whole and byte by byte alike."""
     found: list[ModelCompleted] = []
     for size in (1, len(body)):
-        reader = AnswerReader(REQUEST, endpoint=ENDPOINT, dialect=dialect)
+        reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT, dialect=dialect)
         for at in range(0, len(body), size):
             reader.feed(body[at : at + size])
         reader.close()

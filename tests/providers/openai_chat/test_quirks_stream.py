@@ -15,7 +15,7 @@ from agent_actors.domain.model import NoticeDelta, UsageDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderConnectError, ProviderProtocolError
 from agent_actors.protocol.retry import judge
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.providers.response_sink import CUT_SHORT
 from tests.providers.openai_chat.answers import (
     DONE,
@@ -66,7 +66,7 @@ def test_quirk_32_text_without_end() -> None:
     ids=["no word of the end", "an end mark", "a finish reason"],
 )
 def test_quirk_32_possible_truncation_is_reported(body: bytes, told: bool) -> None:
-    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     shown = [*reader.feed(body), *reader.close()]
     assert (NoticeDelta(CUT_SHORT) in shown) == told
 
@@ -118,7 +118,7 @@ def test_intentionally_empty_response_is_valid() -> None:
 
 @pytest.mark.feature("OAGS-038")
 def test_done_ends_the_stream() -> None:
-    reader = AnswerReader(REQUEST, endpoint=ENDPOINT)
+    reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     reader.feed(sse(*HELLO) + b'data: {"error":{"message":"late"}}\n\n' + sse(text("more")))
     assert reader.done
     reader.close()

@@ -14,7 +14,7 @@ from agent_actors.actors.run_tree import CallSlots, RunNode
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import RunDeadlineExceeded
 from agent_actors.hooks import PreToolUseEvent
-from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
+from agent_actors.kernel.pausable_deadline import PausableDeadline, TrioRunRef
 from agent_actors.permissions import PermissionPolicy, PermissionRequest
 from agent_actors.testing import ScriptedModel, call
 from tests.run.hooks.helpers import USE, agent, results
@@ -202,7 +202,7 @@ async def test_other_trio_run_is_paused_there() -> None:
     now = trio.current_time()
     scope, call_scope = trio.CancelScope(deadline=now + 1000), trio.CancelScope(deadline=now + 500)
     parent, held = RunNode("s", "r", None), CallSlots("c")
-    parent.home = home = Home(PausableDeadline(scope))
+    parent.home = home = TrioRunRef(PausableDeadline(scope))
     held.scope = call_scope
     seen: list[tuple[float, float]] = []
 
@@ -213,9 +213,9 @@ async def test_other_trio_run_is_paused_there() -> None:
 
     async def over_there() -> None:
         child = RunNode("t", "q", None, parent, held)
-        child.home = Home(PausableDeadline(trio.CancelScope()))
+        child.home = TrioRunRef(PausableDeadline(trio.CancelScope()))
         child.pause_deadlines()
-        home.tell(lambda: tokens.append(trio.lowlevel.current_trio_token()))
+        home.run_sync(lambda: tokens.append(trio.lowlevel.current_trio_token()))
         # It comes after what was told before.
         await trio.to_thread.run_sync(
             partial(trio.from_thread.run_sync, look_here, trio_token=here)
@@ -235,7 +235,7 @@ async def test_other_trio_run_is_paused_there() -> None:
 def test_ended_trio_run_is_ignored() -> None:
     async def make() -> RunNode:
         node = RunNode("s", "r", None)
-        node.home = Home(PausableDeadline(trio.CancelScope()))
+        node.home = TrioRunRef(PausableDeadline(trio.CancelScope()))
         return node
 
     parent = trio.run(make)

@@ -10,12 +10,12 @@ from trio.testing import MockClock
 from agent_actors import Runtime, open_runtime
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.errors import ActorCrashed, SessionStoreError
-from agent_actors.kernel.actor_loop import Owner
+from agent_actors.kernel.actor_loop import ActorLoop
 from tests.run.helpers import SlowStore
 from tests.runtime.sessions.busy_helpers import an_agent
 from tests.runtime.test_crash import break_background, break_loop
 
-OWNERS: dict[str, Callable[[Runtime], Owner]] = {
+OWNERS: dict[str, Callable[[Runtime], ActorLoop]] = {
     "runs": lambda runtime: runtime._actors.runs,
     "session_gate": lambda runtime: runtime._actors.gate.owner,
     "session_log": lambda runtime: runtime._actors.log.owner,
@@ -51,8 +51,8 @@ class Two:
 @pytest.mark.parametrize("at", [0.25, 1.125, 1.375])
 async def test_whoever_waits_is_told_and_nobody_hangs(
     on_busy: OnBusy,
-    break_it: Callable[[Owner], None],
-    owner_of: Callable[[Runtime], Owner],
+    break_it: Callable[[ActorLoop], None],
+    owner_of: Callable[[Runtime], ActorLoop],
     at: float,
     autojump_clock: MockClock,
 ) -> None:

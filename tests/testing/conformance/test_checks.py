@@ -9,7 +9,7 @@ from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.model import ModelCompleted, ModelDelta
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
 from agent_actors.profiles.dialect import ChatDialect
-from agent_actors.providers.openai_chat.response import AnswerReader
+from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.testing import (
     assembled,
     body_of,
@@ -43,7 +43,7 @@ def broken(turn: Turn, body: bytes = BODY, split: Sequence[int] = (), **more: st
     return str(caught.value)
 
 
-class Forgetful(AnswerReader):
+class Forgetful(ChatResponseParser):
     """Loses what is shown by a read that begins with a quotation mark."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
@@ -51,7 +51,7 @@ class Forgetful(AnswerReader):
         return () if data.startswith(b'"') else shown
 
 
-class Hasty(AnswerReader):
+class Hasty(ChatResponseParser):
     """Fails at a read that ends amid a line."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
@@ -120,7 +120,7 @@ BODY_WITHOUT_ID = body_of(call("f", id=""))
 
 
 def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Repeating(AnswerReader):
+    class Repeating(ChatResponseParser):
         def finish(self) -> ModelCompleted:
             answer = super().finish()
             return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
@@ -210,7 +210,7 @@ def test_large_capture_is_cut_throughout(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("agent_actors.testing.conformance.checks.EVERY_POSITION_BYTES", 16)
     read: list[int] = []
 
-    class Counting(AnswerReader):
+    class Counting(ChatResponseParser):
         def close(self) -> Sequence[ModelDelta]:
             read.append(1)
             return super().close()

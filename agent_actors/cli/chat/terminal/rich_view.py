@@ -112,7 +112,7 @@ class RichUI:
         self._ended.set()
         self._woken.set()
 
-    async def _draw(self, told: list[RenderableType]) -> None:
+    async def _draw(self, parts: list[RenderableType]) -> None:
         async with self._pen:
             finished: list[RenderableType] = []
             live: list[RenderableType] = []
@@ -120,14 +120,14 @@ class RichUI:
                 finished = self._view.take()
                 if not self._held:
                     live = self._view.live(trio.current_time(), height=self._screen.height)
-            await self._screen.draw([*finished, *told], live)
+            await self._screen.draw([*finished, *parts], live)
 
 
-def _shown(said: ChatMessage) -> RenderableType:
-    text = clean(said.text)
-    if said.kind == "markdown":
+def _shown(message: ChatMessage) -> RenderableType:
+    text = clean(message.text)
+    if message.kind == "markdown":
         return Block(text)
-    return Text(text, style=_STYLES[said.kind])
+    return Text(text, style=_STYLES[message.kind])
 
 
 def make_console() -> Console:
