@@ -58,17 +58,17 @@ class RunNode:
         """Pause the deadlines of this run and of all its ancestors, for a question to a person."""
         for node in self.lineage():
             if node.home is not None:
-                node.home.run_sync(node.home.deadline.begin)
+                node.home.run_sync(node.home.deadline.pause)
             if node.call is not None and node.parent is not None and node.parent.home is not None:
                 node.parent.home.run_sync(node.call.pause_deadlines)
 
-    def go_on(self) -> None:
+    def resume_deadlines(self) -> None:
         """Resume the deadlines; must be called once for each `pause_deadlines`."""
         for node in self.lineage():
             if node.home is not None:
-                node.home.run_sync(node.home.deadline.end)
+                node.home.run_sync(node.home.deadline.resume)
             if node.call is not None and node.parent is not None and node.parent.home is not None:
-                node.parent.home.run_sync(node.call.go_on)
+                node.parent.home.run_sync(node.call.resume_deadlines)
 
 
 @attrs.define(eq=False)
@@ -99,12 +99,12 @@ class CallSlots:
         if self._deadline is None and self.scope is not None:
             self._deadline = PausableDeadline(self.scope)
         if self._deadline is not None:
-            self._deadline.begin()
+            self._deadline.pause()
 
-    def go_on(self) -> None:
+    def resume_deadlines(self) -> None:
         """Resume the deadline; must be called once for each `pause_deadlines`."""
         if self._deadline is not None:
-            self._deadline.end()
+            self._deadline.resume()
 
     async def take(self, slots: FairLimiter, key: str | None) -> None:
         """Acquire a slot that is lent while the call waits for a child run.

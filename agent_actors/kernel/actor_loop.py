@@ -2,9 +2,10 @@
 
 An `ActorLoop` owns a mailbox, the set of live requests and the nursery of their workers. It does
 not know what the work is. The loop takes a request from the mailbox, starts a worker in the context
-of the caller, and returns to the mailbox. The loop itself never runs user code, never blocks and never
-limits concurrency. Only a bug in this package can break the loop. If that happens, every queued and
-pending request fails with `ActorCrashed`: a request without an outcome would hang its caller.
+of the caller, and returns to the mailbox. The loop itself never runs user code, never blocks and
+never limits concurrency. Only a bug in this package can break the loop. If that happens, every
+queued and pending request fails with `ActorCrashed`: a request without an outcome would hang its
+caller.
 """
 
 import contextvars

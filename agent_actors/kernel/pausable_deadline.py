@@ -35,14 +35,14 @@ class PausableDeadline:
     _waiting: int = attrs.field(default=0, init=False)
     _left: float = attrs.field(default=0.0, init=False)
 
-    def begin(self) -> None:
+    def pause(self) -> None:
         """Count one more open reason; the first one pauses the deadline."""
         if not self._waiting:
             self._left = self._scope.deadline - trio.current_time()
             self._scope.deadline = math.inf
         self._waiting += 1
 
-    def end(self) -> None:
+    def resume(self) -> None:
         """Count one open reason less; at zero, resume the deadline. Call once per `begin`."""
         self._waiting -= 1
         if not self._waiting:

@@ -177,7 +177,7 @@ class RunContext:
         try:
             yield
         finally:
-            self.node.go_on()
+            self.node.resume_deadlines()
 
     def note(self, builder: EventBuilder) -> None:
         """Record an action of a hook with the next commit; drop it if none follows."""

@@ -8,8 +8,9 @@ none.
 
 A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
 parser calls `on_end_marked`, and the network reader waits only a short time for more. If the
-endpoint continues the response after its finish reason, the finish reason is not reliable. A stream that
-ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises an error.
+endpoint continues the response after its finish reason, the finish reason is not reliable. A stream
+that ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises an
+error.
 """
 
 from collections.abc import Callable, Sequence

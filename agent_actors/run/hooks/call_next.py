@@ -58,7 +58,7 @@ class CallNext(Generic[A, T]):
             raise self._refusal()
         self._under_way = True
         if self._clock is not None:
-            self._clock.begin()
+            self._clock.pause()
         try:
             outcome = await self._step(argument)
         except BaseException as error:
@@ -67,7 +67,7 @@ class CallNext(Generic[A, T]):
         finally:
             self._under_way = False
             if self._clock is not None:
-                self._clock.end()
+                self._clock.resume()
         self._outcomes.append(outcome)
         return outcome
 

@@ -220,7 +220,7 @@ async def test_other_trio_run_is_paused_there() -> None:
         await trio.to_thread.run_sync(
             partial(trio.from_thread.run_sync, look_here, trio_token=here)
         )
-        child.go_on()
+        child.resume_deadlines()
 
     here = trio.lowlevel.current_trio_token()
     await trio.to_thread.run_sync(trio.run, over_there)
@@ -243,7 +243,7 @@ def test_ended_trio_run_is_ignored() -> None:
     async def later() -> None:
         child = RunNode("t", "q", None, parent, CallSlots("c"))
         child.pause_deadlines()
-        child.go_on()
+        child.resume_deadlines()
 
     trio.run(later)
 
@@ -251,5 +251,5 @@ def test_ended_trio_run_is_ignored() -> None:
 async def test_call_without_deadline_can_be_paused() -> None:
     held = CallSlots("c")
     held.pause_deadlines()
-    held.go_on()
+    held.resume_deadlines()
     assert held.scope is None
